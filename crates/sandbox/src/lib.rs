@@ -1,1 +1,3 @@
-//! Written below.
+//! Runs commands confined by a permission policy.
+
+pub mod rules;

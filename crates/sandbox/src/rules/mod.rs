@@ -1,0 +1,1 @@
+//! Decides from a parsed command line what may run without asking.
