@@ -1,0 +1,117 @@
+//! Dotted keys such as `model_providers."my.id".base_url`, as written on the command line and in a
+//! thread's overrides. Reads the key only, never a value.
+
+/// Nesting a key may ask for; every known key has at most six parts.
+const MAX_PARTS: usize = 32;
+
+/// Splits `text` at its dots; a part in double or single quotes is taken literally.
+pub(crate) fn parse(text: &str) -> Result<Vec<String>, String> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (part, after) = next_part(rest)?;
+        parts.push(part);
+        if parts.len() > MAX_PARTS {
+            return Err(format!("the key has more than {MAX_PARTS} parts"));
+        }
+        match after.strip_prefix('.') {
+            Some(after) => rest = after,
+            None if after.is_empty() => return Ok(parts),
+            None => return Err(format!("unexpected `{after}` after a quoted part of the key")),
+        }
+    }
+}
+
+/// Splits `key=value` at the first `=` that is not inside a quoted part of the key.
+pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (None, '=') => return Some((&text[..at], &text[at + 1..])),
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Joins parts into the form that [`parse`] reads, for messages.
+pub(crate) fn join<S: AsRef<str>>(parts: &[S]) -> String {
+    let mut joined = String::new();
+    for part in parts {
+        let part = part.as_ref();
+        if !joined.is_empty() {
+            joined.push('.');
+        }
+        let bare =
+            !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        match (bare, part.contains('"')) {
+            (true, _) => joined.push_str(part),
+            (false, true) => joined.extend(["'", part, "'"]),
+            (false, false) => joined.extend(["\"", part, "\""]),
+        }
+    }
+    joined
+}
+
+fn next_part(rest: &str) -> Result<(String, &str), String> {
+    if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
+        let inner = &rest[1..];
+        let end = inner.find(quote).ok_or_else(|| format!("the key has an unclosed {quote}"))?;
+        return Ok((inner[..end].to_owned(), &inner[end + 1..]));
+    }
+    let end = rest.find('.').unwrap_or(rest.len());
+    let part = rest[..end].trim();
+    if part.is_empty() {
+        return Err("a part of the key is empty".to_owned());
+    }
+    Ok((part.to_owned(), &rest[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn splits_dotted_keys() {
+        for (text, expected) in [
+            ("model", Ok(vec!["model"])),
+            ("a.b-c.d_e", Ok(vec!["a", "b-c", "d_e"])),
+            ("p.\"x.y\".z", Ok(vec!["p", "x.y", "z"])),
+            ("p.'x=\"y'", Ok(vec!["p", "x=\"y"])),
+            ("p.\"\"", Ok(vec!["p", ""])),
+            ("", Err(())),
+            ("a..b", Err(())),
+            ("a.", Err(())),
+            ("\"a", Err(())),
+            ("\"a\"b", Err(())),
+        ] {
+            let parsed = parse(text).map_err(|_| ());
+            let expected = expected.map(|v| v.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(parsed, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn splits_assignments_outside_quotes() {
+        assert_eq!(split_assignment("a=b=c"), Some(("a", "b=c")));
+        assert_eq!(split_assignment("\"a=b\".c=d"), Some(("\"a=b\".c", "d")));
+        assert_eq!(split_assignment("a"), None);
+        assert_eq!(split_assignment("\"a=b"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_joined_is_read_back(parts in prop::collection::vec("[^'\"]{0,8}|[^']{0,8}", 1..6)) {
+            prop_assert_eq!(parse(&join(&parts)), Ok(parts));
+        }
+
+        #[test]
+        fn any_text_is_parsed_or_refused(text in ".{0,60}") {
+            let _ = parse(&text);
+            let _ = split_assignment(&text);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Model providers as configured: the two that are built in and those of `model_providers`.
+//! Sends nothing; a missing credential is an error of the turn that needs it, not of the start.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Origin};
+use crate::key_path::join;
+use crate::reader::Reader;
+use crate::resolve::Surroundings;
+use crate::value::{Node, Table, Value};
+
+/// The environment variable with the credential of the built-in `default` provider.
+const DEFAULT_ENV_KEY: &str = "AGENT_API_KEY";
+const BUILT_IN: [&str; 2] = ["default", "offline"];
+
+/// A provider of models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Provider {
+    /// The built-in model that answers without a network.
+    Offline,
+    /// A service reached over HTTP.
+    Http(Arc<HttpProvider>),
+}
+
+/// A service that speaks the Responses protocol (`wire_api = "responses"`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProvider {
+    pub id: String,
+    /// Display name; the id where none is configured.
+    pub name: String,
+    /// Without a trailing slash. `None` only for `default` while no address is configured.
+    pub base_url: Option<String>,
+    /// The environment variable that holds the credential.
+    pub env_key: Option<String>,
+    /// How a person gets that credential.
+    pub env_key_instructions: Option<String>,
+    /// The credential: of `env_key`, else `experimental_bearer_token`, else, with
+    /// `requires_default_auth`, the default provider's.
+    pub credential: Option<Secret>,
+    /// Static headers and those filled from the environment; may hold secrets.
+    pub http_headers: BTreeMap<String, Secret>,
+    pub query_params: BTreeMap<String, String>,
+    /// Default 4.
+    pub request_max_retries: u32,
+    /// Default 5.
+    pub stream_max_retries: u32,
+    /// Default 300 s.
+    pub stream_idle_timeout: Duration,
+    pub requires_default_auth: bool,
+}
+
+/// Text that must not reach a log: its `Debug` form is `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// Why a provider cannot be used yet, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    #[error(
+        "the provider `default` has no address: set `default_provider_base_url` in config.toml, or \
+         choose another `model_provider` (`offline` needs no network)"
+    )]
+    NoAddress,
+    #[error("the provider `{provider}` needs the environment variable {env_key}, which is not set{}",
+        instructions.as_deref().map(|i| format!(": {i}")).unwrap_or_default())]
+    NoCredential { provider: String, env_key: String, instructions: Option<String> },
+}
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one header that needs it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Provider {
+    pub fn id(&self) -> &str {
+        match self {
+            Provider::Offline => "offline",
+            Provider::Http(http) => &http.id,
+        }
+    }
+
+    /// Whether a turn can use this provider now.
+    pub fn ready(&self) -> Result<(), NotReady> {
+        let Provider::Http(http) = self else { return Ok(()) };
+        if http.base_url.is_none() {
+            return Err(NotReady::NoAddress);
+        }
+        match (&http.env_key, &http.credential) {
+            (Some(env_key), None) => Err(NotReady::NoCredential {
+                provider: http.id.clone(),
+                env_key: env_key.clone(),
+                instructions: http.env_key_instructions.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Every provider by id, and the names of all environment variables that hold their secrets.
+pub(crate) struct Providers {
+    pub(crate) by_id: BTreeMap<String, Provider>,
+    pub(crate) secret_variables: Vec<String>,
+}
+
+/// Reads `model_providers` and `default_provider_base_url`.
+pub(crate) fn providers(root: &Table, around: &Surroundings<'_>) -> Result<Providers, Error> {
+    let mut found = Providers {
+        by_id: BTreeMap::from([("offline".to_owned(), Provider::Offline)]),
+        secret_variables: vec![DEFAULT_ENV_KEY.to_owned()],
+    };
+    let default = default_provider(root, around)?;
+    if let Some(Node { value: Value::Table(all), .. }) = root.get("model_providers") {
+        for (id, node) in all {
+            refuse_built_in(id, &node.origin)?;
+            let at = ["model_providers", id.as_str()];
+            let keys = Reader::table(root, &at);
+            let http = http_provider(id, &keys, &node.origin, &default, around)?;
+            found.secret_variables.extend(http.env_key.clone());
+            found.secret_variables.extend(keys.text_map("env_http_headers")?.into_values());
+            found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
+        }
+    }
+    found.by_id.insert("default".to_owned(), Provider::Http(Arc::new(default)));
+    found.secret_variables.sort_unstable();
+    found.secret_variables.dedup();
+    Ok(found)
+}
+
+fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
+    if !BUILT_IN.contains(&id) {
+        return Ok(());
+    }
+    let remedy = match id {
+        "default" => "; to change its address set `default_provider_base_url`",
+        _ => "",
+    };
+    Err(Error::Refused {
+        origin: origin.clone(),
+        key: join(&["model_providers", id]),
+        message: format!(
+            "the built-in provider `{id}` cannot be redefined; choose another id{remedy}"
+        ),
+    })
+}
+
+fn default_provider(root: &Table, around: &Surroundings<'_>) -> Result<HttpProvider, Error> {
+    Ok(HttpProvider {
+        id: "default".to_owned(),
+        name: "Default".to_owned(),
+        base_url: address(&Reader::root(root), "default_provider_base_url")?,
+        env_key: Some(DEFAULT_ENV_KEY.to_owned()),
+        env_key_instructions: None,
+        credential: variable(around, DEFAULT_ENV_KEY),
+        http_headers: BTreeMap::new(),
+        query_params: BTreeMap::new(),
+        request_max_retries: REQUEST_MAX_RETRIES,
+        stream_max_retries: STREAM_MAX_RETRIES,
+        stream_idle_timeout: STREAM_IDLE_TIMEOUT,
+        requires_default_auth: true,
+    })
+}
+
+const REQUEST_MAX_RETRIES: u32 = 4;
+const STREAM_MAX_RETRIES: u32 = 5;
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+fn http_provider(
+    id: &str,
+    keys: &Reader<'_>,
+    origin: &Origin,
+    default: &HttpProvider,
+    around: &Surroundings<'_>,
+) -> Result<HttpProvider, Error> {
+    let base_url = address(keys, "base_url")?.ok_or_else(|| Error::Refused {
+        origin: origin.clone(),
+        key: keys.full("base_url"),
+        message: "a provider needs its address, as in `base_url = \"https://host/v1\"`".to_owned(),
+    })?;
+    let requires_default_auth = keys.boolean("requires_default_auth")?.unwrap_or(false);
+    let own_key = keys.text("env_key")?;
+    let env_key = own_key.or_else(|| default.env_key.clone().filter(|_| requires_default_auth));
+    let token = keys.text("experimental_bearer_token")?.map(Secret::new);
+    let credential = env_key.as_deref().and_then(|name| variable(around, name)).or(token);
+    let retries = |key: &str, default: u32| -> Result<u32, Error> {
+        Ok(keys.whole(key)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(default))
+    };
+    Ok(HttpProvider {
+        id: id.to_owned(),
+        name: keys.text("name")?.unwrap_or_else(|| id.to_owned()),
+        base_url: Some(base_url),
+        env_key,
+        env_key_instructions: keys.text("env_key_instructions")?,
+        credential,
+        http_headers: headers(keys, around)?,
+        query_params: keys.text_map("query_params")?,
+        request_max_retries: retries("request_max_retries", REQUEST_MAX_RETRIES)?,
+        stream_max_retries: retries("stream_max_retries", STREAM_MAX_RETRIES)?,
+        stream_idle_timeout: keys
+            .whole("stream_idle_timeout_ms")?
+            .map_or(STREAM_IDLE_TIMEOUT, Duration::from_millis),
+        requires_default_auth,
+    })
+}
+
+/// Static headers, then those from variables that are set and not empty.
+fn headers(
+    keys: &Reader<'_>,
+    around: &Surroundings<'_>,
+) -> Result<BTreeMap<String, Secret>, Error> {
+    let fixed = keys.text_map("http_headers")?.into_iter();
+    let mut headers: BTreeMap<String, Secret> =
+        fixed.map(|(name, value)| (name, Secret::new(value))).collect();
+    for (name, variable_name) in keys.text_map("env_http_headers")? {
+        if let Some(value) = variable(around, &variable_name) {
+            headers.insert(name, value);
+        }
+    }
+    Ok(headers)
+}
+
+fn address(keys: &Reader<'_>, key: &str) -> Result<Option<String>, Error> {
+    let (Some(text), Some(node)) = (keys.text(key)?, keys.node(key)) else { return Ok(None) };
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
+        return Err(Error::Refused {
+            origin: node.origin.clone(),
+            key: keys.full(key),
+            message: "an address starts with `https://` or `http://` and a host".to_owned(),
+        });
+    }
+    Ok(Some(text.trim_end_matches('/').to_owned()))
+}
+
+fn variable(around: &Surroundings<'_>, name: &str) -> Option<Secret> {
+    (around.env)(name).filter(|value| !value.is_empty()).map(Secret)
+}
