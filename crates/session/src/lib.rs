@@ -1,1 +1,45 @@
-//! Written below.
+//! What a thread *does*: the turn loop, its context, tool calls and approvals, as a state machine.
+//!
+//! [`Machine::step`] takes one [`Input`] and the time, and answers with the [`Effect`]s that its
+//! driver must carry out. Nothing here performs I/O, reads a clock or draws a random number, so
+//! any run can be replayed from its inputs, failures included. The types here are not wire types.
+
+mod approvals;
+mod calls;
+mod context;
+mod effect;
+mod event;
+mod history;
+mod input;
+mod item;
+mod machine;
+mod output;
+mod plan_tags;
+mod processes;
+mod sampling;
+mod settings;
+mod tools;
+mod turn;
+
+pub use approvals::{Ask, Decision};
+pub use context::{Context, developer_message, instructions, text_message};
+pub use effect::{Answer, Effect, ExecSpec, Prompt, Record, Refusal, ToolRequest};
+pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
+pub use input::{
+    Assessment, Failure, FailureKind, ImageData, Input, ModelEvent, ModelItem, ModelItemKind,
+    PatchPlan, Prepared, ProcessEnd, RuleDecision, Usage,
+};
+pub use item::{
+    Action, Change, ChangeKind, CommandItem, Item, ItemStatus, Phase, SearchAction, UserContent,
+};
+pub use machine::{Ids, Limits, Machine, Restored};
+pub use settings::{
+    ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
+};
+pub use tools::PatchTool;
+
+/// A thread, turn or item id. Shared, because every event about it carries it.
+pub type Id = std::sync::Arc<str>;
+
+/// Milliseconds since the Unix epoch.
+pub type Millis = i64;

@@ -1,0 +1,326 @@
+//! Decides whether a command or a patch runs, is asked about, or is refused (specification:
+//! Server-initiated requests), and remembers what the user allowed for the session.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::input::{Assessment, PatchPlan, RuleDecision};
+use crate::item::Action;
+use crate::settings::{ApprovalPolicy, SandboxPolicy, Settings};
+
+/// What the clients are asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// May this command run?
+    Command {
+        /// Why it is asked.
+        reason: Option<String>,
+        /// The command in display form.
+        command: String,
+        /// Where it would run.
+        cwd: PathBuf,
+        /// What it does.
+        actions: Vec<Action>,
+        /// The prefix that could be allowed for good.
+        amendment: Option<Vec<String>>,
+    },
+    /// May this patch be applied?
+    Patch {
+        /// Why it is asked.
+        reason: Option<String>,
+    },
+}
+
+/// What a client answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes.
+    Accept,
+    /// Yes, and the same again without asking.
+    AcceptForSession,
+    /// Yes, and everything with this prefix from now on.
+    AcceptWithAmendment(Vec<String>),
+    /// No; the turn goes on.
+    Decline,
+    /// No, and the turn ends.
+    Cancel,
+}
+
+/// What is to happen with a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// Do it; `unsandboxed` when it may leave the sandbox.
+    Run { unsandboxed: bool },
+    /// Ask first.
+    Ask { reason: Option<String>, unsandboxed: bool },
+    /// Tell the model why not.
+    Refuse(String),
+}
+
+/// What the user allowed for the session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Grants {
+    commands: BTreeSet<(String, PathBuf, bool)>,
+    paths: BTreeSet<String>,
+}
+
+/// How many grants are remembered; past it the user is asked again.
+const MAX_GRANTS: usize = 10_000;
+
+impl Grants {
+    pub(crate) fn allow_command(&mut self, display: &str, cwd: &Path, unsandboxed: bool) {
+        if self.commands.len() < MAX_GRANTS {
+            self.commands.insert((display.to_owned(), cwd.to_owned(), unsandboxed));
+        }
+    }
+
+    pub(crate) fn allow_paths<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
+        for path in paths {
+            if self.paths.len() < MAX_GRANTS {
+                self.paths.insert(path.to_owned());
+            }
+        }
+    }
+
+    fn has_command(&self, display: &str, cwd: &Path, unsandboxed: bool) -> bool {
+        self.commands.contains(&(display.to_owned(), cwd.to_owned(), unsandboxed))
+    }
+
+    fn has_paths<'a>(&self, mut paths: impl Iterator<Item = &'a str>) -> bool {
+        paths.all(|path| self.paths.contains(path))
+    }
+}
+
+/// A command, as the model asks for it.
+pub(crate) struct CommandRequest<'a> {
+    pub(crate) assessment: &'a Assessment,
+    pub(crate) escalate: bool,
+    pub(crate) justification: Option<&'a str>,
+}
+
+/// Decides about a command.
+pub(crate) fn command(
+    settings: &Settings,
+    grants: &Grants,
+    request: &CommandRequest<'_>,
+) -> Verdict {
+    let CommandRequest { assessment, escalate, justification } = *request;
+    let unsandboxed = escalate && !settings.sandbox.is_unconfined();
+    let rule = assessment.rule.as_ref().map(|(decision, why)| (*decision, why.as_deref()));
+    if let Some((RuleDecision::Forbidden, why)) = rule {
+        return Verdict::Refuse(refusal("a rule forbids this command", why));
+    }
+    if grants.has_command(&assessment.display, &assessment.cwd, unsandboxed) {
+        return Verdict::Run { unsandboxed };
+    }
+    let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
+    let demanded = matches!(rule, Some((RuleDecision::Prompt, _)));
+    let allowed = matches!(rule, Some((RuleDecision::Allow, _)));
+    match settings.approval {
+        ApprovalPolicy::Never if demanded => Verdict::Refuse(refusal(
+            "a rule wants this command approved, and nobody can be asked",
+            rule.and_then(|(_, why)| why),
+        )),
+        ApprovalPolicy::Never if unsandboxed && !allowed => Verdict::Refuse(
+            "nobody can be asked to approve a command outside the sandbox; do without".into(),
+        ),
+        ApprovalPolicy::Never => Verdict::Run { unsandboxed },
+        _ if allowed => Verdict::Run { unsandboxed },
+        ApprovalPolicy::UnlessTrusted if assessment.known_safe && !unsandboxed && !demanded => {
+            Verdict::Run { unsandboxed }
+        }
+        ApprovalPolicy::UnlessTrusted => {
+            ask(justification.or_else(|| rule.and_then(|(_, why)| why)))
+        }
+        ApprovalPolicy::Granular(granular) if demanded && !granular.rules => Verdict::Refuse(
+            refusal("a rule wants this command approved, and such prompts are switched off", None),
+        ),
+        ApprovalPolicy::Granular(granular) if unsandboxed && !granular.sandbox_approval => {
+            Verdict::Refuse("prompts for leaving the sandbox are switched off; do without".into())
+        }
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => {
+            let risky = assessment.dangerous && settings.sandbox == SandboxPolicy::DangerFullAccess;
+            if demanded {
+                ask(rule.and_then(|(_, why)| why).or(justification))
+            } else if unsandboxed {
+                ask(justification)
+            } else if risky {
+                ask(Some("this command can destroy data, and no sandbox holds it"))
+            } else {
+                Verdict::Run { unsandboxed }
+            }
+        }
+    }
+}
+
+/// Decides about a patch.
+pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> Verdict {
+    let outside = plan.outside.as_deref().filter(|_| !settings.sandbox.is_unconfined());
+    let unsandboxed = outside.is_some();
+    if grants.has_paths(plan.changes.iter().map(|change| change.path.as_str())) {
+        return Verdict::Run { unsandboxed };
+    }
+    match (settings.approval, outside) {
+        (ApprovalPolicy::Never, Some(why)) => {
+            Verdict::Refuse(format!("{why}, and nobody can be asked to approve it"))
+        }
+        (ApprovalPolicy::Granular(granular), Some(why)) if !granular.sandbox_approval => {
+            Verdict::Refuse(format!("{why}, and prompts for it are switched off"))
+        }
+        (ApprovalPolicy::UnlessTrusted, why) => {
+            Verdict::Ask { reason: why.map(str::to_owned), unsandboxed }
+        }
+        (_, Some(why)) => Verdict::Ask { reason: Some(why.to_owned()), unsandboxed },
+        (_, None) => Verdict::Run { unsandboxed: false },
+    }
+}
+
+fn refusal(what: &str, why: Option<&str>) -> String {
+    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Granular, Mode, ReadAccess};
+
+    fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
+        Settings {
+            model: "m".into(),
+            provider: "p".into(),
+            cwd: "/w".into(),
+            approval,
+            sandbox,
+            effort: None,
+            summary: None,
+            verbosity: None,
+            personality: None,
+            service_tier: None,
+            mode: Mode::Default,
+            mode_instructions: None,
+        }
+    }
+
+    fn read_only() -> SandboxPolicy {
+        SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false }
+    }
+
+    const GRANULAR_OFF: ApprovalPolicy = ApprovalPolicy::Granular(Granular {
+        sandbox_approval: false,
+        rules: false,
+        mcp_elicitations: false,
+        request_permissions: false,
+        skill_approval: false,
+    });
+
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Outcome {
+        Run,
+        Outside,
+        Ask,
+        Refuse,
+    }
+    use Outcome::{Ask as Asks, Outside, Refuse, Run};
+
+    fn outcome(verdict: &Verdict) -> Outcome {
+        match verdict {
+            Verdict::Run { unsandboxed: false } => Run,
+            Verdict::Run { unsandboxed: true } => Outside,
+            Verdict::Ask { .. } => Asks,
+            Verdict::Refuse(_) => Refuse,
+        }
+    }
+
+    #[test]
+    fn commands() {
+        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
+        let safe = Assessment { known_safe: true, ..Assessment::default() };
+        let plain = Assessment::default();
+        let dangerous = Assessment { dangerous: true, ..Assessment::default() };
+        let ruled = |decision| Assessment { rule: Some((decision, None)), ..Assessment::default() };
+        let (allow, prompt, forbid) = (
+            ruled(RuleDecision::Allow),
+            ruled(RuleDecision::Prompt),
+            ruled(RuleDecision::Forbidden),
+        );
+        let full = SandboxPolicy::DangerFullAccess;
+        let rows = [
+            (Never, read_only(), &plain, false, Run),
+            (Never, read_only(), &plain, true, Refuse),
+            (Never, read_only(), &allow, true, Outside),
+            (Never, read_only(), &prompt, false, Refuse),
+            (Never, full.clone(), &dangerous, false, Run),
+            (Never, full.clone(), &forbid, false, Refuse),
+            (UnlessTrusted, read_only(), &safe, false, Run),
+            (UnlessTrusted, read_only(), &safe, true, Asks),
+            (UnlessTrusted, read_only(), &plain, false, Asks),
+            (UnlessTrusted, read_only(), &allow, false, Run),
+            (UnlessTrusted, full.clone(), &plain, true, Asks),
+            (OnRequest, read_only(), &plain, false, Run),
+            (OnRequest, read_only(), &dangerous, false, Run),
+            (OnRequest, full.clone(), &dangerous, false, Asks),
+            (OnRequest, read_only(), &plain, true, Asks),
+            (OnRequest, full, &plain, true, Run),
+            (OnRequest, read_only(), &prompt, false, Asks),
+            (OnRequest, read_only(), &forbid, true, Refuse),
+            (GRANULAR_OFF, read_only(), &plain, true, Refuse),
+            (GRANULAR_OFF, read_only(), &prompt, false, Refuse),
+            (GRANULAR_OFF, read_only(), &plain, false, Run),
+        ];
+        for (row, (approval, sandbox, assessment, escalate, expected)) in
+            rows.into_iter().enumerate()
+        {
+            let request = CommandRequest { assessment, escalate, justification: None };
+            let verdict = command(&settings(approval, sandbox), &Grants::default(), &request);
+            assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_holds_for_the_same_command_in_the_same_place_only() {
+        let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
+        let mut grants = Grants::default();
+        grants.allow_command("make", Path::new("/w"), false);
+        let check = |display: &str, cwd: &str, escalate, expected| {
+            let assessment =
+                Assessment { display: display.into(), cwd: cwd.into(), ..Assessment::default() };
+            let request = CommandRequest { assessment: &assessment, escalate, justification: None };
+            assert_eq!(outcome(&command(&settings, &grants, &request)), expected);
+        };
+        check("make", "/w", false, Run);
+        check("make", "/w", true, Asks);
+        check("make", "/v", false, Asks);
+        check("make x", "/w", false, Asks);
+    }
+
+    #[test]
+    fn patches() {
+        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
+        let inside = PatchPlan { changes: Vec::new(), outside: None };
+        let outside = PatchPlan {
+            changes: vec![crate::Change {
+                path: "/etc/x".into(),
+                kind: crate::ChangeKind::Delete,
+                diff: String::new(),
+            }],
+            outside: Some("/etc/x is read-only".into()),
+        };
+        let inside = PatchPlan {
+            changes: vec![crate::Change { path: "/w/x".into(), ..outside.changes[0].clone() }],
+            ..inside
+        };
+        let rows = [
+            (Never, read_only(), &inside, Run),
+            (Never, read_only(), &outside, Refuse),
+            (Never, SandboxPolicy::DangerFullAccess, &outside, Run),
+            (OnRequest, read_only(), &inside, Run),
+            (OnRequest, read_only(), &outside, Asks),
+            (UnlessTrusted, read_only(), &inside, Asks),
+            (GRANULAR_OFF, read_only(), &outside, Refuse),
+        ];
+        for (row, (approval, sandbox, plan, expected)) in rows.into_iter().enumerate() {
+            let verdict = patch(&settings(approval, sandbox), &Grants::default(), plan);
+            assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What the model is told before the user's words: instructions, permissions, environment.
+//!
+//! It goes into the history once, at the head, and does not change between turns, so that the
+//! provider's prompt cache keeps working; later changes of the settings are appended.
+
+use std::sync::Arc;
+
+use crate::history::{self, Fragment};
+use crate::settings::{ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
+
+/// Facts about the thread's surroundings that the driver looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Base instructions; `None` means the built-in ones.
+    pub instructions: Option<Arc<str>>,
+    /// Developer instructions of the client or the configuration.
+    pub developer: Option<String>,
+    /// The project's own document for agents.
+    pub project_doc: Option<String>,
+    /// The user's shell, by name.
+    pub shell: String,
+    /// Today, `YYYY-MM-DD`.
+    pub date: String,
+    /// Name of the time zone.
+    pub time_zone: String,
+}
+
+/// The built-in base instructions.
+pub fn instructions() -> Arc<str> {
+    Arc::from(include_str!("instructions.md"))
+}
+
+/// A `developer` message as a model item.
+pub fn developer_message(text: &str) -> Arc<str> {
+    history::message("developer", text)
+}
+
+/// A message of `role` as a model item.
+pub fn text_message(role: &str, text: &str) -> Arc<str> {
+    history::message(role, text)
+}
+
+/// The head of a thread's history.
+pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragment> {
+    let mut developer = permissions(settings);
+    if let Some(mode) = mode_text(settings) {
+        developer.push_str("\n\n");
+        developer.push_str(&mode);
+    }
+    if let Some(text) = &context.developer {
+        developer.push_str("\n\n");
+        developer.push_str(text);
+    }
+    let mut user = String::new();
+    if let Some(document) = &context.project_doc {
+        user.push_str("<project_document>\n");
+        user.push_str(document.trim_end());
+        user.push_str("\n</project_document>\n\n");
+    }
+    user.push_str(&environment(context, settings));
+    vec![history::message("developer", &developer), history::message("user", &user)]
+}
+
+/// What to append when the settings changed since the model was last told.
+pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<Fragment> {
+    let mut fragments = Vec::new();
+    let mut developer = Vec::new();
+    if (old.approval, &old.sandbox) != (new.approval, &new.sandbox) {
+        developer.push(permissions(new));
+    }
+    if (old.mode, &old.mode_instructions) != (new.mode, &new.mode_instructions) {
+        developer.push(mode_text(new).unwrap_or_else(|| {
+            "<mode>\nThe plan mode is over: work on the task again.\n</mode>".to_owned()
+        }));
+    }
+    if !developer.is_empty() {
+        fragments.push(history::message("developer", &developer.join("\n\n")));
+    }
+    if old.cwd != new.cwd {
+        fragments.push(history::message("user", &environment(context, new)));
+    }
+    fragments
+}
+
+fn environment(context: &Context, settings: &Settings) -> String {
+    format!(
+        "<environment_context>\n  <cwd>{}</cwd>\n  <shell>{}</shell>\n  <date>{}</date>\n  \
+         <time_zone>{}</time_zone>\n</environment_context>",
+        settings.cwd.display(),
+        context.shell,
+        context.date,
+        context.time_zone,
+    )
+}
+
+fn permissions(settings: &Settings) -> String {
+    format!(
+        "<permissions>\n{}\n{}\n</permissions>",
+        sandbox_text(settings),
+        approval_text(settings)
+    )
+}
+
+fn sandbox_text(settings: &Settings) -> String {
+    match &settings.sandbox {
+        SandboxPolicy::DangerFullAccess => {
+            "Sandbox: none. Commands have the user's full access; be careful.".to_owned()
+        }
+        SandboxPolicy::External { network } => format!(
+            "Sandbox: the whole agent is confined from outside. Network: {}.",
+            if *network { "on" } else { "restricted" }
+        ),
+        SandboxPolicy::ReadOnly { read, network } => format!(
+            "Sandbox: read-only. Commands can read {} and write nothing. Network: {}.",
+            read_text(read),
+            on_off(*network)
+        ),
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots, read, network, exclude_slash_tmp, ..
+        } => {
+            let mut roots: Vec<_> =
+                writable_roots.iter().map(|root| root.display().to_string()).collect();
+            if roots.is_empty() {
+                roots.push(settings.cwd.display().to_string());
+            }
+            if !exclude_slash_tmp {
+                roots.push("/tmp".to_owned());
+            }
+            format!(
+                "Sandbox: commands can read {} and write in {}, where `.git` and `.agent` stay \
+                 read-only. Network: {}.",
+                read_text(read),
+                roots.join(", "),
+                on_off(*network)
+            )
+        }
+    }
+}
+
+fn read_text(read: &ReadAccess) -> String {
+    match read {
+        ReadAccess::Full => "all files".to_owned(),
+        ReadAccess::Restricted { roots, .. } => {
+            let roots: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
+            format!("only {}", roots.join(", "))
+        }
+    }
+}
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn approval_text(settings: &Settings) -> &'static str {
+    match settings.approval {
+        ApprovalPolicy::Never => {
+            "Approvals: nobody can be asked. What the sandbox refuses stays refused; find another \
+             way, and do not ask for escalation."
+        }
+        ApprovalPolicy::UnlessTrusted => {
+            "Approvals: the user is asked before every command that is not known to be harmless, \
+             and before every patch."
+        }
+        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => {
+            "Approvals: what fits the sandbox runs without asking. For a command that the task \
+             needs and the sandbox refuses, set `sandbox_permissions` to `require_escalated` and \
+             give a `justification`: the user is then asked."
+        }
+    }
+}
+
+fn mode_text(settings: &Settings) -> Option<String> {
+    if settings.mode == Mode::Default {
+        return settings.mode_instructions.clone();
+    }
+    Some(settings.mode_instructions.clone().unwrap_or_else(|| {
+        "<mode>\nPlan mode: explore and think, but change nothing. When the plan is ready, give \
+         it once, complete, as Markdown between a line `<proposed_plan>` and a line \
+         `</proposed_plan>`.\n</mode>"
+            .to_owned()
+    }))
+}

@@ -1,0 +1,142 @@
+//! What a thread asks of its driver: the ports of the session, as data.
+//!
+//! The driver carries effects out in order, with one freedom and one duty: all [`Record`]s of a
+//! batch may be stored in one transaction, and they must be stored before any [`Event`] or
+//! [`Effect::Reply`] of the batch is told.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::approvals::Ask;
+use crate::event::{Event, TurnStatus, TurnView};
+use crate::input::Usage;
+use crate::item::Item;
+use crate::settings::Settings;
+use crate::{Id, Millis};
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Answer the caller.
+    Reply { reply: u64, result: Result<Answer, Refusal> },
+    /// Store; see the module's duty.
+    Persist(Record),
+    /// Tell the subscribers.
+    Emit(Event),
+    /// Ask the model; its answer comes as `Input::Model` with the same number.
+    Sample { sample: u64, prompt: Prompt },
+    /// Stop asking.
+    CancelSample { sample: u64 },
+    /// Wait before the `attempt`-th retry (with jitter, at least `at_least_ms`), then report
+    /// `Input::RetryDue`.
+    RetryAfter { sample: u64, attempt: u32, at_least_ms: Option<u64> },
+    /// Look at a tool call; report `Input::Prepared`.
+    Prepare { call: u64, turn: Id, request: ToolRequest },
+    /// Start a command; report `Input::Output` and exactly one `Input::Exited`.
+    Run { process: u64, spec: ExecSpec },
+    /// Type into a running command.
+    Write { process: u64, text: String },
+    /// Report `Input::Elapsed` after so many milliseconds.
+    Wait { call: u64, ms: u64 },
+    /// End a command and all that it started, now.
+    Kill { process: u64 },
+    /// Apply the patch that `Prepare` planned; report `Input::Applied`.
+    Apply { call: u64, turn: Id },
+    /// Forget the patch that `Prepare` planned.
+    Discard { call: u64 },
+    /// Ask the clients; an answer comes as `Input::Decided`.
+    Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
+    /// Let this command prefix run without asking from now on.
+    Allow { cwd: PathBuf, prefix: Vec<String> },
+    /// The turn is over: what the driver keeps for it can go.
+    TurnEnded { turn: Id },
+}
+
+/// A good answer to a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To `Input::Start`.
+    Started(TurnView),
+    /// To `Input::Steer`.
+    Steered { turn: Id },
+    /// To `Input::Interrupt`.
+    Interrupted,
+}
+
+/// A request that does not fit the state, in words for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+/// Something to store.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A turn began.
+    TurnStarted { turn: Id, at: Millis },
+    /// An item began or became final: the later one replaces the earlier.
+    Item { turn: Id, item: Item },
+    /// Model items, in order.
+    History { turn: Id, fragments: Vec<Arc<str>> },
+    /// A turn ended.
+    TurnFinished { view: TurnView, status: TurnStatus },
+    /// The settings changed.
+    Settings(Box<Settings>),
+    /// The first user text, which names the thread in lists.
+    Preview(String),
+    /// Tokens of the thread so far.
+    TokenUsage { total: Usage, last: Usage },
+}
+
+/// One request to the model, in ready-made JSON fragments.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// Provider id.
+    pub provider: String,
+    /// Model id.
+    pub model: String,
+    /// Base instructions.
+    pub instructions: Arc<str>,
+    /// Input items.
+    pub input: Vec<Arc<str>>,
+    /// The tools, a JSON array.
+    pub tools: Arc<str>,
+    /// Reasoning effort.
+    pub effort: Option<String>,
+    /// Detail of reasoning summaries.
+    pub summary: Option<String>,
+    /// Verbosity.
+    pub verbosity: Option<String>,
+    /// JSON Schema of the final message.
+    pub output_schema: Option<Arc<str>>,
+    /// Service tier.
+    pub service_tier: Option<String>,
+}
+
+/// A tool call that needs the world before it can be decided.
+#[derive(Clone, Debug)]
+pub enum ToolRequest {
+    /// A shell script.
+    Script { script: String, workdir: Option<String>, shell: Option<String>, login: bool },
+    /// A plain argument vector.
+    Argv { argv: Vec<String>, workdir: Option<String> },
+    /// A patch.
+    Patch { text: String },
+    /// An image to look at; reported as `Input::ImageRead`.
+    Image { path: String },
+}
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct ExecSpec {
+    /// The call that `Prepare` looked at.
+    pub call: u64,
+    /// What to run.
+    pub request: ToolRequest,
+    /// Where, resolved.
+    pub cwd: PathBuf,
+    /// Whether the user let it run outside the sandbox.
+    pub unsandboxed: bool,
+    /// Whether it gets a terminal.
+    pub tty: bool,
+    /// Killed after so many milliseconds.
+    pub timeout_ms: Option<u64>,
+}

@@ -1,0 +1,256 @@
+//! The state machine of one loaded thread: what it holds, and where each input goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::approvals::Grants;
+use crate::context::{self, Context};
+use crate::effect::{Effect, Prompt, Record};
+use crate::event::{Event, Status};
+use crate::history::{self, Fragment};
+use crate::input::{Input, Usage};
+use crate::processes::Process;
+use crate::settings::{Overrides, Settings};
+use crate::tools::{self, PatchTool};
+use crate::turn::Turn;
+use crate::{Id, Millis};
+
+/// Where new ids come from.
+pub trait Ids: Send {
+    /// A new turn id.
+    fn turn(&mut self) -> Id;
+    /// A new item id.
+    fn item(&mut self) -> Id;
+}
+
+/// Bounds of a thread's work.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Kept of a command's output in its item, in bytes: head and tail.
+    pub output_bytes: usize,
+    /// Streamed of a command's output, in bytes; past it only the item tells.
+    pub streamed_bytes: usize,
+    /// Given to the model of a tool's output, in tokens of about four bytes.
+    pub tool_output_tokens: u64,
+    /// Commands that may run at once, those in the background included.
+    pub processes: usize,
+    /// Tool calls of one response.
+    pub calls: usize,
+    /// Text of one response, in bytes.
+    pub response_bytes: usize,
+    /// Retries of a stream that broke.
+    pub stream_retries: u32,
+    /// The longest wait of an empty `write_stdin`, in milliseconds.
+    pub max_poll_ms: u64,
+    /// Steering inputs waiting for the model.
+    pub pending_inputs: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            output_bytes: 1024 * 1024,
+            streamed_bytes: 4 * 1024 * 1024,
+            tool_output_tokens: 10_000,
+            processes: 64,
+            calls: 128,
+            response_bytes: 64 * 1024 * 1024,
+            stream_retries: 5,
+            max_poll_ms: 300_000,
+            pending_inputs: 1_000,
+        }
+    }
+}
+
+/// What a stored thread brings back.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// The model's history.
+    pub history: Vec<Arc<str>>,
+    /// What the model was last told of the settings; `None` for a thread without a turn.
+    pub introduced: Option<Settings>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Whether the last turn failed.
+    pub failed: bool,
+    /// Whether the thread has its preview.
+    pub previewed: bool,
+}
+
+/// One loaded thread.
+pub struct Machine {
+    pub(crate) settings: Settings,
+    pub(crate) context: Context,
+    pub(crate) limits: Limits,
+    pub(crate) ids: Box<dyn Ids>,
+    pub(crate) history: Vec<Fragment>,
+    pub(crate) introduced: Option<Settings>,
+    pub(crate) usage: Usage,
+    pub(crate) status: Status,
+    pub(crate) previewed: bool,
+    pub(crate) turn: Option<Turn>,
+    pub(crate) processes: BTreeMap<u64, Process>,
+    pub(crate) grants: Grants,
+    pub(crate) now: Millis,
+    instructions: Arc<str>,
+    tools: Arc<str>,
+    next: u64,
+    effects: Vec<Effect>,
+}
+
+impl Machine {
+    /// A thread, new or restored. A history that a crash cut is completed.
+    pub fn new(
+        settings: Settings,
+        context: Context,
+        patch: PatchTool,
+        limits: Limits,
+        ids: Box<dyn Ids>,
+        restored: Restored,
+    ) -> Self {
+        let mut history = restored.history;
+        history.extend(history::missing_outputs(&history));
+        let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
+        Self {
+            settings,
+            context,
+            limits,
+            ids,
+            history,
+            introduced: restored.introduced,
+            usage: restored.usage,
+            status: if restored.failed { Status::SystemError } else { Status::Idle },
+            previewed: restored.previewed,
+            turn: None,
+            processes: BTreeMap::new(),
+            grants: Grants::default(),
+            now: 0,
+            instructions,
+            tools: tools::offered(patch),
+            next: 1,
+            effects: Vec::new(),
+        }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The runtime status.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The running turn's id.
+    pub fn active_turn(&self) -> Option<&Id> {
+        self.turn.as_ref().map(|turn| &turn.view.id)
+    }
+
+    /// Whether nothing runs: no turn and no command.
+    pub fn is_quiet(&self) -> bool {
+        self.turn.is_none() && self.processes.is_empty()
+    }
+
+    /// Tokens of the thread so far.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Takes one input at the time `now`.
+    pub fn step(&mut self, now: Millis, input: Input) -> Vec<Effect> {
+        self.now = now;
+        match input {
+            Input::Start { reply, content, overrides, output_schema } => {
+                self.start(reply, content, overrides, output_schema);
+            }
+            Input::Steer { reply, content, expected_turn } => {
+                self.steer(reply, content, &expected_turn);
+            }
+            Input::Interrupt { reply, turn } => self.interrupt(reply, &turn),
+            Input::Override { overrides } => self.override_settings(overrides),
+            Input::Model { sample, events } => self.model(sample, events),
+            Input::RetryDue { sample } => self.retry_due(sample),
+            Input::Prepared { call, outcome } => self.prepared(call, outcome),
+            Input::Applied { call, outcome } => self.applied(call, outcome),
+            Input::ImageRead { call, outcome } => self.image_read(call, outcome),
+            Input::Output { process, text } => self.process_output(process, text),
+            Input::Exited { process, end } => self.process_exited(process, end),
+            Input::Elapsed { call } => self.elapsed(call),
+            Input::Decided { request, decision } => self.decided(request, decision),
+            Input::StoreFailed { message } => self.store_failed(message),
+            Input::Shutdown => self.shutdown(),
+        }
+        std::mem::take(&mut self.effects)
+    }
+
+    /// A number for a sample, call, process or request: unique in this thread's life.
+    pub(crate) fn number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(crate) fn emit(&mut self, event: Event) {
+        self.effects.push(Effect::Emit(event));
+    }
+
+    pub(crate) fn persist(&mut self, record: Record) {
+        self.effects.push(Effect::Persist(record));
+    }
+
+    /// Appends to the model's history, and stores it.
+    pub(crate) fn remember(&mut self, turn: &Id, fragments: Vec<Fragment>) {
+        if fragments.is_empty() {
+            return;
+        }
+        self.history.extend(fragments.iter().cloned());
+        self.persist(Record::History { turn: turn.clone(), fragments });
+    }
+
+    pub(crate) fn set_status(&mut self, status: Status) {
+        if self.status != status {
+            self.status = status;
+            self.emit(Event::StatusChanged(status));
+        }
+    }
+
+    pub(crate) fn override_settings(&mut self, overrides: Overrides) {
+        if self.settings.apply(overrides) {
+            let settings = Box::new(self.settings.clone());
+            self.persist(Record::Settings(settings));
+        }
+    }
+
+    /// Tells the model what it does not know yet of the settings.
+    pub(crate) fn introduce(&mut self, turn: &Id) {
+        let fragments = match &self.introduced {
+            None => context::introduction(&self.context, &self.settings),
+            Some(old) if *old != self.settings => {
+                context::changes(&self.context, old, &self.settings)
+            }
+            Some(_) => return,
+        };
+        self.introduced = Some(self.settings.clone());
+        self.remember(turn, fragments);
+    }
+
+    pub(crate) fn prompt(&self, output_schema: Option<Arc<str>>) -> Prompt {
+        Prompt {
+            provider: self.settings.provider.clone(),
+            model: self.settings.model.clone(),
+            instructions: self.instructions.clone(),
+            input: self.history.clone(),
+            tools: self.tools.clone(),
+            effort: self.settings.effort.clone(),
+            summary: self.settings.summary.clone(),
+            verbosity: self.settings.verbosity.clone(),
+            output_schema,
+            service_tier: self.settings.service_tier.clone(),
+        }
+    }
+}

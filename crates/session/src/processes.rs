@@ -1,0 +1,152 @@
+//! The commands of a thread while they run: their output, their item, and the call that waits.
+
+use std::collections::BTreeSet;
+
+use crate::calls::CallState;
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::input::ProcessEnd;
+use crate::item::{CommandItem, Item, ItemStatus};
+use crate::machine::{Limits, Machine};
+use crate::output::{self, HeadTail};
+use crate::{Id, Millis};
+
+/// A running command. It may outlive the call, and the turn, that began it.
+pub(crate) struct Process {
+    pub(crate) turn: Id,
+    pub(crate) item: CommandItem,
+    started_at: Millis,
+    /// When the call that waits began to wait.
+    pub(crate) asked_at: Millis,
+    aggregated: HeadTail,
+    /// Output that the model has not seen.
+    unread: HeadTail,
+    /// The call that waits for output.
+    pub(crate) waiting: Option<u64>,
+    default_tokens: u64,
+    tokens: u64,
+    streamed_bytes: usize,
+}
+
+impl Process {
+    pub(crate) fn new(
+        turn: Id,
+        item: CommandItem,
+        now: Millis,
+        limits: &Limits,
+        call: u64,
+        tokens: Option<u64>,
+    ) -> Self {
+        let mut process = Self {
+            turn,
+            item,
+            started_at: now,
+            asked_at: now,
+            aggregated: HeadTail::new(limits.output_bytes),
+            unread: HeadTail::new(limits.output_bytes),
+            waiting: Some(call),
+            default_tokens: limits.tool_output_tokens,
+            tokens: limits.tool_output_tokens,
+            streamed_bytes: limits.streamed_bytes,
+        };
+        process.set_tokens(tokens);
+        process
+    }
+
+    /// How much of its output the next answer holds.
+    pub(crate) fn set_tokens(&mut self, tokens: Option<u64>) {
+        self.tokens = tokens.unwrap_or(self.default_tokens).min(self.default_tokens);
+    }
+
+    /// What a call is answered: the state of the command and its new output.
+    fn answer(&mut self, now: Millis, state: &str) -> String {
+        let text = self.unread.take();
+        let cap = usize::try_from(self.tokens.saturating_mul(4)).unwrap_or(usize::MAX);
+        let seconds = (now - self.asked_at).max(0) as f64 / 1000.0;
+        let mut answer = format!("Wall time: {seconds:.1} seconds\n{state}\n");
+        if text.len() > cap {
+            answer.push_str(&format!("Original token count: {}\n", text.len() / 4));
+        }
+        answer.push_str("Output:\n");
+        answer.push_str(&output::shorten(&text, cap));
+        answer
+    }
+
+    fn final_item(&self, now: Millis, status: ItemStatus, exit_code: Option<i32>) -> Item {
+        let mut item = self.item.clone();
+        item.status = status;
+        item.exit_code = exit_code;
+        item.duration_ms = Some((now - self.started_at).max(0));
+        item.output = Some(self.aggregated.text());
+        Item::Command(item)
+    }
+}
+
+impl Machine {
+    pub(crate) fn process_output(&mut self, number: u64, text: String) {
+        let Some(process) = self.processes.get_mut(&number) else { return };
+        let stream = process.aggregated.seen() < process.streamed_bytes;
+        process.aggregated.push(&text);
+        process.unread.push(&text);
+        if stream {
+            let (turn, item) = (process.turn.clone(), process.item.id.clone());
+            self.emit(Event::CommandOutput { turn, item, text });
+        }
+    }
+
+    pub(crate) fn process_exited(&mut self, number: u64, end: ProcessEnd) {
+        let Some(mut process) = self.processes.remove(&number) else { return };
+        let (status, exit_code, state) = match end {
+            ProcessEnd::Code(code) => {
+                let status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
+                (status, Some(code), format!("Process exited with code {code}"))
+            }
+            ProcessEnd::TimedOut => {
+                let state = "Process was killed at its timeout (exit code 124)".to_owned();
+                (ItemStatus::Failed, Some(124), state)
+            }
+            ProcessEnd::NotStarted(message) => {
+                process.aggregated.push(&message);
+                (ItemStatus::Failed, None, format!("Process was not started: {message}"))
+            }
+        };
+        let item = process.final_item(self.now, status, exit_code);
+        let turn = process.turn.clone();
+        self.item_completed(&turn, item);
+        if let Some(call) = process.waiting {
+            let answer = process.answer(self.now, &state);
+            self.answer(call, answer);
+        }
+    }
+
+    /// The call has waited long enough: it is answered with what there is.
+    pub(crate) fn elapsed(&mut self, number: u64) {
+        let Some(call) = self.find_call(number) else { return };
+        let CallState::Waiting { process } = call.state else { return };
+        let now = self.now;
+        let Some(running) = self.processes.get_mut(&process) else { return };
+        running.waiting = None;
+        let answer = running.answer(now, &format!("Process running with session ID {process}"));
+        self.answer(number, answer);
+    }
+
+    /// Kills what a turn that did not end well began.
+    pub(crate) fn end_processes_of(&mut self, turn: &Id) {
+        let numbers: BTreeSet<u64> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.turn == *turn)
+            .map(|(number, _)| *number)
+            .collect();
+        for number in numbers {
+            let Some(process) = self.processes.remove(&number) else { continue };
+            self.effect(Effect::Kill { process: number });
+            let item = process.final_item(self.now, ItemStatus::Failed, None);
+            self.item_completed(turn, item);
+        }
+        // A call of this turn may wait for a command of an earlier one.
+        for process in self.processes.values_mut() {
+            process.waiting = None;
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The settings of a thread that stick from turn to turn, and how a turn overrides them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// When the agent pauses for approval (specification: Sandbox policy).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ApprovalPolicy {
+    /// Nothing is asked; what would need approval is refused to the model.
+    Never,
+    /// Everything is asked but commands that are known to be safe.
+    UnlessTrusted,
+    /// The sandbox confines; the model asks for what lies outside it.
+    OnRequest,
+    /// As `OnRequest`, with each kind of prompt switched on or off.
+    Granular(Granular),
+}
+
+/// Which kinds of prompt may surface; the others are answered with a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Granular {
+    /// Prompts for leaving the sandbox.
+    pub sandbox_approval: bool,
+    /// Prompts that a command rule demands.
+    pub rules: bool,
+    /// Elicitations of MCP servers.
+    pub mcp_elicitations: bool,
+    /// Prompts of the `request_permissions` tool.
+    pub request_permissions: bool,
+    /// Prompts for scripts of skills.
+    pub skill_approval: bool,
+}
+
+/// What commands may read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ReadAccess {
+    /// Everything.
+    #[default]
+    Full,
+    /// Only these roots, with what programs need to start when `platform_defaults` is set.
+    Restricted {
+        /// Add the platform's own libraries and programs.
+        platform_defaults: bool,
+        /// Absolute paths.
+        roots: Vec<PathBuf>,
+    },
+}
+
+/// What commands and patches may touch (specification: Sandbox policy).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SandboxPolicy {
+    /// No confinement.
+    DangerFullAccess,
+    /// Nothing can be written.
+    ReadOnly {
+        /// What can be read.
+        read: ReadAccess,
+        /// Whether sockets to the network work.
+        network: bool,
+    },
+    /// The given roots can be written, but for their protected names.
+    WorkspaceWrite {
+        /// Absolute paths; empty means the thread's working folder.
+        writable_roots: Vec<PathBuf>,
+        /// What can be read.
+        read: ReadAccess,
+        /// Whether sockets to the network work.
+        network: bool,
+        /// Leave `/tmp` read-only.
+        exclude_slash_tmp: bool,
+        /// Leave `$TMPDIR` read-only.
+        exclude_tmpdir: bool,
+    },
+    /// Somebody outside confines us already.
+    External {
+        /// Whether that somebody lets the network through.
+        network: bool,
+    },
+}
+
+impl SandboxPolicy {
+    /// Whether commands run without any confinement of ours.
+    pub fn is_unconfined(&self) -> bool {
+        matches!(self, Self::DangerFullAccess | Self::External { .. })
+    }
+}
+
+/// The collaboration mode of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// The agent works.
+    #[default]
+    Default,
+    /// The agent explores and proposes a plan, and changes nothing.
+    Plan,
+}
+
+/// What a thread runs with. A turn's overrides become the thread's settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    /// Model id.
+    pub model: String,
+    /// Provider id.
+    pub provider: String,
+    /// Working folder, absolute.
+    pub cwd: PathBuf,
+    /// When to ask.
+    pub approval: ApprovalPolicy,
+    /// What may be touched.
+    pub sandbox: SandboxPolicy,
+    /// Reasoning effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Detail of reasoning summaries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// Verbosity of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<String>,
+    /// Style of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub personality: Option<String>,
+    /// Preferred service tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// Collaboration mode.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Developer instructions of the mode; `None` means the built-in ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode_instructions: Option<String>,
+}
+
+/// What `turn/start` and `thread/resume` may change; `None` leaves a setting as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// See [`Settings::model`].
+    pub model: Option<String>,
+    /// See [`Settings::provider`].
+    pub provider: Option<String>,
+    /// See [`Settings::cwd`].
+    pub cwd: Option<PathBuf>,
+    /// See [`Settings::approval`].
+    pub approval: Option<ApprovalPolicy>,
+    /// See [`Settings::sandbox`].
+    pub sandbox: Option<SandboxPolicy>,
+    /// See [`Settings::effort`].
+    pub effort: Option<String>,
+    /// See [`Settings::summary`].
+    pub summary: Option<String>,
+    /// See [`Settings::personality`].
+    pub personality: Option<String>,
+    /// See [`Settings::service_tier`].
+    pub service_tier: Option<String>,
+    /// The mode and its developer instructions (`None`: the built-in ones).
+    pub mode: Option<(Mode, Option<String>)>,
+}
+
+impl Settings {
+    /// Takes over what `overrides` names; tells whether anything changed.
+    pub fn apply(&mut self, overrides: Overrides) -> bool {
+        let before = self.clone();
+        let Overrides { model, provider, cwd, approval, sandbox, .. } = overrides;
+        replace(&mut self.model, model);
+        replace(&mut self.provider, provider);
+        replace(&mut self.cwd, cwd);
+        replace(&mut self.approval, approval);
+        replace(&mut self.sandbox, sandbox);
+        replace(&mut self.effort, overrides.effort.map(Some));
+        replace(&mut self.summary, overrides.summary.map(Some));
+        replace(&mut self.personality, overrides.personality.map(Some));
+        replace(&mut self.service_tier, overrides.service_tier.map(Some));
+        if let Some((mode, instructions)) = overrides.mode {
+            self.mode = mode;
+            self.mode_instructions = instructions;
+        }
+        *self != before
+    }
+}
+
+fn replace<T>(slot: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
