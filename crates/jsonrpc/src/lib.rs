@@ -1,1 +1,45 @@
-//! Written below.
+//! Newline-delimited JSON-RPC 2.0 in both directions: framing, queues, transports and a typed
+//! client. It names no method: what the messages mean is the business of the crates above.
+//!
+//! The way of a message:
+//!
+//! ```text
+//! bytes ─▶ LineReader ─▶ decode ─▶ Inbox ─▶ whoever handles it
+//! bytes ◀─ OutboxReceiver::run ◀── Outbox ◀─ encode_* ◀─────┘
+//! ```
+//!
+//! Everything that waits has a bound, stated in [`Limits`].
+
+mod client;
+mod connection;
+mod encode;
+mod error;
+mod id;
+mod inbox;
+mod limits;
+mod line;
+mod message;
+mod method;
+mod outbox;
+mod params;
+mod queued;
+mod stdio;
+mod writer;
+
+pub use client::{CallError, Client, Event, Events};
+pub use connection::Connection;
+pub use encode::{
+    DeltaFrame, EncodeError, encode_error, encode_notification, encode_request, encode_response,
+    escape,
+};
+pub use error::{ErrorObject, code};
+pub use id::RequestId;
+pub use inbox::{Inbox, Incoming};
+pub use limits::Limits;
+pub use line::{Line, LineReader};
+pub use message::{Malformed, Message, decode};
+pub use method::{Method, Notification};
+pub use outbox::{CloseReason, Outbox, OutboxReceiver, outbox};
+pub use params::{decode_params, decode_result};
+pub use queued::{Outgoing, Queued};
+pub use stdio::{FdReader, FdWriter};

@@ -1,0 +1,298 @@
+//! The calling side of a connection: typed requests, and what the peer sends by itself as a stream
+//! of events. It retries nothing and knows no method.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::encode::{EncodeError, encode_error, encode_notification, encode_request};
+use crate::outbox::WeakOutbox;
+use crate::{
+    Connection, ErrorObject, Inbox, Incoming, Limits, Message, Method, Notification, Outbox,
+    RequestId, decode_result, encode_response,
+};
+
+/// Why a call has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The peer answered with an error.
+    #[error("{0}")]
+    Rpc(ErrorObject),
+    /// The connection ended before the answer came, or before the message could be sent.
+    #[error("the connection was closed")]
+    Closed,
+    /// The answer does not have the shape that the method promises.
+    #[error("the result of `{method}` cannot be read: {why}")]
+    Decode {
+        /// The method that was called.
+        method: String,
+        /// The member and what was expected there.
+        why: String,
+    },
+    /// The parameters have no JSON form.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+/// What the peer sends by itself.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Something happened.
+    Notification {
+        /// What.
+        method: String,
+        /// `null` when the message had none.
+        params: Box<RawValue>,
+    },
+    /// The peer asks; answer with [`Client::respond`].
+    Request {
+        /// To be passed to [`Client::respond`].
+        id: RequestId,
+        /// What is asked.
+        method: String,
+        /// `null` when the message had none.
+        params: Box<RawValue>,
+    },
+    /// A line of the peer was no message, or the peer could not read a line of ours. One of the two
+    /// has a defect; the connection lives on.
+    Fault(ErrorObject),
+}
+
+/// Calls over a connection. Cheap to clone; when the last clone is dropped the connection is
+/// finished in good order.
+///
+/// As many calls wait as there are callers; nothing else grows with them.
+#[derive(Clone)]
+pub struct Client {
+    outbox: Outbox,
+    next_id: Arc<AtomicI64>,
+    calls: Calls,
+}
+
+/// The stream of [`Event`]s, at most [`Limits::events`] of them unread. At that bound the
+/// connection is not read any further, **responses included**: who waits for an answer that comes
+/// after many events must read the events at the same time. After it is dropped, notifications are
+/// dropped too and requests are answered with -32601.
+pub struct Events {
+    queue: mpsc::Receiver<Event>,
+}
+
+impl Events {
+    /// The next event; `None` once the connection has ended and everything was read. May be
+    /// cancelled without losing an event.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.queue.recv().await
+    }
+
+    /// The next event if one waits already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.queue.try_recv().ok()
+    }
+}
+
+impl Client {
+    /// A client over `connection`, of which it takes the whole. Must be called within a tokio
+    /// runtime.
+    #[must_use]
+    pub fn new(connection: Connection, limits: &Limits) -> (Self, Events) {
+        let Connection { incoming, outbox } = connection;
+        let (sender, queue) = mpsc::channel(limits.events.max(1));
+        let calls = Calls::default();
+        let dispatch =
+            Dispatch { calls: calls.clone(), events: sender, outbox: outbox.downgrade() };
+        tokio::spawn(dispatch.run(incoming));
+        (Self { outbox, next_id: Arc::default(), calls }, Events { queue })
+    }
+
+    /// Calls a method and waits for its result.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, CallError> {
+        let result = self.call(M::NAME, params).await?;
+        decode_result(&result).map_err(|why| CallError::Decode { method: M::NAME.to_owned(), why })
+    }
+
+    /// Calls a method by name; `Value::Null` sends no parameters.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub async fn request_raw(&self, method: &str, params: &Value) -> Result<Value, CallError> {
+        let result = self.call(method, params).await?;
+        decode_result(&result).map_err(|why| CallError::Decode { method: method.to_owned(), why })
+    }
+
+    /// Sends a notification.
+    ///
+    /// # Errors
+    /// [`CallError::Closed`] and [`CallError::Encode`].
+    pub fn notify<N: Notification>(&self, params: &N::Params) -> Result<(), CallError> {
+        self.send(encode_notification(N::NAME, params)?)
+    }
+
+    /// Sends a notification by name; `Value::Null` sends no parameters.
+    ///
+    /// # Errors
+    /// [`CallError::Closed`] and [`CallError::Encode`].
+    pub fn notify_raw(&self, method: &str, params: &Value) -> Result<(), CallError> {
+        self.send(encode_notification(method, params)?)
+    }
+
+    /// Answers an [`Event::Request`].
+    ///
+    /// # Errors
+    /// [`CallError::Closed`].
+    pub fn respond(
+        &self,
+        id: &RequestId,
+        outcome: &Result<Value, ErrorObject>,
+    ) -> Result<(), CallError> {
+        self.send(match outcome {
+            Ok(result) => encode_response(id, result),
+            Err(error) => encode_error(Some(id), error),
+        })
+    }
+
+    /// The outgoing queue, to close it with a reason or to wait until it is written.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+
+    async fn call<P: Serialize>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<Box<RawValue>, CallError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let message = encode_request(&RequestId::Integer(id), method, params)?;
+        // Registered before it is sent, so that no answer comes too early.
+        let (_registration, answer) = self.calls.register(id).ok_or(CallError::Closed)?;
+        self.send(message)?;
+        answer.await.map_err(|_| CallError::Closed)?.map_err(CallError::Rpc)
+    }
+
+    fn send(&self, message: bytes::Bytes) -> Result<(), CallError> {
+        self.outbox.push(message).map_err(|_| CallError::Closed)
+    }
+}
+
+type Answer = Result<Box<RawValue>, ErrorObject>;
+
+/// The calls that wait for an answer; `None` once the connection has ended.
+type Waiting = Option<HashMap<i64, oneshot::Sender<Answer>>>;
+
+#[derive(Clone)]
+struct Calls(Arc<Mutex<Waiting>>);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Some(HashMap::new()))))
+    }
+}
+
+impl Calls {
+    fn register(&self, id: i64) -> Option<(Registration, oneshot::Receiver<Answer>)> {
+        let (sender, answer) = oneshot::channel();
+        self.lock().as_mut()?.insert(id, sender);
+        Some((Registration { calls: self.clone(), id }, answer))
+    }
+
+    fn take(&self, id: i64) -> Option<oneshot::Sender<Answer>> {
+        self.lock().as_mut()?.remove(&id)
+    }
+
+    /// Every waiting call, and every later one, ends with [`CallError::Closed`].
+    fn end(&self) {
+        let waiting = self.lock().take();
+        drop(waiting);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Nothing under this lock leaves the table half changed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a call out of the table when its caller stops waiting.
+struct Registration {
+    calls: Calls,
+    id: i64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.calls.take(self.id);
+    }
+}
+
+/// The task that hands out what comes in.
+struct Dispatch {
+    calls: Calls,
+    events: mpsc::Sender<Event>,
+    outbox: WeakOutbox,
+}
+
+impl Dispatch {
+    async fn run(self, mut incoming: Inbox) {
+        // Also when this task is dropped with its runtime.
+        let _end = EndCalls(&self.calls);
+        while let Some(incoming) = incoming.recv().await {
+            let event = match incoming {
+                Incoming::Message(message) => self.sort(message),
+                Incoming::Malformed(malformed) => Some(Event::Fault(malformed.error)),
+            };
+            if let Some(event) = event
+                && let Err(unread) = self.events.send(event).await
+            {
+                self.decline(unread.0);
+            }
+        }
+    }
+
+    fn sort(&self, message: Message) -> Option<Event> {
+        match message {
+            Message::Notification { method, params } => {
+                Some(Event::Notification { method, params: params.unwrap_or_else(null) })
+            }
+            Message::Request { id, method, params } => {
+                Some(Event::Request { id, method, params: params.unwrap_or_else(null) })
+            }
+            Message::Response { id: Some(id), outcome } => {
+                // Nobody waits when the caller gave up; ids that we never gave match nothing.
+                if let RequestId::Integer(id) = id
+                    && let Some(caller) = self.calls.take(id)
+                {
+                    let _ = caller.send(outcome);
+                }
+                None
+            }
+            Message::Response { id: None, outcome } => outcome.err().map(Event::Fault),
+        }
+    }
+
+    /// Nobody handles requests, and the peer is not to wait for ever.
+    fn decline(&self, event: Event) {
+        if let (Event::Request { id, method, .. }, Some(outbox)) = (event, self.outbox.upgrade()) {
+            // A closed outbox has told the peer by closing.
+            let _ = outbox.push(encode_error(Some(&id), &ErrorObject::method_not_found(&method)));
+        }
+    }
+}
+
+struct EndCalls<'a>(&'a Calls);
+
+impl Drop for EndCalls<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+fn null() -> Box<RawValue> {
+    RawValue::NULL.to_owned()
+}

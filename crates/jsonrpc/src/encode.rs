@@ -1,0 +1,197 @@
+//! Messages as bytes, without a newline: framing belongs to the transport. The `jsonrpc` member is
+//! left out ("What the service does").
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::{ErrorObject, Message, Outgoing, RequestId};
+
+/// A value that has no JSON form, such as a map whose keys are not strings.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the message `{what}` as JSON: {source}")]
+pub struct EncodeError {
+    what: String,
+    source: serde_json::Error,
+}
+
+/// A success response. A result that has no JSON form is answered with -32603 that says so, because
+/// the peer waits for an answer.
+#[must_use]
+pub fn encode_response<T: Serialize + ?Sized>(id: &RequestId, result: &T) -> Bytes {
+    let written = object(|out| {
+        member(out, "id", id)?;
+        member(out, "result", result)
+    });
+    written.unwrap_or_else(|why| {
+        let error = ErrorObject::internal(format!("cannot write the result as JSON: {why}"));
+        encode_error(Some(id), &error)
+    })
+}
+
+/// An error response; `None` writes `"id":null`, for a line whose id could not be read.
+#[must_use]
+pub fn encode_error(id: Option<&RequestId>, error: &ErrorObject) -> Bytes {
+    object(|out| {
+        member(out, "id", &id)?;
+        member(out, "error", error)
+    })
+    .expect("an id and an error are made of numbers, strings and JSON values")
+}
+
+/// A notification. Parameters that serialise to `null`, such as `()`, are left out.
+///
+/// # Errors
+/// Parameters that have no JSON form.
+pub fn encode_notification<T: Serialize + ?Sized>(
+    method: &str,
+    params: &T,
+) -> Result<Bytes, EncodeError> {
+    object(|out| call(out, method, params)).map_err(|source| error(method, source))
+}
+
+/// A request. Parameters that serialise to `null`, such as `()`, are left out.
+///
+/// # Errors
+/// Parameters that have no JSON form.
+pub fn encode_request<T: Serialize + ?Sized>(
+    id: &RequestId,
+    method: &str,
+    params: &T,
+) -> Result<Bytes, EncodeError> {
+    object(|out| {
+        member(out, "id", id)?;
+        call(out, method, params)
+    })
+    .map_err(|source| error(method, source))
+}
+
+/// The content of a JSON string: `text` escaped, without the quotes.
+#[must_use]
+pub fn escape(text: &str) -> Bytes {
+    let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
+    if text.as_bytes().iter().all(plain) {
+        return Bytes::copy_from_slice(text.as_bytes());
+    }
+    let mut quoted = serde_json::to_vec(text).expect("every string has a JSON form");
+    quoted.pop();
+    Bytes::from(quoted).slice(1..)
+}
+
+/// A notification with one growing string member, split around the text of that member, so that a
+/// streamed piece costs its escaping and nothing else. Keep one frame for a stream: deltas of the
+/// same frame can be merged by an [`crate::Outbox`].
+#[derive(Clone, Debug)]
+pub struct DeltaFrame {
+    head: Bytes,
+    tail: Bytes,
+}
+
+impl DeltaFrame {
+    /// The frame of a notification whose `params` are the object `params` followed by the string
+    /// member `name`, which `params` must not have.
+    ///
+    /// # Errors
+    /// Parameters that have no JSON form or are no object.
+    pub fn new<T: Serialize + ?Sized>(
+        method: &str,
+        params: &T,
+        name: &str,
+    ) -> Result<Self, EncodeError> {
+        let whole = encode_notification(method, params)?;
+        let Some(open) = whole.strip_suffix(b"}}") else {
+            let source = serde::ser::Error::custom("the parameters of a delta must be an object");
+            return Err(error(method, source));
+        };
+        let mut head = open.to_vec();
+        if head.last() != Some(&b'{') {
+            head.push(b',');
+        }
+        write(&mut head, name).map_err(|source| error(method, source))?;
+        head.extend_from_slice(b":\"");
+        Ok(Self { head: head.into(), tail: Bytes::from_static(b"\"}}") })
+    }
+
+    /// The message that carries the piece `text`.
+    #[must_use]
+    pub fn delta(&self, text: &str) -> Outgoing {
+        Outgoing::Delta { head: self.head.clone(), text: escape(text), tail: self.tail.clone() }
+    }
+}
+
+impl Message {
+    /// The message as bytes, without a newline.
+    ///
+    /// # Errors
+    /// A response with a result and no id, which [`crate::decode`] never yields.
+    pub fn encode(&self) -> Result<Bytes, EncodeError> {
+        match self {
+            Self::Request { id, method, params } => encode_request(id, method, params),
+            Self::Notification { method, params } => encode_notification(method, params),
+            Self::Response { id: Some(id), outcome: Ok(result) } => Ok(encode_response(id, result)),
+            Self::Response { id: None, outcome: Ok(_) } => {
+                Err(error("response", serde::ser::Error::custom("a result needs an id")))
+            }
+            Self::Response { id, outcome: Err(error) } => Ok(encode_error(id.as_ref(), error)),
+        }
+    }
+}
+
+fn error(method: &str, source: serde_json::Error) -> EncodeError {
+    EncodeError { what: method.to_owned(), source }
+}
+
+/// First size of a message's buffer: most messages fit, few waste much.
+const FIRST_BYTES: usize = 256;
+
+fn object(
+    fill: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>,
+) -> Result<Bytes, serde_json::Error> {
+    let mut out = Vec::with_capacity(FIRST_BYTES);
+    out.push(b'{');
+    fill(&mut out)?;
+    out.push(b'}');
+    keep_on_one_line(&mut out);
+    Ok(out.into())
+}
+
+fn call<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    method: &str,
+    params: &T,
+) -> Result<(), serde_json::Error> {
+    member(out, "method", method)?;
+    let before = out.len();
+    member(out, "params", params)?;
+    if &out[before..] == br#","params":null"# {
+        out.truncate(before);
+    }
+    Ok(())
+}
+
+fn member<T: Serialize + ?Sized>(
+    out: &mut Vec<u8>,
+    name: &str,
+    value: &T,
+) -> Result<(), serde_json::Error> {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    write(out, value)
+}
+
+fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    serde_json::to_writer(out, value)
+}
+
+/// Raw JSON from elsewhere may be laid out over several lines, which would break the framing.
+/// Inside strings a newline is always escaped, so every one found here is white space.
+fn keep_on_one_line(out: &mut [u8]) {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr(b'\n', &out[from..]) {
+        out[from + at] = b' ';
+        from += at + 1;
+    }
+}

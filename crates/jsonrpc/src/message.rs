@@ -1,0 +1,250 @@
+//! One line of JSON read as a message, or as the error to answer it with. Parameters and results
+//! stay raw text: only the code that knows the method reads them.
+
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::{ErrorObject, RequestId};
+
+/// A message ("Message envelope"). The `jsonrpc` member and unknown members are tolerated.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A call that must be answered.
+    Request {
+        /// Echoed in the response.
+        id: RequestId,
+        /// What is called.
+        method: String,
+        /// `None` when absent or `null`.
+        params: Option<Box<RawValue>>,
+    },
+    /// A message that is never answered.
+    Notification {
+        /// What happened.
+        method: String,
+        /// `None` when absent or `null`.
+        params: Option<Box<RawValue>>,
+    },
+    /// The answer to a request.
+    Response {
+        /// The request's id. `None` only with an error: the peer could not read a message of ours.
+        /// It is not to be answered, or two ends would complain to each other for ever.
+        id: Option<RequestId>,
+        /// The `result` or the `error` member.
+        outcome: Result<Box<RawValue>, ErrorObject>,
+    },
+}
+
+/// A line that is not a message, with the error to answer it with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Malformed {
+    /// The id of the request, when one could be read.
+    pub id: Option<RequestId>,
+    /// -32700 or -32600.
+    pub error: ErrorObject,
+}
+
+/// Reads one line, without its newline.
+///
+/// A member of the envelope that comes twice is refused: which one counts would be a guess.
+///
+/// # Errors
+/// -32700 for what is not JSON or not UTF-8; -32600 for JSON that is no message, batches included.
+pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
+    let text = std::str::from_utf8(line).map_err(|error| {
+        malformed(None, ErrorObject::parse_error(format_args!("not UTF-8: {error}")))
+    })?;
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(not_an_object(text));
+    }
+    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(not_json)?;
+    if let Some(member) = envelope.duplicate {
+        let id = if member == "id" { None } else { envelope.id.and_then(read_id) };
+        return Err(invalid(id, format_args!("the member `{member}` is given twice")));
+    }
+    match envelope.method {
+        Some(method) => call(envelope.id, method, envelope.params),
+        None => response(&envelope),
+    }
+}
+
+impl PartialEq for Message {
+    /// Raw JSON is compared as text.
+    fn eq(&self, other: &Self) -> bool {
+        let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
+        match (self, other) {
+            (
+                Self::Request { id: a, method: b, params: c },
+                Self::Request { id: x, method: y, params: z },
+            ) => a == x && b == y && text(c) == text(z),
+            (
+                Self::Notification { method: b, params: c },
+                Self::Notification { method: y, params: z },
+            ) => b == y && text(c) == text(z),
+            (Self::Response { id: a, outcome: b }, Self::Response { id: x, outcome: y }) => {
+                a == x && b.as_ref().map(|raw| raw.get()) == y.as_ref().map(|raw| raw.get())
+            }
+            _ => false,
+        }
+    }
+}
+
+fn malformed(id: Option<RequestId>, error: ErrorObject) -> Malformed {
+    Malformed { id, error }
+}
+
+fn invalid(id: Option<RequestId>, why: impl fmt::Display) -> Malformed {
+    malformed(id, ErrorObject::invalid_request(format!("Invalid request: {why}")))
+}
+
+#[allow(clippy::needless_pass_by_value)] // the shape that `map_err` wants
+fn not_json(error: serde_json::Error) -> Malformed {
+    malformed(None, ErrorObject::parse_error(format_args!("not JSON: {error}")))
+}
+
+fn not_an_object(text: &str) -> Malformed {
+    if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
+        return not_json(error);
+    }
+    if text.trim_ascii_start().starts_with('[') {
+        return invalid(None, "batches are not supported; send one message a line");
+    }
+    invalid(None, "a message must be a JSON object")
+}
+
+fn call(
+    id: Option<&RawValue>,
+    method: &RawValue,
+    params: Option<&RawValue>,
+) -> Result<Message, Malformed> {
+    let id = match id.map(|id| read_id(id).ok_or(())).transpose() {
+        Ok(id) => id,
+        Err(()) => {
+            return Err(invalid(None, "`id` must be a string or an integer of 64 bits"));
+        }
+    };
+    let Some(method) = read_string(method) else {
+        return Err(invalid(id, "`method` must be a string"));
+    };
+    let params = params.filter(|params| !is_null(params)).map(ToOwned::to_owned);
+    Ok(match id {
+        Some(id) => Message::Request { id, method, params },
+        None => Message::Notification { method, params },
+    })
+}
+
+fn response(envelope: &Envelope<'_>) -> Result<Message, Malformed> {
+    let id = envelope.id.and_then(read_id);
+    let error = envelope.error.filter(|error| !is_null(error));
+    // Some peers send `"error": null` beside a result, or `"result": null` beside an error.
+    let result = envelope.result.filter(|result| error.is_none() || !is_null(result));
+    // What is wrong with a response is told without its id: that is an id of ours, and under it the
+    // peer would take our complaint for the answer to a request of its own.
+    match (result, error) {
+        (Some(_), Some(_)) => Err(invalid(None, "a response has either `result` or `error`")),
+        (None, None) => Err(invalid(id, "`method` is missing")),
+        (Some(_), None) if id.is_none() => {
+            Err(invalid(None, "the `id` of a response must be a string or an integer of 64 bits"))
+        }
+        (Some(result), None) => Ok(Message::Response { id, outcome: Ok(result.to_owned()) }),
+        (None, Some(error)) => match serde_json::from_str(error.get()) {
+            Ok(error) => Ok(Message::Response { id, outcome: Err(error) }),
+            Err(why) => Err(invalid(None, format_args!("`error` of a response: {why}"))),
+        },
+    }
+}
+
+fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
+}
+
+fn read_id(raw: &RawValue) -> Option<RequestId> {
+    if let Ok(id) = raw.get().parse() {
+        return Some(RequestId::Integer(id));
+    }
+    read_string(raw).map(RequestId::String)
+}
+
+fn read_string(raw: &RawValue) -> Option<String> {
+    let inside = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+    if memchr::memchr(b'\\', inside.as_bytes()).is_none() {
+        return Some(inside.to_owned());
+    }
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// The members of the envelope, as slices of the line. Whatever they hold, reading the envelope
+/// fails only on what is not JSON, so that an id behind a wrong member is still found. Raw values
+/// are skipped without recursion: nesting costs no stack.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    duplicate: Option<&'static str>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+        let mut envelope = Envelope::default();
+        while let Some(Key(name)) = map.next_key()? {
+            let slot = match name {
+                Some("id") => &mut envelope.id,
+                Some("method") => &mut envelope.method,
+                Some("params") => &mut envelope.params,
+                Some("result") => &mut envelope.result,
+                Some("error") => &mut envelope.error,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if slot.replace(map.next_value()?).is_some() {
+                envelope.duplicate = name;
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+/// The name of a member, `None` for one that the envelope does not have. Read without allocating.
+struct Key(Option<&'static str>);
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl Visitor<'_> for KeyVisitor {
+    type Value = Key;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Key, E> {
+        Ok(Key(["id", "method", "params", "result", "error"].into_iter().find(|n| *n == name)))
+    }
+}

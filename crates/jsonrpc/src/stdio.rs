@@ -1,0 +1,226 @@
+//! Asynchronous reading and writing of inherited file descriptors, without helper threads and
+//! without touching flags that other processes see.
+//!
+//! `O_NONBLOCK` belongs to the open file description, which an inherited descriptor shares with the
+//! processes that passed it on; setting it would break their reads and writes. So each kind of file
+//! gets its own way: pipes and terminals are opened anew through `/proc/self/fd`, sockets take
+//! `MSG_DONTWAIT` with each call, what cannot be opened anew is asked with `poll` before each call,
+//! and files on disk, which are always ready, are read and written directly.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+
+/// The reading side of a descriptor.
+#[derive(Debug)]
+pub struct FdReader {
+    file: File,
+    /// A named pipe whose writers were gone before we opened it never becomes ready, so the first
+    /// read does not wait for readiness.
+    untried: bool,
+}
+
+impl FdReader {
+    /// Reads `fd`, of which this keeps a descriptor of its own. Must be called within a tokio
+    /// runtime with I/O.
+    ///
+    /// # Errors
+    /// When `fd` is not open or cannot be watched.
+    pub fn new(fd: impl AsFd) -> io::Result<Self> {
+        let file = File::open(fd.as_fd(), Interest::READABLE)?;
+        let untried = matches!(file, File::Watched { access: Access::OwnDescription, .. });
+        Ok(Self { file, untried })
+    }
+}
+
+impl AsyncRead for FdReader {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let room = buffer.initialize_unfilled();
+        if std::mem::take(&mut this.untried)
+            && let File::Watched { fd, access } = &this.file
+        {
+            match access.read(fd.as_fd(), room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => {
+                    buffer.advance(outcome?);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+        }
+        let read = match &this.file {
+            File::Direct(fd) => Access::OwnDescription.read(fd.as_fd(), room),
+            File::Watched { fd, access } => loop {
+                let mut ready = ready!(fd.poll_read_ready(cx))?;
+                if let Ok(outcome) = ready.try_io(|fd| access.read(fd.as_fd(), room)) {
+                    break outcome;
+                }
+            },
+        };
+        buffer.advance(read?);
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The writing side of a descriptor. Nothing is buffered, and shutting it down does nothing: the
+/// inherited descriptor stays open until the process ends.
+#[derive(Debug)]
+pub struct FdWriter {
+    file: File,
+}
+
+impl FdWriter {
+    /// Writes `fd`, of which this keeps a descriptor of its own. Must be called within a tokio
+    /// runtime with I/O.
+    ///
+    /// # Errors
+    /// When `fd` is not open or cannot be watched.
+    pub fn new(fd: impl AsFd) -> io::Result<Self> {
+        Ok(Self { file: File::open(fd.as_fd(), Interest::WRITABLE)? })
+    }
+}
+
+impl AsyncWrite for FdWriter {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &self.file {
+            File::Direct(fd) => Poll::Ready(Access::OwnDescription.write(fd.as_fd(), bytes)),
+            File::Watched { fd, access } => loop {
+                let mut ready = ready!(fd.poll_write_ready(cx))?;
+                if let Ok(outcome) = ready.try_io(|fd| access.write(fd.as_fd(), bytes)) {
+                    return Poll::Ready(outcome);
+                }
+            },
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Debug)]
+enum File {
+    Watched {
+        fd: AsyncFd<OwnedFd>,
+        access: Access,
+    },
+    /// On disk, or a device such as `/dev/null`: always ready, and refused by epoll.
+    Direct(OwnedFd),
+}
+
+/// How to read and write without ever blocking.
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    /// Our own file description, which is non-blocking.
+    OwnDescription,
+    /// A socket: non-blocking by the call.
+    Socket,
+    /// A shared, blocking description: only touched when `poll` says that it would not block. This
+    /// relies on nobody else reading the same pipe at the same time.
+    Asked,
+}
+
+/// Most that can be written to a pipe that is ready without blocking (`PIPE_BUF` on Linux).
+const SURE_BYTES: usize = 4096;
+
+impl File {
+    fn open(fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(fd)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Self::Direct(fd.try_clone_to_owned()?)),
+            FileType::Socket => Self::watch(fd.try_clone_to_owned()?, Access::Socket, interest),
+            FileType::Fifo => Self::open_anew(fd, interest),
+            FileType::CharacterDevice if rustix::termios::isatty(fd) && !is_ptmx(stat.st_rdev) => {
+                Self::open_anew(fd, interest)
+            }
+            _ => Self::watch(fd.try_clone_to_owned()?, Access::Asked, interest),
+        }
+    }
+
+    fn open_anew(fd: BorrowedFd<'_>, interest: Interest) -> io::Result<Self> {
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let direction = if interest.is_readable() { OFlags::RDONLY } else { OFlags::WRONLY };
+        let flags = direction | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(own) => Self::watch(own, Access::OwnDescription, interest),
+            // A pipe of another user, a file system without /proc: there is a slower way.
+            Err(_) => Self::watch(fd.try_clone_to_owned()?, Access::Asked, interest),
+        }
+    }
+
+    // The function that replaces this one is `unsafe`, for types that may change their descriptor
+    // under way. An `OwnedFd` keeps one and the same open until it is dropped.
+    #[allow(deprecated)]
+    fn watch(fd: OwnedFd, access: Access, interest: Interest) -> io::Result<Self> {
+        match AsyncFd::try_with_interest(fd, interest) {
+            Ok(fd) => Ok(Self::Watched { fd, access }),
+            Err(refused) => match refused.into_parts() {
+                (fd, error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    Ok(Self::Direct(fd))
+                }
+                (_, error) => Err(error),
+            },
+        }
+    }
+}
+
+/// The multiplexer of pseudo-terminals: opening it anew makes another terminal.
+fn is_ptmx(device: u64) -> bool {
+    (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
+}
+
+impl Access {
+    fn read(self, fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
+        let read = rustix::io::retry_on_intr(|| match self {
+            Self::OwnDescription => rustix::io::read(fd, &mut *room),
+            Self::Socket => {
+                rustix::net::recv(fd, &mut *room, RecvFlags::DONTWAIT).map(|(read, _)| read)
+            }
+            Self::Asked => {
+                ask(fd, PollFlags::IN)?;
+                rustix::io::read(fd, &mut *room)
+            }
+        })?;
+        Ok(read)
+    }
+
+    fn write(self, fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+        let written = rustix::io::retry_on_intr(|| match self {
+            Self::OwnDescription => rustix::io::write(fd, bytes),
+            Self::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Self::Asked => {
+                ask(fd, PollFlags::OUT)?;
+                rustix::io::write(fd, &bytes[..bytes.len().min(SURE_BYTES)])
+            }
+        })?;
+        Ok(written)
+    }
+}
+
+fn ask(fd: BorrowedFd<'_>, event: PollFlags) -> rustix::io::Result<()> {
+    let mut polled = [PollFd::from_borrowed_fd(fd, event)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match rustix::event::poll(&mut polled, Some(&now))? {
+        0 => Err(rustix::io::Errno::AGAIN),
+        _ => Ok(()),
+    }
+}
