@@ -1,1 +1,30 @@
-//! Written below.
+//! Durable threads, turns, items and model history in one SQLite file. Items and history are opaque
+//! JSON text here: this crate knows neither the wire nor the turn loop, and reads no environment.
+//!
+//! [`Store`] is the handle. Writes go through one thread that groups commits; reads run on a small
+//! pool and never block a write. See [`Write`] for what can be changed and [`Store`]'s methods for
+//! what can be read.
+
+mod apply;
+mod connection;
+mod cursor;
+mod error;
+mod keys;
+mod owner;
+mod pool;
+mod query;
+mod read;
+mod record;
+mod recovery;
+mod schema;
+mod store;
+mod threads;
+mod writer;
+
+pub use error::StoreError;
+pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
+pub use record::{
+    ItemRow, OrphanedTurn, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome, TurnRow,
+    TurnStatus, Write,
+};
+pub use store::{OpenOptions, Store, Synchronous};

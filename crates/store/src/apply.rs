@@ -1,0 +1,256 @@
+//! What each write does to the tables. Runs inside a transaction that the writer opens and ends.
+
+use std::sync::Arc;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+use crate::error::Failure;
+use crate::{StoreError, ThreadChanges, ThreadRecord, TurnStatus, Write, keys};
+
+/// Applies one write on behalf of the store named `owner`.
+pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(), Failure> {
+    match write {
+        Write::CreateThread(record) => create_thread(conn, record),
+        Write::UpdateThread { thread, changes } => update_thread(conn, thread, changes),
+        Write::StartTurn { thread, turn, started_at_ms } => {
+            start_turn(conn, owner, thread, turn, *started_at_ms)
+        }
+        Write::PutItem { thread, turn, item, kind, status, payload } => {
+            let turn = find_turn(conn, thread, turn)?;
+            put_item(conn, turn, item, kind, status.as_deref(), payload)
+        }
+        Write::AppendHistory { thread, turn, fragments } => {
+            let turn = match turn {
+                Some(turn) => find_turn(conn, thread, turn)?,
+                None => latest_turn_key(conn, thread)?,
+            };
+            append_history(conn, turn, fragments)
+        }
+        Write::FinishTurn { thread, turn, outcome, error, completed_at_ms, duration_ms, usage } => {
+            let key = find_turn(conn, thread, turn)?;
+            let changed = conn
+                .prepare_cached(
+                    "UPDATE turn SET status = ?2, owner = NULL, completed_at_ms = ?3,
+                         duration_ms = ?4, error = ?5, usage = ?6
+                     WHERE pk = ?1 AND status = 0",
+                )?
+                .execute(params![
+                    key,
+                    status_code((*outcome).into()),
+                    completed_at_ms,
+                    duration_ms,
+                    error,
+                    usage
+                ])?;
+            if changed == 0 {
+                let (thread, turn) = (thread.clone(), turn.clone());
+                return Err(StoreError::TurnFinished { thread, turn }.into());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Row id of a thread.
+pub(crate) fn find_thread(conn: &Connection, thread: &str) -> Result<i64, Failure> {
+    conn.prepare_cached("SELECT pk FROM thread WHERE id = ?1")?
+        .query_row([thread], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() }.into())
+}
+
+/// Key of a turn.
+pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
+    let thread_key = find_thread(conn, thread)?;
+    conn.prepare_cached("SELECT pk FROM turn WHERE thread = ?1 AND id = ?2")?
+        .query_row(params![thread_key, turn], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| {
+            let (thread, turn) = (thread.to_owned(), turn.to_owned());
+            StoreError::TurnNotFound { thread, turn }.into()
+        })
+}
+
+/// A turn's status as a column.
+pub(crate) fn status_code(status: TurnStatus) -> i64 {
+    match status {
+        TurnStatus::InProgress => 0,
+        TurnStatus::Completed => 1,
+        TurnStatus::Interrupted => 2,
+        TurnStatus::Failed => 3,
+    }
+}
+
+/// The reverse of [`status_code`].
+pub(crate) fn status_of(code: i64) -> Option<TurnStatus> {
+    match code {
+        0 => Some(TurnStatus::InProgress),
+        1 => Some(TurnStatus::Completed),
+        2 => Some(TurnStatus::Interrupted),
+        3 => Some(TurnStatus::Failed),
+        _ => None,
+    }
+}
+
+fn create_thread(conn: &Connection, record: &ThreadRecord) -> Result<(), Failure> {
+    let inserted = conn
+        .prepare_cached(
+            "INSERT INTO thread (id, session_id, forked_from_id, preview, name, model_provider,
+                 model, cwd, created_at, updated_at, source_kind, source, archived, git_info,
+                 settings, cli_version, token_usage, extra)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+             ON CONFLICT (id) DO NOTHING",
+        )?
+        .execute(params![
+            record.id,
+            record.session_id,
+            record.forked_from_id,
+            record.preview,
+            record.name,
+            record.model_provider,
+            record.model,
+            record.cwd,
+            record.created_at,
+            record.updated_at,
+            record.source_kind,
+            record.source,
+            record.archived,
+            record.git_info,
+            record.settings,
+            record.cli_version,
+            record.token_usage,
+            record.extra,
+        ])?;
+    if inserted == 0 {
+        return Err(StoreError::ThreadExists { thread: record.id.clone() }.into());
+    }
+    keys::thread_key(conn.last_insert_rowid())?;
+    Ok(())
+}
+
+/// Sets the given columns only: each of the others may stand in an index that would be rewritten.
+fn update_thread(conn: &Connection, id: &str, changes: &ThreadChanges) -> Result<(), Failure> {
+    let thread = find_thread(conn, id)?;
+    let text = |value: &Option<String>| value.clone().map(Value::from);
+    let nullable = |value: &Option<Option<String>>| value.clone().map(Value::from);
+    let columns = [
+        ("preview", text(&changes.preview)),
+        ("name", nullable(&changes.name)),
+        ("model_provider", text(&changes.model_provider)),
+        ("model", text(&changes.model)),
+        ("cwd", text(&changes.cwd)),
+        ("updated_at", changes.updated_at.map(Value::from)),
+        ("archived", changes.archived.map(Value::from)),
+        ("git_info", nullable(&changes.git_info)),
+        ("settings", text(&changes.settings)),
+        ("token_usage", nullable(&changes.token_usage)),
+        ("extra", nullable(&changes.extra)),
+    ];
+    let (mut assignments, mut values) = (Vec::new(), vec![Value::from(thread)]);
+    for (column, value) in columns {
+        if let Some(value) = value {
+            values.push(value);
+            assignments.push(format!("{column} = ?{}", values.len()));
+        }
+    }
+    if assignments.is_empty() {
+        return Ok(());
+    }
+    let sql = format!("UPDATE thread SET {} WHERE pk = ?1", assignments.join(", "));
+    conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
+    Ok(())
+}
+
+fn start_turn(
+    conn: &Connection,
+    owner: &str,
+    thread: &str,
+    turn: &str,
+    started_at_ms: i64,
+) -> Result<(), Failure> {
+    let (thread_key, ordinal) = conn
+        .prepare_cached(
+            "UPDATE thread SET turn_count = turn_count + 1, updated_at = max(updated_at, ?2)
+             WHERE id = ?1 RETURNING pk, turn_count",
+        )?
+        .query_row(params![thread, started_at_ms.div_euclid(1000)], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?
+        .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
+    let inserted = conn
+        .prepare_cached(
+            "INSERT INTO turn (pk, thread, id, status, owner, started_at_ms)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5) ON CONFLICT (thread, id) DO NOTHING",
+        )?
+        .execute(params![
+            keys::turn_key(thread_key, ordinal)?,
+            thread_key,
+            turn,
+            owner,
+            started_at_ms
+        ])?;
+    if inserted == 0 {
+        let (thread, turn) = (thread.to_owned(), turn.to_owned());
+        return Err(StoreError::TurnExists { thread, turn }.into());
+    }
+    Ok(())
+}
+
+fn put_item(
+    conn: &Connection,
+    turn: i64,
+    item: &str,
+    kind: &str,
+    status: Option<&str>,
+    payload: &str,
+) -> Result<(), Failure> {
+    let replaced = conn
+        .prepare_cached(
+            "UPDATE item SET kind = ?3, status = ?4, payload = ?5 WHERE turn = ?1 AND id = ?2",
+        )?
+        .execute(params![turn, item, kind, status, payload])?;
+    if replaced > 0 {
+        return Ok(());
+    }
+    let range = keys::entries_of(turn, turn);
+    let last = conn
+        .prepare_cached("SELECT pk FROM item WHERE pk >= ?1 AND pk < ?2 ORDER BY pk DESC LIMIT 1")?
+        .query_row([range.start, range.end], |row| row.get(0))
+        .optional()?;
+    let key = keys::next_entry(turn, last, "the number of items in a turn")?;
+    conn.prepare_cached(
+        "INSERT INTO item (pk, turn, id, kind, status, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![key, turn, item, kind, status, payload])?;
+    Ok(())
+}
+
+fn append_history(conn: &Connection, turn: i64, fragments: &[Arc<str>]) -> Result<(), Failure> {
+    let range = keys::entries_of(turn, turn);
+    let mut last = conn
+        .prepare_cached(
+            "SELECT pk FROM history WHERE pk >= ?1 AND pk < ?2 ORDER BY pk DESC LIMIT 1",
+        )?
+        .query_row([range.start, range.end], |row| row.get(0))
+        .optional()?;
+    let mut insert = conn.prepare_cached("INSERT INTO history (pk, fragment) VALUES (?1, ?2)")?;
+    for fragment in fragments {
+        let key = keys::next_entry(turn, last, "the model history of a turn")?;
+        insert.execute(params![key, &**fragment])?;
+        last = Some(key);
+    }
+    Ok(())
+}
+
+/// Key of the thread's newest turn, or of the place before its first one.
+fn latest_turn_key(conn: &Connection, thread: &str) -> Result<i64, Failure> {
+    let found: Option<(i64, i64)> = conn
+        .prepare_cached("SELECT pk, turn_count FROM thread WHERE id = ?1")?
+        .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (thread_key, ordinal) =
+        found.ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
+    Ok(keys::turn_key(thread_key, ordinal)?)
+}

@@ -1,0 +1,221 @@
+//! Opens connections to the database: private files, write-ahead log, small caches, the right
+//! schema. Knows no table; what runs on a connection is up to the writer and the readers.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::Failure;
+use crate::{StoreError, Synchronous, schema};
+
+/// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
+const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
+
+/// How long a write waits for another process's write before it is refused.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Most memory of one connection's page cache, in KiB. A store has at most three connections.
+const CACHE_KIB: i64 = 1024;
+
+/// More than all statements of this crate that are worth keeping.
+const STATEMENTS: usize = 48;
+
+/// What a log file may keep on disk once its content is in the database: 1 MiB.
+const LOG_LIMIT: i64 = 1 << 20;
+
+/// Where the database is and how to open it.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The database file; a made-up name when `in_memory`.
+    pub(crate) path: Arc<Path>,
+    pub(crate) in_memory: bool,
+    pub(crate) synchronous: Synchronous,
+    pub(crate) max_pages: Option<u32>,
+    /// Pages in the write-ahead log after the latest commit.
+    pub(crate) log_pages: Arc<AtomicU32>,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Writer,
+    Reader,
+}
+
+impl Target {
+    /// Opens a connection. The first one of a program must be a writer: it makes what is missing.
+    pub(crate) fn connect(&self, role: Role) -> Result<Connection, StoreError> {
+        check_linked_version()?;
+        let open = || -> Result<Connection, Failure> {
+            if self.in_memory {
+                let mut conn = Connection::open_in_memory()?;
+                schema::migrate(&mut conn)?;
+                self.configure(&mut conn, role)?;
+                return Ok(conn);
+            }
+            if role == Role::Writer {
+                create_private_file(&self.path)?;
+            }
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let mut conn = Connection::open_with_flags(&self.path, flags)?;
+            conn.busy_timeout(BUSY_TIMEOUT)?;
+            if !schema::is_current(&conn, &self.path)? {
+                self.prepare_file(&mut conn)?;
+            }
+            self.configure(&mut conn, role)?;
+            Ok(conn)
+        };
+        open().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Gives a fresh or older file its log mode and tables. Two processes may find the same fresh
+    /// file; changing the log mode does not wait for the other one, so a lock file does.
+    fn prepare_file(&self, conn: &mut Connection) -> Result<(), Failure> {
+        let lock_path = self.path.with_extension("lock");
+        let lock = create_private_file(&lock_path)?;
+        lock.lock().map_err(|error| StoreError::io("lock", &lock_path, error))?;
+        if schema::is_current(conn, &self.path)? {
+            return Ok(());
+        }
+        let mode: String =
+            conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+        if mode != "wal" {
+            let source = io::Error::other("the file system has no shared memory for its log");
+            return Err(StoreError::io("use", &self.path, source).into());
+        }
+        conn.pragma_update(None, "synchronous", self.synchronous.pragma())?;
+        schema::migrate(conn)
+    }
+
+    fn configure(&self, conn: &mut Connection, role: Role) -> Result<(), Failure> {
+        conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        // The log is copied into the database by the readers' threads (see `pool`), not by commits.
+        // Memory mapping stays off: mapped pages would count as resident.
+        conn.execute_batch(&format!(
+            "PRAGMA synchronous = {}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = 0;
+             PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;
+             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_LIMIT};",
+            self.synchronous.pragma()
+        ))?;
+        if role == Role::Reader {
+            conn.pragma_update(None, "query_only", true)?;
+        } else {
+            if let Some(pages) = self.max_pages {
+                conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+            }
+            let log_pages = Arc::clone(&self.log_pages);
+            conn.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+                log_pages.store(pages.unsigned_abs(), Ordering::Relaxed);
+                Ok(())
+            }))?;
+        }
+        add_search_function(conn)
+    }
+}
+
+/// A connection that is opened again after an error that may have spoiled it.
+pub(crate) struct Link {
+    target: Target,
+    role: Role,
+    conn: Option<Connection>,
+}
+
+impl Link {
+    pub(crate) fn new(target: Target, role: Role, conn: Option<Connection>) -> Self {
+        Self { target, role, conn }
+    }
+
+    /// Runs `work` on the connection.
+    pub(crate) fn run<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let mut conn = match self.conn.take() {
+            Some(conn) => conn,
+            None => self.target.connect(self.role)?,
+        };
+        let outcome = work(&mut conn);
+        // A transaction that could not even be rolled back would block all that come after.
+        let spoiled =
+            outcome.as_ref().is_err_and(Failure::taints_connection) || !conn.is_autocommit();
+        // An in-memory database is its connection: it cannot be replaced.
+        if self.target.in_memory || !spoiled {
+            self.conn = Some(conn);
+        }
+        outcome.map_err(|failure| failure.at(&self.target.path))
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+/// Makes `dir` and what is missing above it, for the user alone, and closes it to others when it
+/// was open to them.
+pub(crate) fn create_private_dir(dir: &Path) -> Result<(), StoreError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| StoreError::io("create", dir, error))?;
+    restrict(dir, 0o700)
+}
+
+/// Path of the database in a store's folder.
+pub(crate) fn database_path(dir: &Path) -> PathBuf {
+    dir.join("threads.db")
+}
+
+fn create_private_file(path: &Path) -> Result<File, StoreError> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| StoreError::io("open", path, error))?;
+    restrict(path, 0o600)?;
+    Ok(file)
+}
+
+fn restrict(path: &Path, mode: u32) -> Result<(), StoreError> {
+    let metadata = fs::metadata(path).map_err(|error| StoreError::io("read", path, error))?;
+    if metadata.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .map_err(|error| StoreError::io("make private", path, error))
+}
+
+fn check_linked_version() -> Result<(), StoreError> {
+    let (number, needed) = NEEDED_SQLITE;
+    if rusqlite::version_number() < number {
+        return Err(StoreError::SqliteTooOld { found: rusqlite::version(), needed });
+    }
+    Ok(())
+}
+
+/// `contains_folded(needle, name, preview)`: whether one of the texts has the (lower-case) needle
+/// in it. SQLite's own LIKE folds ASCII letters only.
+fn add_search_function(conn: &Connection) -> Result<(), Failure> {
+    let flags = FunctionFlags::SQLITE_UTF8
+        | FunctionFlags::SQLITE_DETERMINISTIC
+        | FunctionFlags::SQLITE_DIRECTONLY;
+    conn.create_scalar_function("contains_folded", 3, flags, |call| {
+        let needle = call.get::<String>(0)?;
+        let name = call.get::<Option<String>>(1)?;
+        let preview = call.get::<Option<String>>(2)?;
+        let found = |text: String| text.to_lowercase().contains(&needle);
+        Ok(name.is_some_and(found) || preview.is_some_and(found))
+    })?;
+    Ok(())
+}

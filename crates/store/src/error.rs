@@ -1,0 +1,208 @@
+//! What can go wrong in the store, told so that a person knows which file it is about and what to
+//! do next. Nothing here decides what a client of the server is told.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+use rusqlite::ffi;
+
+/// A failed operation of the store. Cheap to clone: one failed group commit answers many callers.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The disk (or the page quota of the open options) has no room left.
+    #[error("no space left to write {}; free some disk space, then try again", path.display())]
+    Full {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// Another process held the write lock for longer than the busy timeout.
+    #[error("{} is locked by another process; try again, or stop the process that holds it", path.display())]
+    Busy {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// The file is damaged or is no database.
+    #[error(
+        "{} is damaged or is not a thread database ({detail}); move it away together with its -wal \
+         and -shm files to start afresh, or put back a copy of all three",
+        path.display()
+    )]
+    Corrupt {
+        /// The database file.
+        path: PathBuf,
+        /// SQLite's own words.
+        detail: String,
+    },
+    /// The file was written by a later version of this program.
+    #[error(
+        "{} has schema version {found}, this program knows versions up to {known}; \
+         use the newer program, or another home folder",
+        path.display()
+    )]
+    NewerSchema {
+        /// The database file.
+        path: PathBuf,
+        /// Version in the file.
+        found: i64,
+        /// Latest version that this program can read.
+        known: i64,
+    },
+    /// The program is linked with an SQLite that can lose writes of several processes.
+    #[error(
+        "SQLite {found} is linked, {needed} or later is needed; rebuild with the bundled SQLite"
+    )]
+    SqliteTooOld {
+        /// Version that is linked.
+        found: &'static str,
+        /// Oldest version that will do.
+        needed: &'static str,
+    },
+    /// A file or folder of the store could not be used.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: "create", "lock".
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The cause.
+        source: Arc<io::Error>,
+    },
+    /// SQLite failed in a way that has no kind of its own here.
+    #[error("cannot use {}: {source}", path.display())]
+    Sqlite {
+        /// The database file.
+        path: PathBuf,
+        /// The cause.
+        source: Arc<rusqlite::Error>,
+    },
+    /// The owner name of the open options cannot be a file name, or is taken.
+    #[error("owner name `{owner}` {reason}; give every open store a unique name such as a UUID")]
+    BadOwner {
+        /// The name as given.
+        owner: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No such thread.
+    #[error("thread {thread} is not stored")]
+    ThreadNotFound {
+        /// Id of the thread.
+        thread: String,
+    },
+    /// The thread has no such turn.
+    #[error("turn {turn} is not stored in thread {thread}")]
+    TurnNotFound {
+        /// Id of the thread.
+        thread: String,
+        /// Id of the turn.
+        turn: String,
+    },
+    /// A thread with this id is stored already.
+    #[error("thread {thread} is stored already")]
+    ThreadExists {
+        /// Id of the thread.
+        thread: String,
+    },
+    /// The thread has a turn with this id already.
+    #[error("turn {turn} is stored already in thread {thread}")]
+    TurnExists {
+        /// Id of the thread.
+        thread: String,
+        /// Id of the turn.
+        turn: String,
+    },
+    /// The turn has its final status already; a turn ends once.
+    #[error("turn {turn} of thread {thread} has ended already")]
+    TurnFinished {
+        /// Id of the thread.
+        thread: String,
+        /// Id of the turn.
+        turn: String,
+    },
+    /// A cursor that no page of this list gave out.
+    #[error("cursor `{cursor}` is not one of this list; use one that a page returned")]
+    BadCursor {
+        /// The cursor as given.
+        cursor: String,
+    },
+    /// A thread or turn has as many parts as can be numbered.
+    #[error("{what} has reached its limit of {limit}; start a new thread")]
+    TooMany {
+        /// What is full: a thread's turns, a turn's items …
+        what: &'static str,
+        /// The limit.
+        limit: i64,
+    },
+    /// The store was closed.
+    #[error("the thread store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::StorageFull {
+            return Self::Full { path: path.to_owned() };
+        }
+        Self::Io { action, path: path.to_owned(), source: Arc::new(source) }
+    }
+}
+
+/// An error on its way up: SQLite's errors get their path where the connection is known.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Sql(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl Failure {
+    /// The error as callers see it, about the database at `path`.
+    pub(crate) fn at(self, path: &Path) -> StoreError {
+        let source = match self {
+            Self::Store(error) => return error,
+            Self::Sql(source) => source,
+        };
+        let path = path.to_owned();
+        if source.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) {
+            // The shared index beside the log could not grow: the way a full disk looks from there.
+            return StoreError::Full { path };
+        }
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StoreError::Full { path },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                StoreError::Corrupt { path, detail: source.to_string() }
+            }
+            _ => StoreError::Sqlite { path, source: Arc::new(source) },
+        }
+    }
+
+    /// Whether the connection that failed should be replaced before it is used again.
+    pub(crate) fn taints_connection(&self) -> bool {
+        let Self::Sql(source) = self else { return false };
+        matches!(
+            source.sqlite_error_code(),
+            Some(
+                ErrorCode::SystemIoFailure
+                    | ErrorCode::DatabaseCorrupt
+                    | ErrorCode::NotADatabase
+                    | ErrorCode::CannotOpen
+                    | ErrorCode::OutOfMemory
+            )
+        )
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,136 @@
+//! Tells living stores from dead ones: each open store holds a lock on a file of its own, which the
+//! kernel lets go of however the process ends. Process ids play no part, so their reuse cannot
+//! matter. Which turns an owner has is the database's business.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::StoreError;
+
+/// A living store's lock. Dropping it removes the file and lets go.
+#[derive(Debug)]
+pub(crate) struct OwnerLock {
+    file: File,
+    path: PathBuf,
+}
+
+impl OwnerLock {
+    /// Takes the lock for `owner` in the folder `owners`.
+    pub(crate) fn acquire(owners: &Path, owner: &str, now_ms: i64) -> Result<Self, StoreError> {
+        let bad = |reason| StoreError::BadOwner { owner: owner.to_owned(), reason };
+        if owner.is_empty() || owner.starts_with('.') || owner.contains(['/', '\0']) {
+            return Err(bad("cannot be a file name"));
+        }
+        let path = owners.join(owner);
+        // Between creation and lock a sweep of another store may take the file for a dead owner's
+        // and remove it; then it is made again.
+        loop {
+            let created =
+                File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+            let file = match created {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return Err(bad("is taken already"));
+                }
+                other => other.map_err(|error| StoreError::io("create", &path, error))?,
+            };
+            file.lock().map_err(|error| StoreError::io("lock", &path, error))?;
+            if is_still(&file, &path)? {
+                let mut lock = Self { file, path };
+                lock.describe(now_ms);
+                return Ok(lock);
+            }
+        }
+    }
+
+    /// For people who look into the folder. Nothing reads it, and a full disk must not keep a
+    /// store from being opened for reading: so a failure to write it is no failure.
+    fn describe(&mut self, now_ms: i64) {
+        let text = format!("pid = {}\nopened_at_ms = {now_ms}\n", std::process::id());
+        let _ = self.file.write_all(text.as_bytes());
+    }
+}
+
+impl Drop for OwnerLock {
+    fn drop(&mut self) {
+        // A file that stays is no harm: its lock is free, so the next sweep removes it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether nobody holds the lock of `owner` any more. A dead owner's file is removed.
+pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
+    let path = owners.join(owner);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(StoreError::io("open", &path, error)),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(false),
+        Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &path, error)),
+    }
+    // Removed while the lock is held: a store that is just being opened sees it and starts over.
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", &path, error))
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Removes the files of all dead owners.
+pub(crate) fn sweep(owners: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::io("read", owners, error);
+    for entry in fs::read_dir(owners).map_err(failed)? {
+        if let Some(owner) = entry.map_err(failed)?.file_name().to_str() {
+            is_dead(owners, owner)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_still(file: &File, path: &Path) -> Result<bool, StoreError> {
+    let held = file.metadata().map_err(|error| StoreError::io("read", path, error))?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io("read", path, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_lives_as_long_as_its_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = OwnerLock::acquire(dir.path(), "a", 1).unwrap();
+        assert!(!is_dead(dir.path(), "a").unwrap());
+        assert!(OwnerLock::acquire(dir.path(), "a", 1).is_err(), "one name, one owner");
+        drop(lock);
+        assert!(is_dead(dir.path(), "a").unwrap());
+        OwnerLock::acquire(dir.path(), "a", 2).unwrap();
+    }
+
+    #[test]
+    fn a_sweep_removes_the_dead_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let _lock = OwnerLock::acquire(dir.path(), "alive", 1).unwrap();
+        fs::write(dir.path().join("dead"), "").unwrap();
+        sweep(dir.path()).unwrap();
+        assert!(dir.path().join("alive").exists());
+        assert!(!dir.path().join("dead").exists());
+    }
+
+    #[test]
+    fn names_that_leave_the_folder_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for owner in ["", ".", "..", "../x", "a/b", "a\0b"] {
+            assert!(OwnerLock::acquire(dir.path(), owner, 1).is_err(), "{owner:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Finds turns that a dead process left in flight and claims them for one living store. What they
+//! become (`interrupted`, patched items) is the claimer's decision.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use crate::error::Failure;
+use crate::read::items_of;
+use crate::{OrphanedTurn, owner};
+
+/// Claims every turn in flight whose owner is dead. Of several stores that try at the same time,
+/// exactly one gets a turn; should that one die too, the turn is an orphan again.
+pub(crate) fn claim(
+    conn: &mut Connection,
+    owners: &Path,
+    me: &str,
+) -> Result<Vec<OrphanedTurn>, Failure> {
+    let mut dead = Vec::new();
+    for owner in others_in_flight(conn, me)? {
+        if owner::is_dead(owners, &owner)? {
+            dead.push(owner);
+        }
+    }
+    owner::sweep(owners)?;
+    if dead.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut orphans = Vec::new();
+    for owner in dead {
+        claim_from(&transaction, me, &owner, &mut orphans)?;
+    }
+    transaction.commit()?;
+    orphans.sort_unstable_by_key(|(turn, _)| *turn);
+    Ok(orphans.into_iter().map(|(_, orphan)| orphan).collect())
+}
+
+fn others_in_flight(conn: &Connection, me: &str) -> Result<Vec<String>, Failure> {
+    let owners = conn
+        .prepare("SELECT DISTINCT owner FROM turn WHERE status = 0 AND owner <> ?1")?
+        .query_map([me], |row| row.get(0))?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(owners)
+}
+
+/// Only rows that are still the dead owner's change hands, and only those are returned.
+fn claim_from(
+    conn: &Connection,
+    me: &str,
+    dead: &str,
+    orphans: &mut Vec<(i64, OrphanedTurn)>,
+) -> Result<(), Failure> {
+    let claimed = conn
+        .prepare("UPDATE turn SET owner = ?1 WHERE status = 0 AND owner = ?2 RETURNING pk")?
+        .query_map(params![me, dead], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
+    for turn in claimed {
+        let mut orphan = conn.query_row(
+            "SELECT thread.id, turn.id, turn.started_at_ms
+             FROM turn JOIN thread ON thread.pk = turn.thread WHERE turn.pk = ?1",
+            [turn],
+            |row| {
+                let (thread, started_at_ms) = (row.get(0)?, row.get(2)?);
+                Ok(OrphanedTurn { thread, turn: row.get(1)?, started_at_ms, items: Vec::new() })
+            },
+        )?;
+        orphan.items = items_of(conn, turn)?;
+        orphans.push((turn, orphan));
+    }
+    Ok(())
+}

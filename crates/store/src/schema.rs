@@ -1,0 +1,118 @@
+//! The tables, as a list of migrations from one version to the next, and the check that a file is
+//! ours and not newer than this program. Does not open anything.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::StoreError;
+use crate::error::Failure;
+
+/// Marks a database file as a thread store ("agtd").
+const APPLICATION_ID: i64 = 0x6167_7464;
+
+/// Entry `n` takes a file from version `n` to `n + 1`. Entries are never edited once released.
+const MIGRATIONS: &[&str] = &[VERSION_1];
+
+/// Latest version that this program reads and writes.
+pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
+
+// `turn.pk` holds thread and ordinal, `item.pk` and `history.pk` hold turn and position: see
+// `keys`. `parent` and `fork_point` are for forks that share the turns of their parent up to an
+// ordinal; such a thread's own turns start behind it.
+//
+// Lists walk an index led by the source kind (or the folder) with the sort key behind it: a page
+// costs the same among 300 threads and among 100,000, whatever kinds are asked for. The indexes are
+// partial, as threads without a turn are not listed.
+const VERSION_1: &str = "
+CREATE TABLE thread (
+    pk              INTEGER PRIMARY KEY,
+    id              TEXT NOT NULL UNIQUE,
+    parent          INTEGER,
+    fork_point      INTEGER,
+    turn_count      INTEGER NOT NULL DEFAULT 0,
+    created_at      INTEGER NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    archived        INTEGER NOT NULL,
+    source_kind     TEXT NOT NULL,
+    model_provider  TEXT NOT NULL,
+    cwd             TEXT NOT NULL,
+    name            TEXT,
+    preview         TEXT NOT NULL,
+    session_id      TEXT NOT NULL,
+    forked_from_id  TEXT,
+    model           TEXT NOT NULL,
+    cli_version     TEXT NOT NULL,
+    source          TEXT NOT NULL,
+    git_info        TEXT,
+    settings        TEXT NOT NULL,
+    token_usage     TEXT,
+    extra           TEXT
+) STRICT;
+CREATE INDEX thread_source_created ON thread (source_kind, archived, created_at) WHERE turn_count > 0;
+CREATE INDEX thread_source_updated ON thread (source_kind, archived, updated_at) WHERE turn_count > 0;
+CREATE INDEX thread_cwd_created ON thread (cwd, archived, created_at) WHERE turn_count > 0;
+CREATE INDEX thread_cwd_updated ON thread (cwd, archived, updated_at) WHERE turn_count > 0;
+
+CREATE TABLE turn (
+    pk              INTEGER PRIMARY KEY,
+    thread          INTEGER NOT NULL,
+    id              TEXT NOT NULL,
+    status          INTEGER NOT NULL,  -- 0 in progress, 1 completed, 2 interrupted, 3 failed
+    owner           TEXT,              -- who runs it; NULL once it has ended
+    started_at_ms   INTEGER NOT NULL,
+    completed_at_ms INTEGER,
+    duration_ms     INTEGER,
+    error           TEXT,
+    usage           TEXT,
+    UNIQUE (thread, id)
+) STRICT;
+CREATE INDEX turn_in_flight ON turn (owner) WHERE status = 0;
+
+CREATE TABLE item (
+    pk              INTEGER PRIMARY KEY,
+    turn            INTEGER NOT NULL,
+    id              TEXT NOT NULL,
+    kind            TEXT NOT NULL,
+    status          TEXT,
+    payload         TEXT NOT NULL,
+    UNIQUE (turn, id)
+) STRICT;
+
+CREATE TABLE history (
+    pk              INTEGER PRIMARY KEY,
+    fragment        TEXT NOT NULL
+) STRICT;
+";
+
+/// Whether the file is at the latest version. Refuses files that are not ours, or newer.
+pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let fresh = found == 0 && application == 0 && has_no_tables(conn)?;
+    if (application != APPLICATION_ID && !fresh) || found < 0 {
+        let detail = "another program's database".to_owned();
+        return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+    }
+    if found > LATEST {
+        return Err(StoreError::NewerSchema { path: path.to_owned(), found, known: LATEST }.into());
+    }
+    Ok(found == LATEST)
+}
+
+fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
+    Ok(conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?)
+}
+
+/// Brings the file to the latest version, in one transaction. The caller keeps others out.
+pub(crate) fn migrate(conn: &mut Connection) -> Result<(), Failure> {
+    let transaction = conn.transaction()?;
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", LATEST)?;
+    transaction.commit()?;
+    Ok(())
+}

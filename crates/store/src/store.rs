@@ -1,0 +1,289 @@
+//! The handle that the rest of the program uses: opening, committing, reading, closing. Does no
+//! work itself; it asks the writer and the readers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::connection::{Link, Role, Target, create_private_dir, database_path};
+use crate::error::Failure;
+use crate::owner::OwnerLock;
+use crate::pool::{Pool, answering};
+use crate::writer::{self, CheckpointDue, Commit, Job, Writer};
+use crate::{
+    ItemRow, ListQuery, OrphanedTurn, Page, StoreError, StoredThread, TurnRow, TurnsQuery, Write,
+    read, threads,
+};
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Synchronous {
+    /// The end of the process, however it comes. A power cut may take the latest commits with it,
+    /// never damage the file.
+    #[default]
+    Normal,
+    /// A power cut too, at the price of a disk flush a commit.
+    Full,
+}
+
+impl Synchronous {
+    pub(crate) fn pragma(self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Full => "FULL",
+        }
+    }
+}
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Unix milliseconds; noted in this store's owner file for people who look there.
+    pub now_ms: i64,
+    /// Name of this open store, never used before in this folder (a UUID). Turns started through
+    /// it are in flight as long as the store lives.
+    pub owner: String,
+    /// What a commit survives.
+    pub synchronous: Synchronous,
+    /// Most pages (4 KiB each) of the database file; commits that need more fail with
+    /// [`StoreError::Full`]. `None` leaves it to the disk.
+    pub max_pages: Option<u32>,
+}
+
+impl OpenOptions {
+    /// The usual options.
+    pub fn new(now_ms: i64, owner: impl Into<String>) -> Self {
+        Self { now_ms, owner: owner.into(), synchronous: Synchronous::default(), max_pages: None }
+    }
+}
+
+/// An open store; clones share it. Several processes may have the same folder open.
+///
+/// Dropping the last clone finishes the commits that were sent, like [`Store::close`], and waits
+/// for it.
+///
+/// Bounds: 256 waiting commits and 64 waiting reads (more wait in their callers), one writer and at
+/// most two reader threads, 1 MiB of page cache each.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// `None` only while dropping.
+    jobs: Option<mpsc::Sender<Job>>,
+    pool: Arc<Pool>,
+    writer: Option<JoinHandle<()>>,
+    in_memory: bool,
+}
+
+impl Store {
+    /// Opens the store in `dir`, making what is missing: folders with mode 0700, files with 0600.
+    ///
+    /// # Errors
+    /// The file is damaged or newer than this program, the folder cannot be used, or the owner's
+    /// name is taken.
+    pub fn open(dir: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+        create_private_dir(dir)?;
+        let owners = dir.join("owners");
+        create_private_dir(&owners)?;
+        let target = Target {
+            path: database_path(dir).into(),
+            in_memory: false,
+            synchronous: options.synchronous,
+            max_pages: options.max_pages,
+            log_pages: Arc::default(),
+        };
+        let conn = target.connect(Role::Writer)?;
+        let lock = OwnerLock::acquire(&owners, &options.owner, options.now_ms)?;
+        Self::start(target, conn, options.owner, Some((owners, lock)))
+    }
+
+    /// Opens an empty store that is gone with its last clone. For ephemeral threads and tests.
+    ///
+    /// # Errors
+    /// No memory or no thread for it.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let target = Target {
+            path: Path::new(":memory:").into(),
+            in_memory: true,
+            synchronous: Synchronous::default(),
+            max_pages: None,
+            log_pages: Arc::default(),
+        };
+        let conn = target.connect(Role::Writer)?;
+        Self::start(target, conn, "memory".to_owned(), None)
+    }
+
+    fn start(
+        target: Target,
+        conn: Connection,
+        owner: String,
+        lock: Option<(std::path::PathBuf, OwnerLock)>,
+    ) -> Result<Self, StoreError> {
+        let (jobs, waiting) = mpsc::channel(writer::QUEUE);
+        let pool = Arc::new(Pool::new(target.clone()));
+        let (path, in_memory) = (Arc::clone(&target.path), target.in_memory);
+        let writer = Writer {
+            link: Link::new(target, Role::Writer, Some(conn)),
+            jobs: waiting,
+            pool: Arc::clone(&pool),
+            owner,
+            lock,
+            checkpoint_due: CheckpointDue::default(),
+        };
+        let thread =
+            writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
+        let inner = Inner { jobs: Some(jobs), pool, writer: Some(thread), in_memory };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Makes all of `writes` durable, in order, together or not at all. Commits of one caller that
+    /// awaits each are in the order of the calls. Once the call was polled, the writes may happen
+    /// even if its future is dropped.
+    ///
+    /// # Errors
+    /// One of the writes is refused, the disk is full, or the file cannot be written. Nothing of
+    /// `writes` is stored then, and later commits are tried as if this one had not been.
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.ask(|reply| Job::Commit(Commit { writes, reply })).await?
+    }
+
+    /// Takes over every turn in flight whose process is gone; turns of living stores stay theirs.
+    /// The caller ends each with [`Write::FinishTurn`]. A turn is given to one caller only, of any
+    /// process; should that one die first, it is given out again.
+    ///
+    /// # Errors
+    /// The file or the owners' folder cannot be used.
+    pub async fn claim_orphaned_turns(&self) -> Result<Vec<OrphanedTurn>, StoreError> {
+        self.ask(Job::Claim).await?
+    }
+
+    /// The thread with this id, with or without turns.
+    ///
+    /// # Errors
+    /// The file cannot be read; as for every read.
+    pub async fn thread(&self, id: &str) -> Result<Option<StoredThread>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |conn| read::thread(conn, &id)).await
+    }
+
+    /// A page of threads that have a turn (specification: `thread/list`).
+    ///
+    /// # Errors
+    /// [`StoreError::BadCursor`] for a cursor that is not of a list sorted like this one.
+    pub async fn threads(&self, query: ListQuery) -> Result<Page<StoredThread>, StoreError> {
+        self.read(move |conn| threads::list(conn, &query)).await
+    }
+
+    /// A page of a thread's turns (specification: `thread/turns/list`).
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`]; [`StoreError::BadCursor`] for a cursor of another list.
+    pub async fn turns(
+        &self,
+        thread: &str,
+        query: TurnsQuery,
+    ) -> Result<Page<TurnRow>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| read::turns(conn, &thread, &query)).await
+    }
+
+    /// A page of a thread's turns, each with its items in order.
+    ///
+    /// # Errors
+    /// As for [`Store::turns`].
+    pub async fn turns_with_items(
+        &self,
+        thread: &str,
+        query: TurnsQuery,
+    ) -> Result<Page<(TurnRow, Vec<ItemRow>)>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| read::turns_with_items(conn, &thread, &query)).await
+    }
+
+    /// The newest turn of a thread.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn last_turn(&self, thread: &str) -> Result<Option<TurnRow>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| read::last_turn(conn, &thread)).await
+    }
+
+    /// The items of a turn in order.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`], [`StoreError::TurnNotFound`].
+    pub async fn items(&self, thread: &str, turn: &str) -> Result<Vec<ItemRow>, StoreError> {
+        let (thread, turn) = (thread.to_owned(), turn.to_owned());
+        self.read(move |conn| read::items(conn, &thread, &turn)).await
+    }
+
+    /// All raw model items of a thread in order.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn history(&self, thread: &str) -> Result<Vec<String>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| read::history(conn, &thread, None)).await
+    }
+
+    /// The raw model items from `turn` on: all that a thread needs that was compacted there, at a
+    /// cost that does not depend on what came before.
+    ///
+    /// # Errors
+    /// [`StoreError::ThreadNotFound`], [`StoreError::TurnNotFound`].
+    pub async fn history_since(&self, thread: &str, turn: &str) -> Result<Vec<String>, StoreError> {
+        let (thread, turn) = (thread.to_owned(), turn.to_owned());
+        self.read(move |conn| read::history(conn, &thread, Some(&turn))).await
+    }
+
+    /// Finishes what was sent, moves the log into the database and lets go of all files. Later
+    /// calls of any clone fail with [`StoreError::Closed`].
+    ///
+    /// # Errors
+    /// The log could not be moved; it stays beside the database and nothing is lost.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.ask(Job::Close).await?
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let jobs = self.inner.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(job(reply)).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if self.inner.in_memory {
+            return self.ask(|reply| Job::Read(answering(read, reply))).await?;
+        }
+        self.inner.pool.read(read).await
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(writer) = self.writer.take() {
+            // The writer does not panic; if it did, its callers were told by dropped channels.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("in_memory", &self.inner.in_memory).finish_non_exhaustive()
+    }
+}

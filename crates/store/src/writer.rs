@@ -1,0 +1,287 @@
+//! The one thread that writes. Commits that wait for each other's transaction share the next one,
+//! each in a savepoint of its own, and are answered once it is committed. What a write does to the
+//! tables stands in `apply`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::connection::Link;
+use crate::error::Failure;
+use crate::owner::OwnerLock;
+use crate::pool::{Pool, checkpoint};
+use crate::{OrphanedTurn, StoreError, Write, apply, recovery};
+
+/// Jobs that may wait for the writer; more wait in their callers.
+pub(crate) const QUEUE: usize = 256;
+
+/// Most commits that share one transaction, so that the first of them is not kept waiting.
+const GROUP: usize = 256;
+
+/// Log size, in pages of 4 KiB, from which a reader thread is asked to copy it into the database.
+const LOG_SOFT_PAGES: u32 = 256;
+
+/// Log size from which the writer copies it itself, between commits, to bound the log.
+const LOG_HARD_PAGES: u32 = 4096;
+
+/// What the writer is asked to do.
+pub(crate) enum Job {
+    Commit(Commit),
+    /// Claim orphaned turns.
+    Claim(oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
+    /// A read of an in-memory database, which has this one connection.
+    Read(Box<dyn FnOnce(&mut Link) + Send>),
+    /// Finish what waits, then end.
+    Close(oneshot::Sender<Result<(), StoreError>>),
+}
+
+/// Writes that take effect together, and whom to tell.
+pub(crate) struct Commit {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+pub(crate) struct Writer {
+    pub(crate) link: Link,
+    pub(crate) jobs: mpsc::Receiver<Job>,
+    pub(crate) pool: Arc<Pool>,
+    /// Name that started turns are owned by.
+    pub(crate) owner: String,
+    /// The folder of owners' locks and the lock of this one; `None` in memory.
+    pub(crate) lock: Option<(PathBuf, OwnerLock)>,
+    /// Log size at which the next copy is due.
+    pub(crate) checkpoint_due: CheckpointDue,
+}
+
+impl Writer {
+    /// Starts the thread. It ends when it is told to close, or when all senders are gone.
+    pub(crate) fn start(self) -> std::io::Result<JoinHandle<()>> {
+        Builder::new().name("store-write".to_owned()).spawn(move || self.run())
+    }
+
+    fn run(mut self) {
+        let mut closers = Vec::new();
+        while let Some(job) = self.jobs.blocking_recv() {
+            let mut next = Some(job);
+            while let Some(job) = next.take() {
+                match job {
+                    Job::Commit(commit) => {
+                        let group;
+                        (group, next) = self.gather(commit);
+                        self.commit(group);
+                        self.bound_log();
+                    }
+                    Job::Claim(reply) => {
+                        let claimed = self.claim();
+                        let _ = reply.send(claimed);
+                    }
+                    Job::Read(read) => read(&mut self.link),
+                    Job::Close(reply) => {
+                        self.jobs.close();
+                        closers.push(reply);
+                    }
+                }
+            }
+        }
+        self.shut_down(closers);
+    }
+
+    /// Takes what else waits into the same group, up to the first job of another kind.
+    fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
+        let mut group = vec![first];
+        while group.len() < GROUP {
+            match self.jobs.try_recv() {
+                Ok(Job::Commit(commit)) => group.push(commit),
+                Ok(other) => return (group, Some(other)),
+                Err(_) => break,
+            }
+        }
+        (group, None)
+    }
+
+    /// Commits the group and answers each caller. When the transaction as a whole is lost, each
+    /// commit is tried again by itself: a full disk may still have room for the small ones.
+    fn commit(&mut self, group: Vec<Commit>) {
+        let owner = &self.owner;
+        let mut started = false;
+        let outcome = self.link.run(|conn| transact(conn, owner, &group, &mut started));
+        match outcome {
+            Ok(results) => {
+                for (commit, result) in group.into_iter().zip(results) {
+                    // A caller that no longer waits has its writes all the same.
+                    let _ = commit.reply.send(result);
+                }
+            }
+            Err(_) if started && group.len() > 1 => {
+                for commit in group {
+                    self.commit(vec![commit]);
+                }
+            }
+            Err(error) => {
+                for commit in group {
+                    let _ = commit.reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn claim(&mut self) -> Result<Vec<OrphanedTurn>, StoreError> {
+        let Some((owners, _)) = &self.lock else { return Ok(Vec::new()) };
+        let me = &self.owner;
+        self.link.run(|conn| recovery::claim(conn, owners, me))
+    }
+
+    fn bound_log(&mut self) {
+        let pages = self.link.target().log_pages.load(Ordering::Relaxed);
+        match self.checkpoint_due.after_commit(pages) {
+            Due::No => {}
+            Due::Soon => self.pool.checkpoint(),
+            // A failure leaves everything in the log, where it is as durable; tried again later.
+            Due::Now => drop(self.link.run(|conn| checkpoint(conn, "PASSIVE"))),
+        }
+    }
+
+    fn shut_down(mut self, closers: Vec<oneshot::Sender<Result<(), StoreError>>>) {
+        self.pool.close();
+        let result = if self.link.target().in_memory {
+            Ok(())
+        } else {
+            self.link.run(|conn| checkpoint(conn, "TRUNCATE")).map(drop)
+        };
+        // Callers are told when nothing of the store is open any more.
+        drop(self.link);
+        drop(self.lock);
+        for closer in closers {
+            let _ = closer.send(result.clone());
+        }
+    }
+}
+
+/// When to copy the log into the database. Pure: sizes in, decisions out.
+#[derive(Debug)]
+pub(crate) struct CheckpointDue {
+    soft: u32,
+    hard: u32,
+    last: u32,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Due {
+    No,
+    Soon,
+    Now,
+}
+
+impl Default for CheckpointDue {
+    fn default() -> Self {
+        Self { soft: LOG_SOFT_PAGES, hard: LOG_HARD_PAGES, last: 0 }
+    }
+}
+
+impl CheckpointDue {
+    /// Decides after a commit that left `pages` in the log. A log that became shorter was started
+    /// over, so the count begins anew; one that readers keep from that is tried again step by step.
+    fn after_commit(&mut self, pages: u32) -> Due {
+        if pages < self.last {
+            *self = Self::default();
+        }
+        self.last = pages;
+        if pages >= self.hard {
+            self.hard = pages.saturating_add(LOG_HARD_PAGES);
+            self.soft = pages.saturating_add(LOG_SOFT_PAGES);
+            return Due::Now;
+        }
+        if pages >= self.soft {
+            self.soft = pages.saturating_add(LOG_SOFT_PAGES);
+            return Due::Soon;
+        }
+        Due::No
+    }
+}
+
+/// Runs the group in one transaction. The outer result is about all of it: nothing is committed
+/// then. `started` tells whether the transaction could begin.
+fn transact(
+    conn: &mut Connection,
+    owner: &str,
+    group: &[Commit],
+    started: &mut bool,
+) -> Result<Vec<Result<(), StoreError>>, Failure> {
+    execute(conn, "BEGIN IMMEDIATE")?;
+    *started = true;
+    let outcome = apply_group(conn, owner, group).and_then(|results| {
+        execute(conn, "COMMIT")?;
+        Ok(results)
+    });
+    if outcome.is_err() && !conn.is_autocommit() {
+        // Should this fail too, the connection is replaced, as it still has its transaction.
+        let _ = execute(conn, "ROLLBACK");
+    }
+    outcome
+}
+
+fn apply_group(
+    conn: &Connection,
+    owner: &str,
+    group: &[Commit],
+) -> Result<Vec<Result<(), StoreError>>, Failure> {
+    let apply_all = |commit: &Commit| {
+        commit.writes.iter().try_for_each(|write| apply::apply(conn, owner, write))
+    };
+    if let [only] = group {
+        apply_all(only)?;
+        return Ok(vec![Ok(())]);
+    }
+    let mut results = Vec::with_capacity(group.len());
+    for commit in group {
+        execute(conn, "SAVEPOINT one")?;
+        let result = match apply_all(commit) {
+            Ok(()) => Ok(()),
+            // A refused write fails its own caller. Anything else is about the file, and SQLite
+            // may have given up the whole transaction.
+            Err(Failure::Store(error)) => {
+                execute(conn, "ROLLBACK TO one")?;
+                Err(error)
+            }
+            Err(failure) => return Err(failure),
+        };
+        execute(conn, "RELEASE one")?;
+        results.push(result);
+    }
+    Ok(results)
+}
+
+fn execute(conn: &Connection, sql: &str) -> Result<(), Failure> {
+    conn.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_growing_log_is_copied_in_steps() {
+        let check = |sizes: &[u32], expected: Due| {
+            let mut due = CheckpointDue::default();
+            let mut last = Due::No;
+            for pages in sizes {
+                last = due.after_commit(*pages);
+            }
+            assert_eq!(last, expected, "{sizes:?}");
+        };
+        check(&[10], Due::No);
+        check(&[10, 256], Due::Soon);
+        check(&[256, 260], Due::No);
+        check(&[256, 511, 512], Due::Soon);
+        check(&[256, 3, 256], Due::Soon);
+        check(&[256, 4096], Due::Now);
+        check(&[4096, 4200], Due::No);
+        check(&[4096, 4352], Due::Soon);
+        check(&[4096, 8192], Due::Now);
+    }
+}
