@@ -1,1 +1,49 @@
-fn main() {}
+//! Developer tasks: `cargo xtask test | tidy | generate`. Not part of the product; it may
+//! start programs and print, which the crates may not.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
+
+mod generate;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  test                  everything a change must pass: format, lints, tidy, generated files, tests
+  tidy                  the rules of the code that no compiler checks
+  generate [--check]    rewrite the generated files (--check: compare only)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = workspace_root();
+    let outcome = match arguments.as_slice() {
+        ["test"] => return test::run(&root),
+        ["tidy"] => tidy::run(&root),
+        ["generate"] => generate::write(&root),
+        ["generate", "--check"] => generate::check(&root),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(anyhow::anyhow!("no such task: {}\n\n{USAGE}", other.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The checkout that is worked on. Cargo says where at run time; the path that was compiled in is
+/// only right for a binary started by hand.
+fn workspace_root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| package.clone(), Path::to_owned)
+}

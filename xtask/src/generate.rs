@@ -1,0 +1,118 @@
+//! Generated files: one list of generators, one command that rewrites their output, one check that
+//! the committed files equal it. What the files hold is the generators' business.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+/// Writes files below a root.
+struct Generator {
+    name: &'static str,
+    /// Folders that hold generated files only, relative to the root.
+    outputs: &'static [&'static str],
+    /// Rewrites everything in `outputs` below the given root.
+    run: fn(&Path) -> std::io::Result<Vec<PathBuf>>,
+}
+
+const GENERATORS: &[Generator] = &[];
+
+/// Rewrites every generated file of the checkout.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    for generator in GENERATORS {
+        let written = (generator.run)(root).with_context(|| generator.name)?;
+        println!("{}: {} files", generator.name, written.len());
+    }
+    Ok(())
+}
+
+/// Compares the committed files with what [`write`] would write; changes nothing.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let mut stale = Vec::new();
+    for generator in GENERATORS {
+        let fresh = tempfile::tempdir().context("a folder for the fresh files")?;
+        (generator.run)(fresh.path()).with_context(|| generator.name)?;
+        for output in generator.outputs {
+            let expected = contents(&fresh.path().join(output))?;
+            let committed = contents(&root.join(output))?;
+            let differing = differences(&expected, &committed);
+            stale.extend(differing.iter().map(|line| format!("{output}/{line}")));
+        }
+    }
+    if !stale.is_empty() {
+        bail!(
+            "generated files differ from their source:\n  {}\nrewrite them with `cargo xtask generate` and commit the result",
+            stale.join("\n  ")
+        );
+    }
+    Ok(())
+}
+
+/// One line for every file that is not the same on both sides.
+fn differences(
+    expected: &BTreeMap<PathBuf, Vec<u8>>,
+    committed: &BTreeMap<PathBuf, Vec<u8>>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (path, fresh) in expected {
+        match committed.get(path) {
+            None => lines.push(format!("{}: missing", path.display())),
+            Some(old) if old != fresh => {
+                lines.push(format!("{}: line {}", path.display(), first_difference(old, fresh)));
+            }
+            Some(_) => {}
+        }
+    }
+    let extra = committed.keys().filter(|path| !expected.contains_key(*path));
+    lines.extend(extra.map(|path| format!("{}: no longer generated", path.display())));
+    lines
+}
+
+fn first_difference(old: &[u8], fresh: &[u8]) -> usize {
+    let same = old.iter().zip(fresh).take_while(|(a, b)| a == b).count();
+    1 + old[..same].iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Every file below `folder`, by its path from there; a folder that is absent is empty.
+fn contents(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(relative) = open.pop() {
+        let path = folder.join(&relative);
+        if !path.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(&path).with_context(|| path.display().to_string())? {
+            let entry = entry?;
+            let below = relative.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                open.push(below);
+            } else {
+                found.insert(below, std::fs::read(entry.path())?);
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_file_and_line() {
+        let side = |files: &[(&str, &str)]| {
+            files.iter().map(|(p, t)| (PathBuf::from(p), t.as_bytes().to_vec())).collect()
+        };
+        let expected = side(&[("a", "1\n2\n3"), ("b", "x"), ("c", "same")]);
+        let committed = side(&[("a", "1\n2\n4"), ("c", "same"), ("d", "old")]);
+        let lines = differences(&expected, &committed);
+        assert_eq!(lines, ["a: line 3", "b: missing", "d: no longer generated"]);
+        assert!(differences(&expected, &expected).is_empty());
+    }
+
+    #[test]
+    fn committed_files_equal_their_source() {
+        check(&crate::workspace_root()).unwrap();
+    }
+}

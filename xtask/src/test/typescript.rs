@@ -1,0 +1,53 @@
+//! Compiles the generated TypeScript strictly. The compiler comes from npm and stays below the
+//! target folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::program::Program;
+use super::{Done, Outcome};
+
+/// The version that the generated types are checked with.
+const VERSION: &str = "5.9.3";
+
+pub(crate) fn check(root: &Path) -> Outcome {
+    let missing: Vec<&str> =
+        ["node", "npm"].into_iter().filter(|program| !Program::exists(program)).collect();
+    if !missing.is_empty() {
+        let names = missing.join(" and ");
+        return Ok(Done::Skipped(format!(
+            "{names} not installed, so tsc cannot check schema/typescript"
+        )));
+    }
+    let tools = tools_folder(root);
+    std::fs::create_dir_all(&tools).with_context(|| tools.display().to_string())?;
+    let package = tools.join("node_modules/typescript/package.json");
+    let installed = std::fs::read_to_string(&package).unwrap_or_default();
+    if !installed.contains(&format!("\"version\": \"{VERSION}\"")) {
+        let wanted = format!("typescript@{VERSION}");
+        let install = ["install", "--no-save", "--no-audit", "--no-fund", "--prefix", ".", &wanted];
+        Program::new("npm", &install)
+            .folder(&tools)
+            .succeed("check the network; npm downloads the TypeScript compiler")?;
+    }
+    let project = json!({
+        "compilerOptions": {
+            "strict": true, "noEmit": true, "types": [],
+            "target": "es2022", "module": "esnext", "moduleResolution": "bundler",
+        },
+        "include": [root.join("schema/typescript/**/*.ts")],
+    });
+    std::fs::write(tools.join("tsconfig.json"), project.to_string())?;
+    let compiler = ["node_modules/typescript/bin/tsc", "--project", "tsconfig.json"];
+    Program::new("node", &compiler)
+        .folder(&tools)
+        .succeed("mend the generator (crates/protocol/src/generate), then `cargo xtask generate`")
+}
+
+fn tools_folder(root: &Path) -> PathBuf {
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root.join(target).join("tools")
+}

@@ -1,0 +1,205 @@
+//! Which crate may depend on which: the table of ARCHITECTURE.md, compared with every Cargo.toml.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use toml::{Table, Value};
+
+use super::Finding;
+
+const RULE: &str = "crate-arrows";
+
+/// What a crate may depend on.
+enum May {
+    Only(&'static [&'static str]),
+    EverythingBut(&'static [&'static str]),
+}
+
+use May::{EverythingBut, Only};
+
+/// In the order of ARCHITECTURE.md's map. Who may know both `protocol` and `session` follows from
+/// it: `server`, `cli` and `testkit`.
+const TABLE: &[(&str, May)] = &[
+    ("jsonrpc", Only(&[])),
+    ("protocol", Only(&["jsonrpc"])),
+    ("config", Only(&[])),
+    ("session", Only(&[])),
+    ("model", Only(&[])),
+    ("sandbox", Only(&[])),
+    ("store", Only(&[])),
+    ("patch", Only(&[])),
+    ("extensions", Only(&[])),
+    (
+        "server",
+        Only(&[
+            "jsonrpc",
+            "protocol",
+            "config",
+            "session",
+            "model",
+            "sandbox",
+            "store",
+            "patch",
+            "extensions",
+        ]),
+    ),
+    ("tui", Only(&["protocol"])),
+    ("ratelimit", Only(&[])),
+    ("gateway", Only(&["ratelimit"])),
+    ("cli", EverythingBut(&["xtask"])),
+    ("testkit", EverythingBut(&["cli", "xtask"])),
+    ("xtask", Only(&["protocol", "config"])),
+];
+
+/// Crates whose tests may use `testkit`, which itself depends on all the others.
+const TESTED_WITH_TESTKIT: &[&str] = &["server", "cli", "tui", "gateway"];
+/// Crates that a pure `session` cannot use.
+const IMPURE: &[&str] = &["tokio", "rand", "getrandom", "rusqlite", "rustix", "libc", "jiff"];
+
+pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let mut manifests = vec![PathBuf::from("xtask/Cargo.toml")];
+    for entry in std::fs::read_dir(root.join("crates")).context("crates/")? {
+        manifests.push(Path::new("crates").join(entry?.file_name()).join("Cargo.toml"));
+    }
+    let mut findings = Vec::new();
+    for manifest in manifests.iter().filter(|manifest| root.join(manifest).is_file()) {
+        let text = std::fs::read_to_string(root.join(manifest))?;
+        findings.extend(check_manifest(manifest, &text)?);
+    }
+    Ok(findings)
+}
+
+fn check_manifest(file: &Path, text: &str) -> Result<Vec<Finding>> {
+    let manifest: Table = text.parse().with_context(|| file.display().to_string())?;
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name"))
+        .and_then(Value::as_str)
+        .with_context(|| format!("{}: no package.name", file.display()))?;
+    let folder = file.parent().and_then(Path::file_name);
+    let mut findings = Vec::new();
+    if folder.is_none_or(|folder| folder != name) {
+        let message = format!("the folder's name differs from the crate's, `{name}`: rename one");
+        findings.push(Finding::error(file, 0, RULE, message));
+    }
+    let Some((_, may)) = TABLE.iter().find(|(known, _)| *known == name) else {
+        let message =
+            format!("`{name}` is not in the map: add it to ARCHITECTURE.md and to {}", file!());
+        findings.push(Finding::error(file, 0, RULE, message));
+        return Ok(findings);
+    };
+    for (dependency, dev) in dependencies(&manifest) {
+        if let Some(message) = breach(name, may, dependency, dev) {
+            findings.push(Finding::error(file, line_of(text, dependency), RULE, message));
+        }
+    }
+    Ok(findings)
+}
+
+fn breach(name: &str, may: &May, dependency: &str, dev: bool) -> Option<String> {
+    if name == "session" && !dev && IMPURE.contains(&dependency) {
+        return Some(format!(
+            "`session` performs no I/O: `{dependency}` belongs behind one of its ports"
+        ));
+    }
+    if !TABLE.iter().any(|(known, _)| *known == dependency) {
+        return None;
+    }
+    let allowed = match may {
+        Only(allowed) => allowed.contains(&dependency),
+        EverythingBut(refused) => !refused.contains(&dependency),
+    };
+    if allowed || dev && dependency == "testkit" && TESTED_WITH_TESTKIT.contains(&name) {
+        return None;
+    }
+    Some(format!(
+        "`{name}` must not depend on `{dependency}` (see the map in ARCHITECTURE.md): pass what it needs through a trait or a plain type"
+    ))
+}
+
+/// The names in every dependency table, and whether the table is for tests only.
+fn dependencies(manifest: &Table) -> Vec<(&str, bool)> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let of_targets = targets.into_iter().flat_map(|t| t.values()).filter_map(Value::as_table);
+    let mut found = Vec::new();
+    for table in std::iter::once(manifest).chain(of_targets) {
+        for (key, dev) in
+            [("dependencies", false), ("build-dependencies", false), ("dev-dependencies", true)]
+        {
+            let entries = table.get(key).and_then(Value::as_table);
+            found.extend(
+                entries.into_iter().flat_map(|e| e.keys()).map(|name| (name.as_str(), dev)),
+            );
+        }
+    }
+    found
+}
+
+fn line_of(text: &str, dependency: &str) -> usize {
+    let names = |line: &str| {
+        line.strip_prefix(dependency).is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+    };
+    text.lines().position(names).map_or(0, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, tables: &str) -> Vec<String> {
+        let text = format!("[package]\nname = \"{name}\"\n{tables}");
+        let file = PathBuf::from(format!("crates/{name}/Cargo.toml"));
+        let findings = check_manifest(&file, &text).expect("valid TOML");
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn arrows_follow_the_table() {
+        for (name, tables, expected) in [
+            ("protocol", "[dependencies]\njsonrpc.workspace = true", None),
+            (
+                "jsonrpc",
+                "[dependencies]\nprotocol.workspace = true",
+                Some("Cargo.toml:4: error: crate-arrows: `jsonrpc` must not depend on `protocol`"),
+            ),
+            ("session", "[dependencies]\nserde.workspace = true", None),
+            ("session", "[dependencies]\ntokio = \"1\"", Some("`session` performs no I/O")),
+            (
+                "session",
+                "[dev-dependencies]\nprotocol.workspace = true",
+                Some("`session` must not depend on `protocol`"),
+            ),
+            (
+                "model",
+                "[target.'cfg(unix)'.dependencies]\nsandbox.workspace = true",
+                Some("`model` must not depend on `sandbox`"),
+            ),
+            (
+                "server",
+                "[dependencies]\npatch.workspace = true\n[dev-dependencies]\ntestkit.workspace = true",
+                None,
+            ),
+            (
+                "server",
+                "[dependencies]\ntestkit.workspace = true",
+                Some("`server` must not depend on `testkit`"),
+            ),
+            ("testkit", "[dependencies]\nserver.workspace = true", None),
+            (
+                "testkit",
+                "[dependencies]\ncli.workspace = true",
+                Some("`testkit` must not depend on `cli`"),
+            ),
+            ("util", "", Some("`util` is not in the map")),
+        ] {
+            let findings = check(name, tables);
+            match expected {
+                None => assert!(findings.is_empty(), "{name}: {findings:?}"),
+                Some(text) => assert!(
+                    findings.len() == 1 && findings[0].contains(text),
+                    "{name}: {findings:?}"
+                ),
+            }
+        }
+    }
+}

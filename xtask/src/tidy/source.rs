@@ -1,0 +1,409 @@
+//! Rules that are checked line by line in one file: module docs, sizes, sleeps, `unsafe`, the purity
+//! of `session`, leftovers.
+
+use std::path::Path;
+
+use super::Finding;
+use super::scan::{Scan, has_word, scan};
+
+/// Lines of a file, without its tests: from here it is worth looking for a second idea.
+const FILE_WARNING: usize = 500;
+const FILE_ERROR: usize = 900;
+const FUNCTION_WARNING: usize = 80;
+const FUNCTION_ERROR: usize = 100;
+
+/// What `session` does not touch: it is replayed in tests, so the world reaches it through ports.
+const IMPURE: [&str; 9] = [
+    "std::fs",
+    "std::net",
+    "std::env",
+    "std::process",
+    "Instant::now",
+    "SystemTime::now",
+    "tokio",
+    "rand",
+    "thread::spawn",
+];
+
+/// First segments of the protocol's method names.
+const METHOD_GROUPS: [&str; 29] = [
+    "account",
+    "app",
+    "collaborationMode",
+    "command",
+    "config",
+    "configRequirements",
+    "error",
+    "experimentalFeature",
+    "externalAgentConfig",
+    "feedback",
+    "fs",
+    "fuzzyFileSearch",
+    "hooks",
+    "item",
+    "marketplace",
+    "mcpServer",
+    "mcpServerStatus",
+    "model",
+    "modelProvider",
+    "plugin",
+    "process",
+    "review",
+    "serverRequest",
+    "skills",
+    "thread",
+    "tool",
+    "turn",
+    "windows",
+    "windowsSandbox",
+];
+
+/// One file with what the rules need to know of it.
+struct Source<'s> {
+    file: &'s Path,
+    scan: Scan,
+    /// The line (from 0) where unit tests begin; 0 for a file that is all tests.
+    tests_from: usize,
+    findings: Vec<Finding>,
+}
+
+/// Every finding in one file; `root` is the checkout's own path, which no file may hold.
+pub(crate) fn check(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
+    let mut findings = leftovers(file, text, root);
+    if file.extension().is_none_or(|e| e != "rs") {
+        return findings;
+    }
+    let scan = scan(text);
+    let tests_from = if is_test_file(file) { 0 } else { tests_start(&scan) };
+    let mut source = Source { file, scan, tests_from, findings: Vec::new() };
+    source.module_docs(text);
+    source.sizes();
+    source.functions();
+    source.unsafe_code();
+    source.sleeps();
+    source.methods_in_jsonrpc();
+    source.purity_of_session();
+    findings.append(&mut source.findings);
+    findings
+}
+
+/// Marks that say "unfinished", and paths of one developer's machine; in every kind of text.
+fn leftovers(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
+    // Put together here so that this file does not find itself.
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let machine = [
+        root.display().to_string(),
+        concat!("/Us", "ers/").to_owned(),
+        concat!(".cargo/reg", "istry/src").to_owned(),
+        concat!(".rustup/tool", "chains").to_owned(),
+    ];
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if let Some(mark) = marks.iter().find(|mark| has_word(line, mark)) {
+            let message = format!("`{mark}`: do it now, or write it down as an issue");
+            findings.push(Finding::error(file, number, "leftovers", message));
+        }
+        if let Some(path) = machine.iter().find(|path| path.len() > 2 && line.contains(*path)) {
+            let message = format!("`{path}` exists on one machine only: use a relative path");
+            findings.push(Finding::error(file, number, "machine-path", message));
+        }
+    }
+    findings
+}
+
+impl Source<'_> {
+    fn error(&mut self, line: usize, rule: &'static str, message: impl Into<String>) {
+        self.findings.push(Finding::error(self.file, line + 1, rule, message));
+    }
+
+    fn module_docs(&mut self, text: &str) {
+        if is_test_file(self.file) {
+            return;
+        }
+        let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
+        if !first.is_some_and(|line| line.starts_with("//!")) {
+            let message = "a module opens with `//!`: one or two sentences, what it is for and what it does not do";
+            self.error(0, "module-docs", message);
+        }
+    }
+
+    fn sizes(&mut self) {
+        let lines = self.tests_from;
+        if lines > FILE_ERROR {
+            let message = format!(
+                "{lines} lines without tests (at most {FILE_ERROR}): split it by its second idea"
+            );
+            self.findings.push(Finding::error(self.file, 0, "file-size", message));
+        } else if lines > FILE_WARNING {
+            let message = format!("{lines} lines without tests: look for a second idea in it");
+            self.findings.push(Finding::warning(self.file, 0, "file-size", message));
+        }
+    }
+
+    fn functions(&mut self) {
+        for (start, lines) in functions(&self.scan.code[..self.tests_from]) {
+            if lines > FUNCTION_ERROR {
+                let message = format!(
+                    "{lines} lines (at most {FUNCTION_ERROR}): take a part out and name it"
+                );
+                self.error(start, "function-size", message);
+            } else if lines > FUNCTION_WARNING {
+                let message = format!("{lines} lines: look for a part with a name of its own");
+                self.findings.push(Finding::warning(
+                    self.file,
+                    start + 1,
+                    "function-size",
+                    message,
+                ));
+            }
+        }
+    }
+
+    fn unsafe_code(&mut self) {
+        let allowed = self.file.starts_with("crates/sandbox");
+        for line in 0..self.scan.code.len() {
+            if !has_word(&self.scan.code[line], "unsafe") {
+                continue;
+            }
+            if !allowed {
+                self.error(
+                    line,
+                    "unsafe",
+                    "`unsafe` is for crates/sandbox only: use a safe wrapper, as rustix has",
+                );
+            } else if !self.explained(line, "SAFETY:") && !self.explained(line, "# Safety") {
+                self.error(
+                    line,
+                    "unsafe",
+                    "say why this is sound in a `// SAFETY:` comment right above (an `unsafe fn` says what it asks of callers under `# Safety`)",
+                );
+            }
+        }
+    }
+
+    fn sleeps(&mut self) {
+        for line in self.tests_from..self.scan.code.len() {
+            let code = &self.scan.code[line];
+            let sleeps = ["thread::sleep", "time::sleep"].iter().any(|call| code.contains(call));
+            if sleeps && !self.explained(line, "tidy: sleep") {
+                let message = "a test does not sleep to be right: wait for an event or inject the clock, \
+                               or give the reason in `// tidy: sleep …`";
+                self.error(line, "sleep", message);
+            }
+        }
+    }
+
+    fn methods_in_jsonrpc(&mut self) {
+        if !self.file.starts_with("crates/jsonrpc/src") {
+            return;
+        }
+        let named: Vec<(usize, String)> = self
+            .scan
+            .literals
+            .iter()
+            .filter(|(line, text)| *line < self.tests_from && is_method(text))
+            .cloned()
+            .collect();
+        for (line, text) in named {
+            let message = format!(
+                "`jsonrpc` names no method, and here is \"{text}\": it belongs to `protocol`"
+            );
+            self.error(line, "jsonrpc-methods", message);
+        }
+    }
+
+    fn purity_of_session(&mut self) {
+        if !self.file.starts_with("crates/session/src") {
+            return;
+        }
+        for line in 0..self.tests_from {
+            let code = &self.scan.code[line];
+            if let Some(found) = IMPURE.iter().find(|name| has_word(code, name)) {
+                let message = format!(
+                    "`session` is pure, and here is `{found}`: ask a port (Model, Commands, Tools, Log, Clock, Ids)"
+                );
+                self.error(line, "session-purity", message);
+            }
+        }
+    }
+
+    /// Whether `mark` stands in a comment on this line or in the comment block right above it.
+    fn explained(&self, line: usize, mark: &str) -> bool {
+        if self.scan.comments[line].contains(mark) {
+            return true;
+        }
+        let above = (0..line).rev().take_while(|at| {
+            let code = self.scan.code[*at].trim();
+            let comment = !self.scan.comments[*at].is_empty();
+            code.is_empty() && comment || code.starts_with("#[") || is_continued(code)
+        });
+        above.into_iter().any(|at| self.scan.comments[at].contains(mark))
+    }
+}
+
+/// Whether a statement goes on in the next line, as `let x =` does.
+fn is_continued(code: &str) -> bool {
+    ["=", "(", ","].iter().any(|end| code.ends_with(end))
+}
+
+fn is_test_file(file: &Path) -> bool {
+    let part = |name: &str| file.components().any(|c| c.as_os_str() == name);
+    part("tests") || part("benches") || part("examples") || file.ends_with("tests.rs")
+}
+
+/// The line of a trailing `#[cfg(test)] mod …`, else the number of lines.
+fn tests_start(scan: &Scan) -> usize {
+    let lines = scan.code.len();
+    (0..lines)
+        .find(|line| {
+            let next = scan.code.get(line + 1).map_or("", |code| code.trim());
+            scan.code[*line].trim() == "#[cfg(test)]"
+                && next.starts_with("mod ")
+                && next.ends_with('{')
+        })
+        .unwrap_or(lines)
+}
+
+/// Where each function with a body starts (from 0) and how many lines it has, by counting braces.
+fn functions(code: &[String]) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for (start, line) in code.iter().enumerate().filter(|(_, line)| has_word(line, "fn")) {
+        let named = line
+            .split("fn ")
+            .nth(1)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphabetic() || c == '_'));
+        if let Some(end) = named.then(|| body_end(&code[start..])).flatten() {
+            found.push((start, end + 1));
+        }
+    }
+    found
+}
+
+/// The line, counted from a function's first, where its body closes; `None` without a body.
+fn body_end(code: &[String]) -> Option<usize> {
+    let (mut braces, mut others) = (0i64, 0i64);
+    for (at, line) in code.iter().enumerate() {
+        for c in line.chars() {
+            match c {
+                '{' => braces += 1,
+                '}' => braces -= 1,
+                '(' | '[' => others += 1,
+                ')' | ']' => others -= 1,
+                ';' if braces == 0 && others == 0 => return None,
+                _ => {}
+            }
+            if c == '}' && braces == 0 && others == 0 {
+                return Some(at);
+            }
+        }
+    }
+    None
+}
+
+fn is_method(literal: &str) -> bool {
+    literal == "initialize"
+        || literal == "initialized"
+        || literal.split_once('/').is_some_and(|(group, name)| {
+            METHOD_GROUPS.contains(&group)
+                && name.starts_with(|c: char| c.is_ascii_lowercase())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "/_".contains(c))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(file: &str, text: &str) -> Vec<(&'static str, usize)> {
+        let findings = check(Path::new(file), text, Path::new("/some/checkout"));
+        findings.iter().map(|f| (f.rule, f.line)).collect()
+    }
+
+    #[test]
+    fn each_rule_finds_its_breach_and_nothing_else() {
+        let lib = "crates/model/src/lib.rs";
+        let long_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(120));
+        let noticed_function = format!("//! D.\nfn f() {{\n{}}}\n", "    a();\n".repeat(85));
+        let long_file = format!("//! D.\n{}", "const A: u8 = 1;\n".repeat(1000));
+        let tested_file =
+            format!("//! D.\n#[cfg(test)]\nmod tests {{\n{}}}", "a();\n".repeat(1000));
+        for (file, text, expected) in [
+            (lib, "//! Doc.\nfn f() {}\n", vec![]),
+            (lib, "fn f() {}\n", vec![("module-docs", 1)]),
+            ("crates/model/tests/a.rs", "#![allow(x)]\n", vec![]),
+            (lib, &*long_function, vec![("function-size", 2)]),
+            (lib, &noticed_function, vec![("function-size", 2)]),
+            (lib, &long_file, vec![("file-size", 0)]),
+            (lib, &tested_file, vec![]),
+            (lib, "//! D.\nunsafe fn f() {}", vec![("unsafe", 2)]),
+            (lib, "//! D. unsafe\n// unsafe\nconst A: &str = \"unsafe\";", vec![]),
+            (
+                "crates/sandbox/src/a.rs",
+                "//! D.\n// SAFETY: fine.\nlet x =\n    unsafe { f() };",
+                vec![],
+            ),
+            (
+                "crates/sandbox/src/a.rs",
+                "//! D.\n/// # Safety\n/// No threads.\nunsafe fn f();",
+                vec![],
+            ),
+            ("crates/sandbox/src/a.rs", "//! D.\n// fine\nunsafe { f() };", vec![("unsafe", 3)]),
+            (
+                "crates/sandbox/src/a.rs",
+                "//! D.\n// SAFETY: fine.\n\nf();\nunsafe { f() };",
+                vec![("unsafe", 5)],
+            ),
+            (lib, "//! D.\nstd::thread::sleep(d);", vec![]),
+            (
+                lib,
+                "//! D.\n#[cfg(test)]\nmod tests {\ntokio::time::sleep(d);\n}",
+                vec![("sleep", 4)],
+            ),
+            (
+                lib,
+                "//! D.\n#[cfg(test)]\nmod tests {\n// tidy: sleep the kernel's clock is under test\nthread::sleep(d);\n}",
+                vec![],
+            ),
+            (
+                "crates/jsonrpc/src/a.rs",
+                "//! thread/start\nf(\"thread/start\");\ng(\"/readyz\");",
+                vec![("jsonrpc-methods", 2)],
+            ),
+            (
+                "crates/jsonrpc/src/a.rs",
+                "//! D.\n#[cfg(test)]\nmod tests {\nf(\"thread/start\");\n}",
+                vec![],
+            ),
+            ("crates/protocol/src/a.rs", "//! D.\nf(\"thread/start\");", vec![]),
+            (
+                "crates/session/src/a.rs",
+                "//! D.\nuse std::fs::File;\nlet operand = 1;",
+                vec![("session-purity", 2)],
+            ),
+            (
+                "crates/session/src/a.rs",
+                "//! D.\nlet t = Instant::now();",
+                vec![("session-purity", 2)],
+            ),
+            (lib, concat!("//! D.\n// TO", "DO later"), vec![("leftovers", 2)]),
+            ("docs/a.md", concat!("FIX", "ME"), vec![("leftovers", 1)]),
+            ("docs/a.md", "cd /some/checkout", vec![("machine-path", 1)]),
+            (".ci/run", "mktemp -d a.XXXXXX", vec![]),
+        ] {
+            assert_eq!(rules(file, text), expected, "{file}: {text:.200}");
+        }
+    }
+
+    #[test]
+    fn functions_are_measured_by_braces() {
+        for (text, expected) in [
+            ("fn a() {}", vec![(0, 1)]),
+            ("fn a(\n  x: u8,\n) -> [u8; 2] {\n  b();\n}\n", vec![(0, 5)]),
+            ("trait T {\n  fn a();\n  fn b() {\n  }\n}", vec![(2, 2)]),
+            ("let f: fn(u8) = g;", vec![]),
+            ("fn a() { let s = '{'; }\nfn b() {\n}", vec![(0, 1), (1, 2)]),
+        ] {
+            assert_eq!(functions(&scan(text).code), expected, "{text}");
+        }
+    }
+}
