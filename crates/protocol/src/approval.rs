@@ -1,0 +1,202 @@
+//! What the server asks the client before a command, a file change or a wider permission.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath};
+use crate::item::{CommandAction};
+use crate::permission::{AdditionalPermissionProfile};
+use crate::table::{server_requests};
+use crate::wire;
+
+server_requests! {
+    /// May this command run?
+    ItemCommandExecutionRequestApproval = "item/commandExecution/requestApproval",
+        CommandExecutionRequestApprovalParams => CommandExecutionRequestApprovalResponse, Stable;
+
+    /// May this patch be applied?
+    ItemFileChangeRequestApproval = "item/fileChange/requestApproval",
+        FileChangeRequestApprovalParams => FileChangeRequestApprovalResponse, Stable;
+
+    /// May the agent do more than the sandbox allows?
+    ItemPermissionsRequestApproval = "item/permissions/requestApproval",
+        PermissionsRequestApprovalParams => PermissionsRequestApprovalResponse, Stable;
+}
+
+/// Parameters of `item/commandExecution/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecutionRequestApprovalParams {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    /// Unix time in milliseconds.
+    pub started_at_ms: i64,
+    /// Tells several requests for one item apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Set when the question is about the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_approval_context: Option<NetworkApprovalContext>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<AbsolutePath>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_actions: Option<Vec<CommandAction>>,
+    /// Rights that the command asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub additional_permissions: Option<AdditionalPermissionProfile>,
+    /// Command prefix that could be allowed from now on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposed_execpolicy_amendment: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proposed_network_policy_amendments: Option<Vec<NetworkPolicyAmendment>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_decisions: Option<Vec<CommandExecutionApprovalDecision>>,
+}
+
+/// The host that a command wants to reach.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NetworkApprovalContext {
+    pub host: String,
+    pub protocol: NetworkApprovalProtocol,
+}
+
+/// Protocol of a managed connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum NetworkApprovalProtocol {
+    Http,
+    Https,
+    Socks5Tcp,
+    Socks5Udp,
+}
+
+/// A host rule for the future.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NetworkPolicyAmendment {
+    pub host: String,
+    pub action: NetworkPolicyRuleAction,
+}
+
+/// What a host rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum NetworkPolicyRuleAction {
+    Allow,
+    Deny,
+}
+
+/// The client's answer to `item/commandExecution/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommandExecutionRequestApprovalResponse {
+    pub decision: CommandExecutionApprovalDecision,
+}
+
+/// Decision on a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CommandExecutionApprovalDecision {
+    Accept,
+    /// Also for the same command later in the session.
+    AcceptForSession,
+    /// And allow the command prefix from now on.
+    AcceptWithExecpolicyAmendment {
+        execpolicy_amendment: Vec<String>,
+    },
+    /// And keep the host rule.
+    ApplyNetworkPolicyAmendment {
+        network_policy_amendment: NetworkPolicyAmendment,
+    },
+    /// Do not; the turn goes on.
+    Decline,
+    /// Do not; the turn ends.
+    Cancel,
+}
+
+/// Parameters of `item/fileChange/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FileChangeRequestApprovalParams {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    /// Unix time in milliseconds.
+    pub started_at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Folder that would become writable for the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant_root: Option<String>,
+}
+
+/// The client's answer to `item/fileChange/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileChangeRequestApprovalResponse {
+    pub decision: FileChangeApprovalDecision,
+}
+
+/// Decision on a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum FileChangeApprovalDecision {
+    Accept,
+    /// Also for the same files later in the session.
+    AcceptForSession,
+    /// Do not; the turn goes on.
+    Decline,
+    /// Do not; the turn ends.
+    Cancel,
+}
+
+/// Parameters of `item/permissions/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionsRequestApprovalParams {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    /// Unix time in milliseconds.
+    pub started_at_ms: i64,
+    pub cwd: AbsolutePath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub permissions: AdditionalPermissionProfile,
+}
+
+/// The client's answer to `item/permissions/requestApproval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionsRequestApprovalResponse {
+    /// What is granted of it; nothing when empty.
+    pub permissions: AdditionalPermissionProfile,
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub scope: PermissionGrantScope,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict_auto_review: Option<bool>,
+}
+
+/// How long a grant lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum PermissionGrantScope {
+    #[default]
+    Turn,
+    Session,
+}

@@ -1,0 +1,130 @@
+//! Taking over the configuration of another agent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{Empty};
+use crate::table::{methods, notifications};
+use crate::wire;
+
+methods! {
+    ExternalAgent, ExternalAgentMethods;
+
+    /// What there is to take over.
+    ExternalAgentConfigDetect = "externalAgentConfig/detect",
+        external_agent_config_detect(ExternalAgentConfigDetectParams) -> ExternalAgentConfigDetectResponse,
+        Stable, Concurrent, [];
+
+    /// Takes it over.
+    ExternalAgentConfigImport = "externalAgentConfig/import",
+        external_agent_config_import(ExternalAgentConfigImportParams) -> Empty,
+        Stable, Concurrent, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// The plugins of an import are installed.
+    ExternalAgentConfigImportCompleted = "externalAgentConfig/import/completed", Empty, Stable;
+}
+
+/// Parameters of `externalAgentConfig/detect`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalAgentConfigDetectParams {
+    /// Projects to look in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwds: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "wire::is_false")]
+    pub include_home: bool,
+}
+
+/// Result of `externalAgentConfig/detect`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExternalAgentConfigDetectResponse {
+    pub items: Vec<ExternalAgentConfigMigrationItem>,
+}
+
+/// Parameters of `externalAgentConfig/import`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalAgentConfigImportParams {
+    pub migration_items: Vec<ExternalAgentConfigMigrationItem>,
+}
+
+/// Something to take over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalAgentConfigMigrationItem {
+    pub item_type: ExternalAgentConfigMigrationItemType,
+    pub description: String,
+    /// Of a project; absent for the home folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<MigrationDetails>,
+}
+
+/// Kind of thing to take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExternalAgentConfigMigrationItemType {
+    AgentsMd,
+    Config,
+    Skills,
+    Plugins,
+    McpServerConfig,
+    Subagents,
+    Hooks,
+    Commands,
+    Sessions,
+}
+
+/// The single things.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationDetails {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plugins: Vec<PluginsMigration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<NamedMigration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<NamedMigration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<NamedMigration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subagents: Vec<NamedMigration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionMigration>,
+}
+
+/// A thing that its name describes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamedMigration {
+    pub name: String,
+}
+
+/// Plugins of a marketplace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PluginsMigration {
+    pub marketplace_name: String,
+    pub plugin_names: Vec<String>,
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionMigration {
+    pub path: String,
+    pub cwd: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}

@@ -1,0 +1,201 @@
+//! Files of the server's machine. All paths are absolute.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath, Empty};
+use crate::table::{methods, notifications};
+use crate::wire;
+
+methods! {
+    Fs, FsMethods;
+
+    /// Reads a whole file.
+    FsReadFile = "fs/readFile",
+        fs_read_file(FsReadFileParams) -> FsReadFileResponse,
+        Stable, Concurrent, [];
+
+    /// Writes a whole file.
+    FsWriteFile = "fs/writeFile",
+        fs_write_file(FsWriteFileParams) -> Empty,
+        Stable, Concurrent, [];
+
+    /// Makes a folder.
+    FsCreateDirectory = "fs/createDirectory",
+        fs_create_directory(FsCreateDirectoryParams) -> Empty,
+        Stable, Concurrent, [];
+
+    /// Kind and times of a path.
+    FsGetMetadata = "fs/getMetadata",
+        fs_get_metadata(FsGetMetadataParams) -> FsGetMetadataResponse,
+        Stable, Concurrent, [];
+
+    /// Entries of a folder.
+    FsReadDirectory = "fs/readDirectory",
+        fs_read_directory(FsReadDirectoryParams) -> FsReadDirectoryResponse,
+        Stable, Concurrent, [];
+
+    /// Removes a file or folder.
+    FsRemove = "fs/remove",
+        fs_remove(FsRemoveParams) -> Empty,
+        Stable, Concurrent, [];
+
+    /// Copies a file or folder.
+    FsCopy = "fs/copy",
+        fs_copy(FsCopyParams) -> Empty,
+        Stable, Concurrent, [];
+
+    /// Watches a path until `fs/unwatch` or disconnect.
+    FsWatch = "fs/watch",
+        fs_watch(FsWatchParams) -> FsWatchResponse,
+        Stable, Concurrent, [];
+
+    /// Ends a watch.
+    FsUnwatch = "fs/unwatch",
+        fs_unwatch(FsUnwatchParams) -> Empty,
+        Stable, Concurrent, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// A watched path changed, was replaced or renamed.
+    FsChanged = "fs/changed", FsChangedNotification, Stable;
+}
+
+/// Parameters of `fs/readFile`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsReadFileParams {
+    pub path: AbsolutePath,
+}
+
+/// Result of `fs/readFile`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsReadFileResponse {
+    pub data_base64: String,
+}
+
+/// Parameters of `fs/writeFile`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsWriteFileParams {
+    pub path: AbsolutePath,
+    pub data_base64: String,
+}
+
+/// Parameters of `fs/createDirectory`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsCreateDirectoryParams {
+    pub path: AbsolutePath,
+    /// On when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recursive: Option<bool>,
+}
+
+/// Parameters of `fs/getMetadata`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsGetMetadataParams {
+    pub path: AbsolutePath,
+}
+
+/// Result of `fs/getMetadata`; times in Unix milliseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsGetMetadataResponse {
+    pub is_file: bool,
+    pub is_directory: bool,
+    pub is_symlink: bool,
+    /// 0 where the file system does not record it.
+    pub created_at_ms: i64,
+    pub modified_at_ms: i64,
+}
+
+/// Parameters of `fs/readDirectory`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsReadDirectoryParams {
+    pub path: AbsolutePath,
+}
+
+/// Result of `fs/readDirectory`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsReadDirectoryResponse {
+    pub entries: Vec<FsReadDirectoryEntry>,
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsReadDirectoryEntry {
+    pub file_name: String,
+    pub is_file: bool,
+    pub is_directory: bool,
+}
+
+/// Parameters of `fs/remove`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsRemoveParams {
+    pub path: AbsolutePath,
+    /// On when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recursive: Option<bool>,
+    /// On when absent: a missing path is no error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
+/// Parameters of `fs/copy`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsCopyParams {
+    pub source_path: AbsolutePath,
+    pub destination_path: AbsolutePath,
+    /// Needed to copy a folder.
+    #[serde(default, skip_serializing_if = "wire::is_false")]
+    pub recursive: bool,
+}
+
+/// Parameters of `fs/watch`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsWatchParams {
+    /// The client's name for the watch; must not be in use.
+    pub watch_id: String,
+    pub path: AbsolutePath,
+}
+
+/// Result of `fs/watch`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FsWatchResponse {
+    /// The path as it is watched.
+    pub path: AbsolutePath,
+}
+
+/// Parameters of `fs/unwatch`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsUnwatchParams {
+    pub watch_id: String,
+}
+
+/// Payload of `fs/changed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FsChangedNotification {
+    pub watch_id: String,
+    pub changed_paths: Vec<AbsolutePath>,
+}

@@ -1,0 +1,127 @@
+//! Searching files by approximate name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{Empty};
+use crate::table::{methods, notifications};
+
+methods! {
+    Fuzzy, FuzzyMethods;
+
+    /// Searches once.
+    FuzzyFileSearch = "fuzzyFileSearch",
+        fuzzy_file_search(FuzzyFileSearchParams) -> FuzzyFileSearchResponse,
+        Stable, Concurrent, [];
+
+    /// Opens a search that follows typing.
+    FuzzyFileSearchSessionStart = "fuzzyFileSearch/sessionStart",
+        fuzzy_file_search_session_start(FuzzyFileSearchSessionStartParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Changes its query.
+    FuzzyFileSearchSessionUpdate = "fuzzyFileSearch/sessionUpdate",
+        fuzzy_file_search_session_update(FuzzyFileSearchSessionUpdateParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Closes it.
+    FuzzyFileSearchSessionStop = "fuzzyFileSearch/sessionStop",
+        fuzzy_file_search_session_stop(FuzzyFileSearchSessionStopParams) -> Empty,
+        Experimental, Ordered, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// Results for the query so far.
+    FuzzyFileSearchSessionUpdated = "fuzzyFileSearch/sessionUpdated", FuzzyFileSearchSessionUpdatedNotification, Experimental;
+
+    /// The results are complete.
+    FuzzyFileSearchSessionCompleted = "fuzzyFileSearch/sessionCompleted", FuzzyFileSearchSessionCompletedNotification, Experimental;
+}
+
+/// Parameters of `fuzzyFileSearch`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchParams {
+    pub query: String,
+    pub roots: Vec<String>,
+    /// A later search with the same token ends this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancellation_token: Option<String>,
+}
+
+/// Result of `fuzzyFileSearch`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FuzzyFileSearchResponse {
+    pub files: Vec<FuzzyFileSearchResult>,
+}
+
+/// A match; the best come first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FuzzyFileSearchResult {
+    pub root: String,
+    /// Relative to `root`.
+    pub path: String,
+    pub match_type: FuzzyFileSearchMatchType,
+    pub file_name: String,
+    pub score: u32,
+    /// Characters of `path` that matched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub indices: Option<Vec<u32>>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum FuzzyFileSearchMatchType {
+    File,
+    Directory,
+}
+
+/// Parameters of `fuzzyFileSearch/sessionStart`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchSessionStartParams {
+    pub session_id: String,
+    pub roots: Vec<String>,
+}
+
+/// Parameters of `fuzzyFileSearch/sessionUpdate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchSessionUpdateParams {
+    pub session_id: String,
+    pub query: String,
+}
+
+/// Parameters of `fuzzyFileSearch/sessionStop`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchSessionStopParams {
+    pub session_id: String,
+}
+
+/// Payload of `fuzzyFileSearch/sessionUpdated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchSessionUpdatedNotification {
+    pub session_id: String,
+    pub query: String,
+    pub files: Vec<FuzzyFileSearchResult>,
+}
+
+/// Payload of `fuzzyFileSearch/sessionCompleted`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FuzzyFileSearchSessionCompletedNotification {
+    pub session_id: String,
+}

@@ -1,0 +1,108 @@
+//! The JSON files of a surface: one schema with every definition and the unions of messages, and
+//! one table that says which definition each method takes and answers with.
+
+use serde_json::{Map, Value, json};
+
+use crate::registry;
+use crate::table::Stability;
+
+use super::surface::Surface;
+use super::{MessageSchema, definition_name};
+
+/// The bundle, JSON Schema draft 2020-12.
+pub(crate) fn schema(surface: &Surface) -> Value {
+    let mut definitions: Map<String, Value> =
+        surface.definitions.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let unions = [
+        ("ClientRequest", "A request of the client.", &surface.client_requests, true),
+        (
+            "ClientNotification",
+            "A notification of the client.",
+            &surface.client_notifications,
+            false,
+        ),
+        ("ServerRequest", "A request of the server.", &surface.server_requests, true),
+        (
+            "ServerNotification",
+            "A notification of the server.",
+            &surface.server_notifications,
+            false,
+        ),
+    ];
+    for (name, description, messages, has_id) in unions {
+        let variants: Vec<Value> =
+            messages.iter().map(|message| envelope(message, has_id, surface)).collect();
+        definitions.insert(name.to_owned(), json!({"description": description, "oneOf": variants}));
+    }
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "agentd application-server protocol",
+        "anyOf": [
+            {"$ref": "#/$defs/ClientRequest"},
+            {"$ref": "#/$defs/ClientNotification"},
+            {"$ref": "#/$defs/ServerRequest"},
+            {"$ref": "#/$defs/ServerNotification"},
+        ],
+        "$defs": definitions,
+    })
+}
+
+/// The table of methods.
+pub(crate) fn methods(surface: &Surface) -> Value {
+    json!({
+        "clientRequests": rows(&surface.client_requests),
+        "clientNotifications": rows(&surface.client_notifications),
+        "serverRequests": rows(&surface.server_requests),
+        "serverNotifications": rows(&surface.server_notifications),
+    })
+}
+
+fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    if has_id {
+        properties.insert("id".to_owned(), json!({"$ref": "#/$defs/RequestId"}));
+        required.push("id");
+    }
+    properties.insert("method".to_owned(), json!({"const": message.method}));
+    properties.insert("params".to_owned(), message.params.clone());
+    required.push("method");
+    if needs_params(message, surface) {
+        required.push("params");
+    }
+    json!({
+        "description": message.doc.trim(),
+        "type": "object",
+        "properties": properties,
+        "required": required,
+    })
+}
+
+/// Whether `params` has members that must be given.
+pub(crate) fn needs_params(message: &MessageSchema, surface: &Surface) -> bool {
+    let definition = definition_name(&message.params).and_then(|n| surface.definitions.get(n));
+    definition.is_none_or(|schema| {
+        schema.get("required").is_some() || schema.get("type") != Some(&json!("object"))
+    })
+}
+
+fn rows(messages: &[MessageSchema]) -> Vec<Value> {
+    messages.iter().map(row).collect()
+}
+
+fn row(message: &MessageSchema) -> Value {
+    let mut row = Map::new();
+    row.insert("method".to_owned(), json!(message.method));
+    row.insert("params".to_owned(), json!(definition_name(&message.params)));
+    if let Some(result) = &message.result {
+        row.insert("result".to_owned(), json!(definition_name(result)));
+    }
+    let experimental = message.stability == Stability::Experimental;
+    row.insert("stability".to_owned(), json!(if experimental { "experimental" } else { "stable" }));
+    let info = registry::lookup(message.method);
+    if let Some(info) = info.filter(|info| !info.experimental_fields.is_empty()) {
+        row.insert("experimentalFields".to_owned(), json!(info.experimental_fields));
+    }
+    row.insert("description".to_owned(), json!(message.doc.trim()));
+    Value::Object(row)
+}

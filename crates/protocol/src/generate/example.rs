@@ -1,0 +1,80 @@
+//! The smallest value that a definition allows, for tests that want one of each.
+
+use serde_json::{Map, Value, json};
+
+use super::definition_name;
+use super::surface::Surface;
+
+/// Depth at which a definition that contains itself is given up.
+const MAX_DEPTH: usize = 32;
+
+/// The smallest value of a definition, given by its name, on the experimental surface: members
+/// that may be absent are. `None` for an unknown name.
+#[must_use]
+pub fn minimal_example(definition: &str) -> Option<Value> {
+    let surface = Surface::new(true);
+    let schema = surface.definitions.get(definition)?;
+    example(schema, &surface, 0)
+}
+
+fn example(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let mut parts = Vec::new();
+    if let Some(name) = definition_name(schema) {
+        parts.push(example(surface.definitions.get(name)?, surface, depth + 1)?);
+    }
+    if let Some(own) = own_example(schema, surface, depth) {
+        parts.push(own?);
+    }
+    for keyword in ["oneOf", "anyOf"] {
+        if let Some(Value::Array(variants)) = schema.get(keyword) {
+            parts.push(variants.iter().find_map(|variant| example(variant, surface, depth + 1))?);
+        }
+    }
+    Some(merge(parts))
+}
+
+/// What the schema's own keywords ask for; the inner `None` means that they cannot be met.
+fn own_example(schema: &Value, surface: &Surface, depth: usize) -> Option<Option<Value>> {
+    if let Some(value) = schema.get("const") {
+        return Some(Some(value.clone()));
+    }
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        return Some(values.first().cloned());
+    }
+    let kind = match schema.get("type")? {
+        Value::Array(kinds) => kinds.first()?.as_str()?,
+        kind => kind.as_str()?,
+    };
+    Some(match kind {
+        "object" => object(schema, surface, depth),
+        "array" => Some(json!([])),
+        "string" => Some(json!("x")),
+        "integer" | "number" => Some(schema.get("minimum").cloned().unwrap_or(json!(1))),
+        "boolean" => Some(json!(false)),
+        _ => Some(Value::Null),
+    })
+}
+
+fn object(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {
+    let mut members = Map::new();
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    for name in required.filter_map(Value::as_str) {
+        let property = schema.get("properties")?.get(name)?;
+        members.insert(name.to_owned(), example(property, surface, depth + 1)?);
+    }
+    Some(Value::Object(members))
+}
+
+/// Objects are joined; of other values the last one counts.
+fn merge(parts: Vec<Value>) -> Value {
+    parts.into_iter().fold(Value::Null, |merged, part| match (merged, part) {
+        (Value::Object(mut merged), Value::Object(part)) => {
+            merged.extend(part);
+            Value::Object(merged)
+        }
+        (_, part) => part,
+    })
+}

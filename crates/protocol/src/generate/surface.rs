@@ -1,0 +1,188 @@
+//! What a connection can see: the messages and the types they reach, with or without the
+//! experimental ones. Rendering them is for `bundle` and `typescript`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::registry;
+use crate::table::Stability;
+
+use super::{MessageSchema, definition_name};
+
+/// The messages of one surface and the definitions they refer to.
+pub(crate) struct Surface {
+    pub(crate) definitions: BTreeMap<String, Value>,
+    pub(crate) client_requests: Vec<MessageSchema>,
+    pub(crate) client_notifications: Vec<MessageSchema>,
+    pub(crate) server_requests: Vec<MessageSchema>,
+    pub(crate) server_notifications: Vec<MessageSchema>,
+}
+
+impl Surface {
+    pub(crate) fn new(experimental: bool) -> Self {
+        // The contract of serialising says which members are always present.
+        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut surface = Self {
+            client_requests: registry::method_schemas(&mut generator),
+            client_notifications: registry::client_notification_schemas(&mut generator),
+            server_requests: registry::server_request_schemas(&mut generator),
+            server_notifications: registry::notification_schemas(&mut generator),
+            definitions: BTreeMap::new(),
+        };
+        surface.sort();
+        let _ = generator.subschema_for::<crate::common::RequestIdShape>();
+        surface.definitions = generator.take_definitions(true).into_iter().collect();
+        if !experimental {
+            surface.drop_experimental();
+        }
+        surface.relax_sent_by_client();
+        surface.spell_aliases();
+        surface.prune();
+        surface
+    }
+
+    fn lists(&mut self) -> [&mut Vec<MessageSchema>; 4] {
+        [
+            &mut self.client_requests,
+            &mut self.client_notifications,
+            &mut self.server_requests,
+            &mut self.server_notifications,
+        ]
+    }
+
+    fn sort(&mut self) {
+        for list in self.lists() {
+            list.sort_by_key(|message| message.method);
+        }
+    }
+
+    fn drop_experimental(&mut self) {
+        for list in self.lists() {
+            list.retain(|message| message.stability == Stability::Stable);
+        }
+        for definition in self.definitions.values_mut() {
+            visit(definition, &mut drop_experimental_members);
+        }
+    }
+
+    /// A client may leave out what has a default, although the server always writes it.
+    fn relax_sent_by_client(&mut self) {
+        let requests = self.client_requests.iter().chain(&self.client_notifications);
+        let answers = self.server_requests.iter().filter_map(|message| message.result.as_ref());
+        let sent = requests.map(|message| &message.params).chain(answers);
+        for name in reachable(sent, &self.definitions) {
+            if let Some(definition) = self.definitions.get_mut(&name) {
+                visit(definition, &mut relax_defaults);
+            }
+        }
+    }
+
+    fn spell_aliases(&mut self) {
+        for definition in self.definitions.values_mut() {
+            spell_aliases(definition);
+        }
+    }
+
+    fn prune(&mut self) {
+        let id = json!({"$ref": "#/$defs/RequestId"});
+        let messages = self
+            .client_requests
+            .iter()
+            .chain(&self.client_notifications)
+            .chain(&self.server_requests)
+            .chain(&self.server_notifications);
+        let roots = messages
+            .flat_map(|message| std::iter::once(&message.params).chain(&message.result))
+            .chain(std::iter::once(&id));
+        let used = reachable(roots, &self.definitions);
+        self.definitions.retain(|name, _| used.contains(name));
+    }
+}
+
+/// Calls `f` on the schema and on every schema inside it.
+fn visit(schema: &mut Value, f: &mut impl FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(members) => {
+            f(members);
+            members.values_mut().for_each(|value| visit(value, f));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| visit(value, f)),
+        _ => {}
+    }
+}
+
+fn drop_experimental_members(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let mut dropped = BTreeSet::new();
+    properties.retain(|name, property| {
+        let keep = property.get("x-experimental").is_none();
+        if !keep {
+            dropped.insert(name.clone());
+        }
+        keep
+    });
+    require(schema, |name| !dropped.contains(name));
+}
+
+fn relax_defaults(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return };
+    let defaults: BTreeSet<String> = properties
+        .iter()
+        .filter(|(_, property)| property.get("default").is_some())
+        .map(|(name, _)| name.clone())
+        .collect();
+    require(schema, |name| !defaults.contains(name));
+}
+
+/// Keeps of `required` what `keep` says, and no empty list.
+fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
+    let Some(Value::Array(required)) = schema.get_mut("required") else { return };
+    required.retain(|name| name.as_str().is_some_and(&keep));
+    if required.is_empty() {
+        schema.remove("required");
+    }
+}
+
+/// Adds the older spellings of an enumeration as a deprecated alternative. The TypeScript leaves
+/// it out: the server never writes it, and new clients should not either.
+fn spell_aliases(definition: &mut Value) {
+    let Some(members) = definition.as_object_mut() else { return };
+    let Some(aliases) = members.remove("x-aliases") else { return };
+    let description = members.remove("description");
+    let older = json!({
+        "description": "Older spelling, accepted from clients.",
+        "deprecated": true,
+        "type": "string",
+        "enum": aliases,
+    });
+    let current = std::mem::take(definition);
+    let mut combined = json!({"anyOf": [current, older]});
+    if let (Some(description), Some(members)) = (description, combined.as_object_mut()) {
+        members.insert("description".to_owned(), description);
+    }
+    *definition = combined;
+}
+
+/// Names of the definitions that the roots refer to, directly or not.
+pub(crate) fn reachable<'a>(
+    roots: impl Iterator<Item = &'a Value>,
+    definitions: &BTreeMap<String, Value>,
+) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<&Value> = roots.collect();
+    while let Some(value) = open.pop() {
+        if let Some(name) = definition_name(value)
+            && found.insert(name.to_owned())
+        {
+            open.extend(definitions.get(name));
+        }
+        match value {
+            Value::Object(members) => open.extend(members.values()),
+            Value::Array(values) => open.extend(values),
+            _ => {}
+        }
+    }
+    found
+}

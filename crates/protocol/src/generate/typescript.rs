@@ -1,0 +1,243 @@
+//! TypeScript from the JSON Schema of a surface, so that the two cannot disagree. It knows the
+//! part of JSON Schema that the types use; `validate` refuses any other.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::surface::Surface;
+use super::{MessageSchema, bundle, definition_name};
+
+/// One file with every type and the maps of messages.
+pub(crate) fn render(surface: &Surface) -> String {
+    let mut out = String::from("// Generated from the protocol's types. Do not edit.\n");
+    for (name, schema) in &surface.definitions {
+        out.push('\n');
+        declaration(&mut out, name, schema);
+    }
+    message_map(
+        &mut out,
+        "ClientRequests",
+        "Requests of the client.",
+        &surface.client_requests,
+        surface,
+    );
+    message_map(
+        &mut out,
+        "ClientNotifications",
+        "Notifications of the client.",
+        &surface.client_notifications,
+        surface,
+    );
+    message_map(
+        &mut out,
+        "ServerRequests",
+        "Requests of the server.",
+        &surface.server_requests,
+        surface,
+    );
+    message_map(
+        &mut out,
+        "ServerNotifications",
+        "Notifications of the server.",
+        &surface.server_notifications,
+        surface,
+    );
+    out.push_str(UNIONS);
+    out
+}
+
+/// The envelopes, in terms of the maps.
+const UNIONS: &str = r#"
+type Request<M> = {
+  [K in keyof M]: { id: RequestId; method: K } & Omit<M[K], "result">;
+}[keyof M];
+
+type Notification<M> = {
+  [K in keyof M]: { method: K } & M[K];
+}[keyof M];
+
+/** A request of the client. */
+export type ClientRequest = Request<ClientRequests>;
+
+/** A notification of the client. */
+export type ClientNotification = Notification<ClientNotifications>;
+
+/** A request of the server. */
+export type ServerRequest = Request<ServerRequests>;
+
+/** A notification of the server. */
+export type ServerNotification = Notification<ServerNotifications>;
+"#;
+
+fn message_map(
+    out: &mut String,
+    name: &str,
+    description: &str,
+    messages: &[MessageSchema],
+    surface: &Surface,
+) {
+    let _ = writeln!(out, "\n/** {description} */\nexport interface {name} {{");
+    for message in messages {
+        comment(out, 1, Some(message.doc.trim()));
+        let optional = if bundle::needs_params(message, surface) { "" } else { "?" };
+        let params = expression(&message.params, 1);
+        let _ = write!(out, "  {}: {{ params{optional}: {params}", quoted(message.method));
+        if let Some(result) = &message.result {
+            let _ = write!(out, "; result: {}", expression(result, 1));
+        }
+        out.push_str(" };\n");
+    }
+    out.push_str("}\n");
+}
+
+fn declaration(out: &mut String, name: &str, schema: &Value) {
+    comment(out, 0, description(schema));
+    if let Some(variants) = variants(schema).filter(|_| schema.get("properties").is_none()) {
+        let _ = write!(out, "export type {name} =");
+        for variant in &variants {
+            out.push('\n');
+            comment(out, 1, description(variant));
+            let _ = write!(out, "  | {}", expression(variant, 1));
+        }
+        out.push_str(";\n");
+        return;
+    }
+    match schema.get("properties") {
+        Some(Value::Object(properties)) if variants(schema).is_none() => {
+            let _ = writeln!(out, "export interface {name} {}", object(schema, properties, 0));
+        }
+        _ => {
+            let _ = writeln!(out, "export type {name} = {};", expression(schema, 0));
+        }
+    }
+}
+
+/// A type expression; `depth` indents the members of an object literal.
+fn expression(schema: &Value, depth: usize) -> String {
+    let Value::Object(members) = schema else { return "unknown".to_owned() };
+    let mut parts = Vec::new();
+    if let Some(name) = definition_name(schema) {
+        parts.push(name.to_owned());
+    }
+    if let Some(own) = own_type(members, schema, depth) {
+        parts.push(own);
+    }
+    if let Some(variants) = variants(schema) {
+        parts.push(union(variants.iter().map(|variant| expression(variant, depth))));
+    }
+    match parts.len() {
+        0 => "unknown".to_owned(),
+        1 => parts.remove(0),
+        _ => parts.iter().map(|part| grouped(part)).collect::<Vec<_>>().join(" & "),
+    }
+}
+
+/// What the schema itself says, its references and alternatives aside.
+fn own_type(members: &Map<String, Value>, schema: &Value, depth: usize) -> Option<String> {
+    if let Some(value) = members.get("const") {
+        return Some(value.to_string());
+    }
+    if let Some(Value::Array(values)) = members.get("enum") {
+        return Some(union(values.iter().map(Value::to_string)));
+    }
+    match members.get("type")? {
+        Value::String(kind) => Some(of_kind(kind, schema, depth)),
+        Value::Array(kinds) => {
+            let kinds = kinds.iter().filter_map(Value::as_str);
+            Some(union(kinds.map(|kind| of_kind(kind, schema, depth))))
+        }
+        _ => None,
+    }
+}
+
+fn of_kind(kind: &str, schema: &Value, depth: usize) -> String {
+    match kind {
+        "integer" | "number" => "number".to_owned(),
+        "array" => {
+            let items = schema.get("items").map_or("unknown".to_owned(), |i| expression(i, depth));
+            format!("Array<{items}>")
+        }
+        "object" => object_expression(schema, depth),
+        other => other.to_owned(),
+    }
+}
+
+fn object_expression(schema: &Value, depth: usize) -> String {
+    if let Some(Value::Object(properties)) = schema.get("properties") {
+        return object(schema, properties, depth);
+    }
+    match schema.get("additionalProperties") {
+        Some(values) => format!("{{ [key: string]: {} }}", expression(values, depth)),
+        None => "Record<string, never>".to_owned(),
+    }
+}
+
+fn object(schema: &Value, properties: &Map<String, Value>, depth: usize) -> String {
+    let mut out = String::from("{\n");
+    for (name, property) in properties {
+        comment(&mut out, depth + 1, description(property));
+        let optional = if is_required(schema, name) { "" } else { "?" };
+        let value = expression(property, depth + 1);
+        let indent = "  ".repeat(depth + 1);
+        let _ = writeln!(out, "{indent}{}{optional}: {value};", member_name(name));
+    }
+    let _ = write!(out, "{}}}", "  ".repeat(depth));
+    out
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|names| names.iter().any(|required| required == name))
+}
+
+/// The alternatives that are not deprecated.
+fn variants(schema: &Value) -> Option<Vec<&Value>> {
+    let all = schema.get("oneOf").or_else(|| schema.get("anyOf"))?.as_array()?;
+    Some(all.iter().filter(|variant| variant.get("deprecated").is_none()).collect())
+}
+
+fn union(parts: impl Iterator<Item = String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for part in parts {
+        if !unique.contains(&part) {
+            unique.push(part);
+        }
+    }
+    unique.join(" | ")
+}
+
+/// In brackets where `&` would otherwise bind closer than `|`.
+fn grouped(part: &str) -> String {
+    if part.contains(" | ") { format!("({part})") } else { part.to_owned() }
+}
+
+fn description(schema: &Value) -> Option<&str> {
+    schema.get("description").and_then(Value::as_str)
+}
+
+fn comment(out: &mut String, depth: usize, text: Option<&str>) {
+    let Some(text) = text else { return };
+    let indent = "  ".repeat(depth);
+    // Nothing in our docs ends a comment, but a doc must never be able to.
+    let text = text.replace("*/", "* /");
+    if !text.contains('\n') {
+        let _ = writeln!(out, "{indent}/** {text} */");
+        return;
+    }
+    let _ = writeln!(out, "{indent}/**");
+    for line in text.lines() {
+        let _ = writeln!(out, "{}", format!("{indent} * {line}").trim_end());
+    }
+    let _ = writeln!(out, "{indent} */");
+}
+
+fn member_name(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$');
+    let digit_first = name.starts_with(|c: char| c.is_ascii_digit());
+    if plain && !digit_first { name.to_owned() } else { quoted(name) }
+}
+
+fn quoted(name: &str) -> String {
+    Value::from(name).to_string()
+}

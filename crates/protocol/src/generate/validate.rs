@@ -1,0 +1,200 @@
+//! Checks a message against the generated schema, for tests. It knows the keywords that the
+//! generated schema uses and refuses any other, so that nothing is passed over.
+
+use serde_json::{Map, Value};
+
+use super::surface::Surface;
+
+/// Checks values against the definitions of one surface.
+pub struct Validator {
+    surface: Surface,
+}
+
+/// A validator; `experimental` chooses the surface.
+#[must_use]
+pub fn validator(experimental: bool) -> Validator {
+    Validator { surface: Surface::new(experimental) }
+}
+
+/// Keywords that describe and do not constrain.
+const ANNOTATIONS: &[&str] =
+    &["description", "title", "default", "deprecated", "format", "x-experimental"];
+
+impl Validator {
+    /// Checks the parameters of a method or notification, of either side.
+    ///
+    /// # Errors
+    /// The path of the first member that does not fit, and why; or that the name is unknown.
+    pub fn check_params(&self, method: &str, params: &Value) -> Result<(), String> {
+        let schema = self.messages().find(|message| message.method == method);
+        let schema = schema.ok_or_else(|| format!("no message is named `{method}`"))?;
+        self.check(&schema.params, params, "params")
+    }
+
+    /// Checks the result of a method of either side.
+    ///
+    /// # Errors
+    /// As for [`Self::check_params`].
+    pub fn check_result(&self, method: &str, result: &Value) -> Result<(), String> {
+        let schema = self.messages().find(|message| message.method == method);
+        let schema = schema.and_then(|message| message.result.as_ref());
+        let schema = schema.ok_or_else(|| format!("no request is named `{method}`"))?;
+        self.check(schema, result, "result")
+    }
+
+    /// Checks a value against a definition, given by its name.
+    ///
+    /// # Errors
+    /// As for [`Self::check_params`].
+    pub fn check_definition(&self, definition: &str, value: &Value) -> Result<(), String> {
+        self.check(self.definition(definition)?, value, definition)
+    }
+
+    fn messages(&self) -> impl Iterator<Item = &super::MessageSchema> {
+        let surface = &self.surface;
+        let requests = surface.client_requests.iter().chain(&surface.server_requests);
+        requests.chain(&surface.client_notifications).chain(&surface.server_notifications)
+    }
+
+    fn definition(&self, name: &str) -> Result<&Value, String> {
+        self.surface.definitions.get(name).ok_or_else(|| format!("no type is named `{name}`"))
+    }
+
+    fn check(&self, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+        let keywords = match schema {
+            Value::Bool(true) => return Ok(()),
+            Value::Object(keywords) => keywords,
+            other => return Err(format!("{path}: `{other}` is no schema")),
+        };
+        for (keyword, argument) in keywords {
+            self.check_keyword(keyword, argument, keywords, value, path)?;
+        }
+        Ok(())
+    }
+
+    fn check_keyword(
+        &self,
+        keyword: &str,
+        argument: &Value,
+        schema: &Map<String, Value>,
+        value: &Value,
+        path: &str,
+    ) -> Result<(), String> {
+        match keyword {
+            "$ref" => {
+                let name = argument.as_str().and_then(|name| name.strip_prefix("#/$defs/"));
+                let name = name.ok_or_else(|| format!("{path}: odd reference {argument}"))?;
+                self.check(self.definition(name)?, value, path)
+            }
+            "type" => check_type(argument, value, path),
+            "const" => expect(argument == value, || format!("{path}: {value} is not {argument}")),
+            "enum" => expect(argument.as_array().is_some_and(|all| all.contains(value)), || {
+                format!("{path}: {value} is none of {argument}")
+            }),
+            "minimum" => expect(number(value) >= number(argument), || {
+                format!("{path}: {value} is below {argument}")
+            }),
+            "maximum" => expect(!value.is_number() || number(value) <= number(argument), || {
+                format!("{path}: {value} is above {argument}")
+            }),
+            "required" => check_required(argument, value, path),
+            "properties" => self.check_properties(argument, value, path),
+            "additionalProperties" => self.check_others(argument, schema, value, path),
+            "items" => self.check_items(argument, value, path),
+            "anyOf" => self.check_variants(argument, value, path).map(|_| ()),
+            "oneOf" => match self.check_variants(argument, value, path)? {
+                1 => Ok(()),
+                several => Err(format!("{path}: fits {several} alternatives, not one")),
+            },
+            known if ANNOTATIONS.contains(&known) => Ok(()),
+            unknown => Err(format!("{path}: the validator does not know `{unknown}`")),
+        }
+    }
+
+    fn check_properties(&self, schemas: &Value, value: &Value, path: &str) -> Result<(), String> {
+        let (Some(schemas), Some(members)) = (schemas.as_object(), value.as_object()) else {
+            return Ok(());
+        };
+        for (name, member) in members {
+            if let Some(schema) = schemas.get(name) {
+                self.check(schema, member, &format!("{path}.{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_others(
+        &self,
+        others: &Value,
+        schema: &Map<String, Value>,
+        value: &Value,
+        path: &str,
+    ) -> Result<(), String> {
+        let named = schema.get("properties").and_then(Value::as_object);
+        for (name, member) in value.as_object().into_iter().flatten() {
+            if !named.is_some_and(|named| named.contains_key(name)) {
+                self.check(others, member, &format!("{path}.{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_items(&self, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            self.check(schema, item, &format!("{path}[{index}]"))?;
+        }
+        Ok(())
+    }
+
+    /// How many alternatives fit; an error when none does.
+    fn check_variants(&self, variants: &Value, value: &Value, path: &str) -> Result<usize, String> {
+        let mut reasons = Vec::new();
+        let mut fitting = 0;
+        for variant in variants.as_array().into_iter().flatten() {
+            match self.check(variant, value, path) {
+                Ok(()) => fitting += 1,
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        expect(fitting > 0, || format!("{path}: fits no alternative: {}", reasons.join("; ")))?;
+        Ok(fitting)
+    }
+}
+
+fn check_type(expected: &Value, value: &Value, path: &str) -> Result<(), String> {
+    let fits = match expected {
+        Value::Array(kinds) => kinds.iter().any(|kind| is_kind(kind, value)),
+        kind => is_kind(kind, value),
+    };
+    expect(fits, || format!("{path}: {value} is not of type {expected}"))
+}
+
+fn is_kind(kind: &Value, value: &Value) -> bool {
+    match kind.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => false,
+    }
+}
+
+fn check_required(names: &Value, value: &Value, path: &str) -> Result<(), String> {
+    let Some(members) = value.as_object() else { return Ok(()) };
+    for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        expect(members.contains_key(name), || format!("{path}: `{name}` is missing"))?;
+    }
+    Ok(())
+}
+
+/// The value as a number; what is none has no bounds.
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::INFINITY)
+}
+
+fn expect(fits: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
+    if fits { Ok(()) } else { Err(reason()) }
+}

@@ -1,0 +1,53 @@
+//! What a user can put into a turn.
+
+use serde::{Deserialize, Serialize};
+
+/// One part of a turn's input (specification, "Turn input items").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum UserInput {
+    /// Plain text; `$name` in it invokes a skill.
+    Text {
+        text: String,
+        #[serde(alias = "textElements", default, skip_serializing_if = "Vec::is_empty")]
+        text_elements: Vec<TextElement>,
+    },
+    /// An image by URL, `data:` included.
+    Image {
+        url: String,
+    },
+    /// An image file.
+    LocalImage {
+        path: String,
+    },
+    /// A skill and its definition file.
+    Skill {
+        name: String,
+        path: String,
+    },
+    /// A named resource.
+    Mention {
+        name: String,
+        path: String,
+    },
+}
+
+/// A span of the text with a meaning of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TextElement {
+    pub byte_range: ByteRange,
+    /// What to show in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+}
+
+/// Byte offsets, the end exclusive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ByteRange {
+    pub start: u64,
+    pub end: u64,
+}

@@ -1,0 +1,452 @@
+//! Items: what a turn consists of. Their streamed increments are in `item_event`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::common::{AbsolutePath};
+use crate::input::{UserInput};
+use crate::model::{ReasoningEffort};
+use crate::tool::{DynamicToolCallOutputContentItem};
+
+/// A unit of input or output (specification, "Items").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum ThreadItem {
+    UserMessage(UserMessageItem),
+    HookPrompt(HookPromptItem),
+    AgentMessage(AgentMessageItem),
+    Plan(PlanItem),
+    Reasoning(ReasoningItem),
+    CommandExecution(CommandExecutionItem),
+    FileChange(FileChangeItem),
+    McpToolCall(McpToolCallItem),
+    DynamicToolCall(DynamicToolCallItem),
+    CollabToolCall(CollabToolCallItem),
+    WebSearch(WebSearchItem),
+    ImageView(ImageViewItem),
+    ImageGeneration(ImageGenerationItem),
+    EnteredReviewMode(ReviewModeItem),
+    ExitedReviewMode(ReviewModeItem),
+    ContextCompaction(ContextCompactionItem),
+}
+
+/// What the user sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UserMessageItem {
+    pub id: String,
+    pub content: Vec<UserInput>,
+}
+
+/// Text that hooks added to the conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HookPromptItem {
+    pub id: String,
+    pub fragments: Vec<HookPromptFragment>,
+}
+
+/// One hook's contribution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HookPromptFragment {
+    pub hook_run_id: String,
+    pub text: String,
+}
+
+/// A message of the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentMessageItem {
+    pub id: String,
+    pub text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<MessagePhase>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_citation: Option<MemoryCitation>,
+}
+
+/// Whether a message is on the way or the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MessagePhase {
+    Commentary,
+    FinalAnswer,
+}
+
+/// Remembered sources that a message draws on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryCitation {
+    pub entries: Vec<MemoryCitationEntry>,
+    pub thread_ids: Vec<String>,
+}
+
+/// A passage of a memory file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryCitationEntry {
+    pub path: String,
+    pub line_start: u32,
+    pub line_end: u32,
+    pub note: String,
+}
+
+/// The plan proposed; the text of `item/completed` is authoritative.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PlanItem {
+    pub id: String,
+    pub text: String,
+}
+
+/// The model's reasoning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReasoningItem {
+    pub id: String,
+    /// Summary sections.
+    #[serde(default)]
+    pub summary: Vec<String>,
+    /// Raw reasoning blocks.
+    #[serde(default)]
+    pub content: Vec<String>,
+}
+
+/// A command that was run, or waits for approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecutionItem {
+    pub id: String,
+    /// As shown to people.
+    pub command: String,
+    pub cwd: AbsolutePath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_id: Option<String>,
+    #[serde(default)]
+    pub source: CommandExecutionSource,
+    pub status: CommandExecutionStatus,
+    /// What the command appears to do.
+    pub command_actions: Vec<CommandAction>,
+    /// Both streams, in order of arrival.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregated_output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+}
+
+/// Who ran a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CommandExecutionSource {
+    #[default]
+    Agent,
+    /// The user, with `thread/shellCommand`.
+    UserShell,
+    /// The agent, starting an interactive session.
+    UnifiedExecStartup,
+    /// The agent, typing into one.
+    UnifiedExecInteraction,
+}
+
+/// State of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CommandExecutionStatus {
+    InProgress,
+    Completed,
+    Failed,
+    Declined,
+}
+
+/// What a command appears to do, for display.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum CommandAction {
+    Read {
+        command: String,
+        name: String,
+        path: AbsolutePath,
+    },
+    ListFiles {
+        command: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+    },
+    Search {
+        command: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        query: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
+    },
+    Unknown {
+        command: String,
+    },
+}
+
+/// A patch to files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileChangeItem {
+    pub id: String,
+    pub changes: Vec<FileUpdateChange>,
+    pub status: PatchApplyStatus,
+}
+
+/// The change to one file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileUpdateChange {
+    pub path: String,
+    pub kind: PatchChangeKind,
+    /// Unified diff; the plain content for an added file.
+    pub diff: String,
+}
+
+/// Kind of a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum PatchChangeKind {
+    Add,
+    Delete,
+    /// Changed in place, or moved.
+    Update {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        move_path: Option<String>,
+    },
+}
+
+/// State of a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum PatchApplyStatus {
+    InProgress,
+    Completed,
+    Failed,
+    Declined,
+}
+
+/// A call of an MCP server's tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct McpToolCallItem {
+    pub id: String,
+    pub server: String,
+    pub tool: String,
+    pub status: McpToolCallStatus,
+    pub arguments: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_app_resource_uri: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<McpToolCallResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<McpToolCallError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+}
+
+/// State of an MCP tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum McpToolCallStatus {
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// What an MCP tool answered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct McpToolCallResult {
+    pub content: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Value>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Value>,
+}
+
+/// Why an MCP tool call failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpToolCallError {
+    pub message: String,
+}
+
+/// A call of a tool that the client runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamicToolCallItem {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub tool: String,
+    pub arguments: Value,
+    pub status: DynamicToolCallStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_items: Option<Vec<DynamicToolCallOutputContentItem>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+}
+
+/// State of a dynamic tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum DynamicToolCallStatus {
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// A call between agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CollabToolCallItem {
+    pub id: String,
+    pub tool: CollabAgentTool,
+    pub status: CollabToolCallStatus,
+    pub sender_thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_thread_id: Option<String>,
+    /// Of a spawned agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_thread_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_status: Option<CollabAgentStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<ReasoningEffort>,
+}
+
+/// Tool that one agent uses on another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CollabAgentTool {
+    SpawnAgent,
+    SendInput,
+    ResumeAgent,
+    Wait,
+    CloseAgent,
+}
+
+/// State of a call between agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CollabToolCallStatus {
+    InProgress,
+    Completed,
+    Failed,
+}
+
+/// State of the other agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum CollabAgentStatus {
+    PendingInit,
+    Running,
+    Interrupted,
+    Completed,
+    Errored,
+    Shutdown,
+    NotFound,
+}
+
+/// A web search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WebSearchItem {
+    pub id: String,
+    pub query: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<WebSearchAction>,
+}
+
+/// What a web search did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum WebSearchAction {
+    Search {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        query: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        queries: Option<Vec<String>>,
+    },
+    OpenPage {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    FindInPage {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pattern: Option<String>,
+    },
+    Other,
+}
+
+/// An image that the agent looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ImageViewItem {
+    pub id: String,
+    pub path: AbsolutePath,
+}
+
+/// An image that the model made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ImageGenerationItem {
+    pub id: String,
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revised_prompt: Option<String>,
+    /// Base64 of the image.
+    pub result: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_path: Option<AbsolutePath>,
+}
+
+/// The start of a review (what is reviewed) or its end (the review's text).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReviewModeItem {
+    pub id: String,
+    pub review: String,
+}
+
+/// The history was replaced by a summary.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ContextCompactionItem {
+    pub id: String,
+}

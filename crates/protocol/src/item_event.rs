@@ -1,0 +1,185 @@
+//! Notifications about items, the streamed deltas among them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::{FileUpdateChange, ThreadItem};
+use crate::table::{notifications};
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// Work on an item begins.
+    ItemStarted = "item/started", ItemStartedNotification, Stable;
+
+    /// The final, authoritative item.
+    ItemCompleted = "item/completed", ItemCompletedNotification, Stable;
+
+    /// More text of a message.
+    ItemAgentMessageDelta = "item/agentMessage/delta", AgentMessageDeltaNotification, Stable;
+
+    /// More text of a plan.
+    ItemPlanDelta = "item/plan/delta", PlanDeltaNotification, Stable;
+
+    /// More text of a reasoning summary.
+    ItemReasoningSummaryTextDelta = "item/reasoning/summaryTextDelta", ReasoningSummaryTextDeltaNotification, Stable;
+
+    /// A new summary section opens.
+    ItemReasoningSummaryPartAdded = "item/reasoning/summaryPartAdded", ReasoningSummaryPartAddedNotification, Stable;
+
+    /// More raw reasoning.
+    ItemReasoningTextDelta = "item/reasoning/textDelta", ReasoningTextDeltaNotification, Stable;
+
+    /// More output of a command.
+    ItemCommandExecutionOutputDelta = "item/commandExecution/outputDelta", CommandExecutionOutputDeltaNotification, Stable;
+
+    /// The agent typed into a session.
+    ItemCommandExecutionTerminalInteraction = "item/commandExecution/terminalInteraction", TerminalInteractionNotification, Stable;
+
+    /// Deprecated: no longer sent.
+    ItemFileChangeOutputDelta = "item/fileChange/outputDelta", FileChangeOutputDeltaNotification, Stable;
+
+    /// A patch grew while the model writes it.
+    ItemFileChangePatchUpdated = "item/fileChange/patchUpdated", FileChangePatchUpdatedNotification, Stable;
+
+    /// An MCP tool reports progress.
+    ItemMcpToolCallProgress = "item/mcpToolCall/progress", McpToolCallProgressNotification, Stable;
+}
+
+/// Payload of `item/started`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemStartedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    /// Unix time in milliseconds.
+    pub started_at_ms: i64,
+    pub item: ThreadItem,
+}
+
+/// Payload of `item/completed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ItemCompletedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    /// Unix time in milliseconds.
+    pub completed_at_ms: i64,
+    pub item: ThreadItem,
+}
+
+/// Payload of `item/agentMessage/delta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AgentMessageDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+}
+
+/// Payload of `item/plan/delta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+}
+
+/// Payload of `item/reasoning/summaryTextDelta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReasoningSummaryTextDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+    /// Counts the sections from 0.
+    pub summary_index: i64,
+}
+
+/// Payload of `item/reasoning/summaryPartAdded`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReasoningSummaryPartAddedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub summary_index: i64,
+}
+
+/// Payload of `item/reasoning/textDelta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReasoningTextDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+    /// Counts the blocks from 0.
+    pub content_index: i64,
+}
+
+/// Payload of `item/commandExecution/outputDelta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CommandExecutionOutputDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+}
+
+/// Payload of `item/commandExecution/terminalInteraction`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TerminalInteractionNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub process_id: String,
+    pub stdin: String,
+}
+
+/// Payload of `item/fileChange/outputDelta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FileChangeOutputDeltaNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub delta: String,
+}
+
+/// Payload of `item/fileChange/patchUpdated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct FileChangePatchUpdatedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub changes: Vec<FileUpdateChange>,
+}
+
+/// Payload of `item/mcpToolCall/progress`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct McpToolCallProgressNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub item_id: String,
+    pub message: String,
+}

@@ -1,0 +1,97 @@
+//! Marketplaces that plugins come from.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath};
+use crate::table::{methods};
+
+methods! {
+    Marketplace, MarketplaceMethods;
+
+    /// Adds a marketplace.
+    MarketplaceAdd = "marketplace/add",
+        marketplace_add(MarketplaceAddParams) -> MarketplaceAddResponse,
+        Stable, Concurrent, [];
+
+    /// Removes one.
+    MarketplaceRemove = "marketplace/remove",
+        marketplace_remove(MarketplaceRemoveParams) -> MarketplaceRemoveResponse,
+        Stable, Concurrent, [];
+
+    /// Fetches the newest state of one, or of all.
+    MarketplaceUpgrade = "marketplace/upgrade",
+        marketplace_upgrade(MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse,
+        Stable, Concurrent, [];
+}
+
+/// Parameters of `marketplace/add`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceAddParams {
+    /// Folder, repository URL or `owner/name`.
+    pub source: String,
+    /// Branch, tag or commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ref_name: Option<String>,
+    /// Folders to check out, when not all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sparse_paths: Option<Vec<String>>,
+}
+
+/// Result of `marketplace/add`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceAddResponse {
+    pub marketplace_name: String,
+    pub installed_root: AbsolutePath,
+    pub already_added: bool,
+}
+
+/// Parameters of `marketplace/remove`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceRemoveParams {
+    pub marketplace_name: String,
+}
+
+/// Result of `marketplace/remove`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceRemoveResponse {
+    pub marketplace_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installed_root: Option<AbsolutePath>,
+}
+
+/// Parameters of `marketplace/upgrade`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceUpgradeParams {
+    /// All when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marketplace_name: Option<String>,
+}
+
+/// Result of `marketplace/upgrade`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceUpgradeResponse {
+    pub selected_marketplaces: Vec<String>,
+    pub upgraded_roots: Vec<AbsolutePath>,
+    pub errors: Vec<MarketplaceUpgradeErrorInfo>,
+}
+
+/// A marketplace that could not be upgraded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MarketplaceUpgradeErrorInfo {
+    pub marketplace_name: String,
+    pub message: String,
+}

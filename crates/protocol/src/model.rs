@@ -1,0 +1,211 @@
+//! Models, and what their provider can do.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{Empty};
+use crate::table::{methods, notifications};
+
+methods! {
+    Model, ModelMethods;
+
+    /// Models to choose from.
+    ModelList = "model/list",
+        model_list(ModelListParams) -> ModelListResponse,
+        Stable, Ordered, [];
+
+    /// What the configured provider can do.
+    ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
+        model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse,
+        Experimental, Ordered, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// A request went to another model.
+    ModelRerouted = "model/rerouted", ModelReroutedNotification, Stable;
+
+    /// The provider wants the user verified.
+    ModelVerificationRequested = "model/verification", ModelVerificationNotification, Stable;
+}
+
+/// Parameters of `model/list`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelListParams {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_hidden: Option<bool>,
+}
+
+/// A page of models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelListResponse {
+    pub data: Vec<Model>,
+    pub next_cursor: Option<String>,
+}
+
+/// A model (specification, "Model entry").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Model {
+    pub id: String,
+    /// Name sent to the provider.
+    pub model: String,
+    pub display_name: String,
+    #[serde(default)]
+    pub description: String,
+    /// Not in the default picker.
+    pub hidden: bool,
+    pub supported_reasoning_efforts: Vec<ReasoningEffortOption>,
+    pub default_reasoning_effort: ReasoningEffort,
+    /// Text and image when missing.
+    #[serde(default = "both_modalities")]
+    pub input_modalities: Vec<InputModality>,
+    #[serde(default)]
+    pub supports_personality: bool,
+    /// The recommended one.
+    pub is_default: bool,
+    /// Id of the model recommended in its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_info: Option<ModelUpgradeInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability_nux: Option<ModelAvailabilityNux>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_speed_tiers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub service_tiers: Vec<ModelServiceTier>,
+}
+
+fn both_modalities() -> Vec<InputModality> {
+    vec![InputModality::Text, InputModality::Image]
+}
+
+/// How much a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ReasoningEffort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+}
+
+/// How much of its reasoning a model sums up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ReasoningSummary {
+    Auto,
+    Concise,
+    Detailed,
+    None,
+}
+
+/// An effort that a model supports.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReasoningEffortOption {
+    pub reasoning_effort: ReasoningEffort,
+    pub description: String,
+}
+
+/// Kind of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum InputModality {
+    Text,
+    Image,
+}
+
+/// About the recommended upgrade.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelUpgradeInfo {
+    pub model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_link: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_copy: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub migration_markdown: Option<String>,
+}
+
+/// What to tell users who see a model for the first time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModelAvailabilityNux {
+    pub message: String,
+}
+
+/// A service tier of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ModelServiceTier {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+}
+
+/// Result of `modelProvider/capabilities/read`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelProviderCapabilitiesReadResponse {
+    pub image_generation: bool,
+    pub namespace_tools: bool,
+    pub web_search: bool,
+}
+
+/// Payload of `model/rerouted`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelReroutedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub from_model: String,
+    pub to_model: String,
+    pub reason: ModelRerouteReason,
+}
+
+/// Why a request was rerouted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ModelRerouteReason {
+    HighRiskCyberActivity,
+}
+
+/// Payload of `model/verification`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelVerificationNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub verifications: Vec<ModelVerification>,
+}
+
+/// A verification that the provider asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ModelVerification {
+    TrustedAccessForCyber,
+}

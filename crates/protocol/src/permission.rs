@@ -1,0 +1,182 @@
+//! Permission profiles: named or inline sets of file-system and network rights.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath};
+
+/// A complete set of rights.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum PermissionProfile {
+    /// Enforced by the server's sandbox.
+    Managed {
+        file_system: FileSystemPermissions,
+        network: NetworkPermissions,
+    },
+    /// No sandbox.
+    Disabled,
+    /// Confined by the caller.
+    External {
+        network: NetworkPermissions,
+    },
+}
+
+/// File-system part of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum FileSystemPermissions {
+    /// Only what the entries allow.
+    Restricted {
+        entries: Vec<FileSystemSandboxEntry>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        glob_scan_max_depth: Option<u64>,
+    },
+    /// Everything.
+    Unrestricted,
+}
+
+/// Network part of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NetworkPermissions {
+    pub enabled: bool,
+}
+
+/// One rule: a place and the access to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FileSystemSandboxEntry {
+    pub path: FileSystemPath,
+    pub access: FileSystemAccessMode,
+}
+
+/// Access to a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum FileSystemAccessMode {
+    Read,
+    Write,
+    None,
+}
+
+/// A place in the file system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FileSystemPath {
+    Path {
+        path: AbsolutePath,
+    },
+    GlobPattern {
+        pattern: String,
+    },
+    Special {
+        value: FileSystemSpecialPath,
+    },
+}
+
+/// A place that each machine or project resolves by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FileSystemSpecialPath {
+    /// The whole file system.
+    Root,
+    /// What a program needs to start.
+    Minimal,
+    /// The detected project roots.
+    ProjectRoots {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subpath: Option<String>,
+    },
+    /// The folder that `TMPDIR` names.
+    Tmpdir,
+    /// `/tmp`.
+    SlashTmp,
+    /// A token of a newer version.
+    Unknown {
+        path: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        subpath: Option<String>,
+    },
+}
+
+/// Chooses a configured profile, with changes to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PermissionProfileSelectionParams {
+    #[serde(rename = "type")]
+    pub kind: PermissionProfileSelectionType,
+    /// Name of the profile.
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modifications: Option<Vec<PermissionProfileModification>>,
+}
+
+/// Discriminator of a profile selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum PermissionProfileSelectionType {
+    Profile,
+}
+
+/// A change on top of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum PermissionProfileModification {
+    /// One more folder that may be written.
+    AdditionalWritableRoot {
+        path: AbsolutePath,
+    },
+}
+
+/// The profile in force on a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ActivePermissionProfile {
+    pub id: String,
+    /// Profile that it builds on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extends: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modifications: Vec<PermissionProfileModification>,
+}
+
+/// Rights beyond those in force, asked for or granted.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AdditionalPermissionProfile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<AdditionalFileSystemPermissions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<AdditionalNetworkPermissions>,
+}
+
+/// Further file-system rights.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AdditionalFileSystemPermissions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<FileSystemSandboxEntry>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub glob_scan_max_depth: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Vec<AbsolutePath>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Vec<AbsolutePath>>,
+}
+
+/// Further network rights.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AdditionalNetworkPermissions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}

@@ -1,0 +1,131 @@
+//! Processes outside any sandbox (experimental). They end with the connection that started them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{OutputStream, TerminalSize};
+use crate::common::{AbsolutePath, Empty};
+use crate::table::{methods, notifications};
+use crate::wire;
+
+methods! {
+    Process, ProcessMethods;
+
+    /// Starts a process.
+    ProcessSpawn = "process/spawn",
+        process_spawn(ProcessSpawnParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Writes to its stdin, or closes it.
+    ProcessWriteStdin = "process/writeStdin",
+        process_write_stdin(ProcessWriteStdinParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Resizes its terminal.
+    ProcessResizePty = "process/resizePty",
+        process_resize_pty(ProcessResizePtyParams) -> Empty,
+        Experimental, Ordered, [];
+
+    /// Ends it.
+    ProcessKill = "process/kill",
+        process_kill(ProcessKillParams) -> Empty,
+        Experimental, Ordered, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// More output of a process.
+    ProcessOutputDelta = "process/outputDelta", ProcessOutputDeltaNotification, Experimental;
+
+    /// A process ended.
+    ProcessExited = "process/exited", ProcessExitedNotification, Experimental;
+}
+
+/// Parameters of `process/spawn`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessSpawnParams {
+    /// Program and arguments; must not be empty.
+    pub command: Vec<String>,
+    /// The client's name for the process.
+    pub process_handle: String,
+    pub cwd: AbsolutePath,
+    /// Variables to set, or with null to unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, Option<String>>>,
+    /// Most bytes kept of each stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes_cap: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    /// Runs on a pseudo-terminal.
+    #[serde(default, skip_serializing_if = "wire::is_false")]
+    pub tty: bool,
+    /// Of that terminal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<TerminalSize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_stdin: Option<bool>,
+    /// On when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_stdout_stderr: Option<bool>,
+}
+
+/// Parameters of `process/writeStdin`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessWriteStdinParams {
+    pub process_handle: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "wire::is_false")]
+    pub close_stdin: bool,
+}
+
+/// Parameters of `process/resizePty`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessResizePtyParams {
+    pub process_handle: String,
+    pub size: TerminalSize,
+}
+
+/// Parameters of `process/kill`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessKillParams {
+    pub process_handle: String,
+}
+
+/// Payload of `process/outputDelta`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessOutputDeltaNotification {
+    pub process_handle: String,
+    pub stream: OutputStream,
+    pub delta_base64: String,
+    /// Nothing more of this stream follows.
+    pub cap_reached: bool,
+}
+
+/// Payload of `process/exited`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessExitedNotification {
+    pub process_handle: String,
+    pub exit_code: i32,
+    /// What was captured.
+    pub stdout: String,
+    pub stdout_cap_reached: bool,
+    /// What was captured.
+    pub stderr: String,
+    pub stderr_cap_reached: bool,
+}

@@ -1,0 +1,171 @@
+//! The whole tables, put together from the resources', and the search in them.
+
+use crate::table::{MessageInfo, MethodInfo};
+
+/// Ties a resource's name to its module and trait.
+macro_rules! resource_methods {
+    ($($resource:ident: $module:ident::$trait:ident,)+) => {
+        /// A group of methods: one module, one trait.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Resource {
+            $(
+                #[doc = concat!("Methods of [`crate::", stringify!($module), "`].")]
+                $resource,
+            )+
+        }
+
+        /// Everything that a server must handle.
+        pub trait AllMethods<Cx>: $(crate::$module::$trait<Cx> +)+ {}
+
+        impl<S, Cx> AllMethods<Cx> for S where S: $(crate::$module::$trait<Cx> +)+ {}
+
+        const METHOD_PARTS: &[&[MethodInfo]] = &[$(crate::$module::METHODS),+];
+
+        /// Hands the request to its resource, which decodes it and calls the handler.
+        pub(crate) fn route<'a, S, Cx>(
+            resource: Resource,
+            server: &'a S,
+            cx: Cx,
+            method: &str,
+            params: Option<&serde_json::value::RawValue>,
+        ) -> Result<crate::dispatch::Reply<'a>, jsonrpc::ErrorObject>
+        where
+            S: AllMethods<Cx>,
+            Cx: 'a,
+        {
+            match resource {
+                $(Resource::$resource => crate::$module::dispatch(server, cx, method, params),)+
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        pub(crate) fn method_schemas(
+            generator: &mut schemars::SchemaGenerator,
+        ) -> Vec<crate::generate::MessageSchema> {
+            let mut schemas = Vec::new();
+            $(schemas.extend(crate::$module::method_schemas(generator));)+
+            schemas
+        }
+    };
+}
+
+/// Ties the modules that have notifications to the table of all.
+macro_rules! resource_messages {
+    ($parts:ident = $table:ident, $schemas:ident: $($module:ident)+) => {
+        const $parts: &[&[MessageInfo]] = &[$(crate::$module::$table),+];
+
+        #[cfg(feature = "schema")]
+        pub(crate) fn $schemas(
+            generator: &mut schemars::SchemaGenerator,
+        ) -> Vec<crate::generate::MessageSchema> {
+            let mut schemas = Vec::new();
+            $(schemas.extend(crate::$module::$schemas(generator));)+
+            schemas
+        }
+    };
+}
+
+resource_methods! {
+    Connection: connection::ConnectionMethods,
+    Thread: thread::ThreadMethods,
+    Memory: memory::MemoryMethods,
+    Goal: goal::GoalMethods,
+    Turn: turn::TurnMethods,
+    Review: review::ReviewMethods,
+    Collaboration: collaboration::CollaborationMethods,
+    Command: command::CommandMethods,
+    Process: process::ProcessMethods,
+    Fs: fs::FsMethods,
+    Model: model::ModelMethods,
+    Features: features::FeaturesMethods,
+    Config: config::ConfigMethods,
+    Account: account::AccountMethods,
+    App: app::AppMethods,
+    Marketplace: marketplace::MarketplaceMethods,
+    Plugin: plugin::PluginMethods,
+    PluginShare: plugin_share::PluginShareMethods,
+    Mcp: mcp::McpMethods,
+    Skills: skills::SkillsMethods,
+    Hooks: hooks::HooksMethods,
+    Fuzzy: fuzzy::FuzzyMethods,
+    Realtime: realtime::RealtimeMethods,
+    Windows: windows::WindowsMethods,
+    Feedback: feedback::FeedbackMethods,
+    ExternalAgent: external_agent::ExternalAgentMethods,
+}
+
+resource_messages! {
+    NOTIFICATION_PARTS = NOTIFICATIONS, notification_schemas:
+    connection thread goal turn item_event command process fs model account app mcp skills hooks
+    fuzzy realtime windows external_agent guardian
+}
+
+resource_messages! {
+    CLIENT_NOTIFICATION_PARTS = CLIENT_NOTIFICATIONS, client_notification_schemas: connection
+}
+
+resource_messages! {
+    SERVER_REQUEST_PARTS = SERVER_REQUESTS, server_request_schemas:
+    account elicitation approval tool legacy_approval
+}
+
+/// Every request that a client can send.
+pub static METHODS: &[MethodInfo] = &join::<_, { count(METHOD_PARTS) }>(METHOD_PARTS);
+
+/// Every notification that the server can send.
+pub static NOTIFICATIONS: &[MessageInfo] =
+    &join::<_, { count(NOTIFICATION_PARTS) }>(NOTIFICATION_PARTS);
+
+/// Every notification that a client can send.
+pub static CLIENT_NOTIFICATIONS: &[MessageInfo] =
+    &join::<_, { count(CLIENT_NOTIFICATION_PARTS) }>(CLIENT_NOTIFICATION_PARTS);
+
+/// Every request that the server can send.
+pub static SERVER_REQUESTS: &[MessageInfo] =
+    &join::<_, { count(SERVER_REQUEST_PARTS) }>(SERVER_REQUEST_PARTS);
+
+/// The row of a client's request.
+#[must_use]
+pub fn lookup(method: &str) -> Option<&'static MethodInfo> {
+    // Comparing lengths first makes this shorter than hashing the name.
+    METHODS.iter().find(|info| info.name == method)
+}
+
+/// The row of a notification of the server.
+#[must_use]
+pub fn lookup_notification(method: &str) -> Option<&'static MessageInfo> {
+    NOTIFICATIONS.iter().find(|info| info.name == method)
+}
+
+/// The row of a request of the server.
+#[must_use]
+pub fn lookup_server_request(method: &str) -> Option<&'static MessageInfo> {
+    SERVER_REQUESTS.iter().find(|info| info.name == method)
+}
+
+const fn count<T>(parts: &[&[T]]) -> usize {
+    let mut total = 0;
+    let mut part = 0;
+    while part < parts.len() {
+        total += parts[part].len();
+        part += 1;
+    }
+    total
+}
+
+/// Joins the parts at compile time; `N` is their [`count`].
+const fn join<T: Copy, const N: usize>(parts: &[&[T]]) -> [T; N] {
+    let mut joined = [parts[0][0]; N];
+    let mut at = 0;
+    let mut part = 0;
+    while part < parts.len() {
+        let mut row = 0;
+        while row < parts[part].len() {
+            joined[at] = parts[part][row];
+            at += 1;
+            row += 1;
+        }
+        part += 1;
+    }
+    joined
+}

@@ -1,0 +1,70 @@
+//! Reviews: asking the agent to judge changes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::turn::{Turn};
+use crate::table::{methods};
+
+methods! {
+    Review, ReviewMethods;
+
+    /// Starts a review, in the thread or in a new one.
+    ReviewStart = "review/start",
+        review_start(ReviewStartParams) -> ReviewStartResponse,
+        Stable, Ordered, [];
+}
+
+/// Parameters of `review/start`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewStartParams {
+    pub thread_id: String,
+    pub target: ReviewTarget,
+    /// `inline` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<ReviewDelivery>,
+}
+
+/// What to review.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase")]
+pub enum ReviewTarget {
+    /// Staged, unstaged and untracked changes.
+    UncommittedChanges,
+    /// Everything since the branch was left.
+    BaseBranch {
+        branch: String,
+    },
+    Commit {
+        sha: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+    },
+    /// What the instructions say.
+    Custom {
+        instructions: String,
+    },
+}
+
+/// Where the review takes place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ReviewDelivery {
+    /// In the thread itself.
+    Inline,
+    /// In a fork of it.
+    Detached,
+}
+
+/// Result of `review/start`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ReviewStartResponse {
+    pub turn: Turn,
+    /// The thread itself, or the fork.
+    pub review_thread_id: String,
+}

@@ -1,0 +1,206 @@
+//! The thread record and its notifications; methods on threads live beside it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath};
+use crate::thread::{ThreadSource};
+use crate::turn::{Turn};
+
+/// A conversation (specification, "Thread").
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Thread {
+    pub id: String,
+    /// Root of the live session tree; a fork keeps its root's.
+    pub session_id: String,
+    /// The first text of the user.
+    pub preview: String,
+    pub ephemeral: bool,
+    pub model_provider: String,
+    /// Unix time in seconds.
+    pub created_at: i64,
+    /// Unix time in seconds of the last turn's start.
+    pub updated_at: i64,
+    pub status: ThreadStatus,
+    /// Where the log is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    pub cwd: AbsolutePath,
+    /// Version of the program that started the thread.
+    pub cli_version: String,
+    pub source: SessionSource,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_source: Option<ThreadSource>,
+    /// Of a sub-agent's thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_nickname: Option<String>,
+    /// Of a sub-agent's thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_role: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from_id: Option<String>,
+    /// Title, once set.
+    pub name: Option<String>,
+    pub git_info: Option<GitInfo>,
+    /// Filled in where the method promises turns, else empty.
+    #[serde(default)]
+    pub turns: Vec<Turn>,
+}
+
+/// Runtime status of a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum ThreadStatus {
+    /// Not in memory.
+    NotLoaded,
+    /// Loaded, at rest.
+    Idle,
+    /// The last turn failed.
+    SystemError,
+    /// At work.
+    Active {
+        active_flags: Vec<ThreadActiveFlag>,
+    },
+}
+
+/// What an active thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ThreadActiveFlag {
+    WaitingOnApproval,
+    WaitingOnUserInput,
+}
+
+/// Kind of client that started a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum SessionSource {
+    Cli,
+    Editor,
+    Exec,
+    AppServer,
+    Unknown,
+    /// Another product, by name.
+    Custom(String),
+    /// The server itself.
+    SubAgent(SubAgentSource),
+}
+
+/// Why the server started a thread of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SubAgentSource {
+    Review,
+    Compact,
+    MemoryConsolidation,
+    ThreadSpawn(ThreadSpawnSource),
+    Other(String),
+}
+
+/// The thread that spawned a sub-agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThreadSpawnSource {
+    pub parent_thread_id: String,
+    /// Distance from the root thread.
+    pub depth: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_nickname: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_role: Option<String>,
+}
+
+/// State of the repository when the thread was last touched.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GitInfo {
+    pub sha: Option<String>,
+    pub branch: Option<String>,
+    pub origin_url: Option<String>,
+}
+
+/// Payload of `thread/started`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ThreadStartedNotification {
+    pub thread: Thread,
+}
+
+/// Payload of notifications that name a thread and nothing else.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadIdNotification {
+    pub thread_id: String,
+}
+
+/// Payload of `thread/status/changed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStatusChangedNotification {
+    pub thread_id: String,
+    pub status: ThreadStatus,
+}
+
+/// Payload of `thread/name/updated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadNameUpdatedNotification {
+    pub thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_name: Option<String>,
+}
+
+/// Payload of `thread/tokenUsage/updated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadTokenUsageUpdatedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub token_usage: ThreadTokenUsage,
+}
+
+/// Tokens used by a thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadTokenUsage {
+    pub total: TokenUsageBreakdown,
+    /// By the last model request.
+    pub last: TokenUsageBreakdown,
+    pub model_context_window: Option<i64>,
+}
+
+/// Tokens by kind.
+#[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TokenUsageBreakdown {
+    pub total_tokens: i64,
+    pub input_tokens: i64,
+    /// Part of `inputTokens`.
+    pub cached_input_tokens: i64,
+    pub output_tokens: i64,
+    /// Part of `outputTokens`.
+    pub reasoning_output_tokens: i64,
+}
+
+/// Payload of `thread/compacted`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadCompactedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+}

@@ -1,0 +1,267 @@
+//! Turns: one request of the user and the work that follows it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::collaboration::{CollaborationMode};
+use crate::common::{AbsolutePath, Empty};
+use crate::error::{TurnError};
+use crate::input::{UserInput};
+use crate::item::{ThreadItem};
+use crate::model::{ReasoningEffort, ReasoningSummary};
+use crate::permission::{PermissionProfileSelectionParams};
+use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxPolicy};
+use crate::thread::{Personality};
+use crate::table::{methods, notifications};
+use crate::wire;
+
+methods! {
+    Turn, TurnMethods;
+
+    /// Begins a turn.
+    TurnStart = "turn/start",
+        turn_start(TurnStartParams) -> TurnStartResponse,
+        Stable, Ordered, [
+            "environments",
+            "permissions",
+            "responsesapiClientMetadata",
+        ];
+
+    /// Adds input to the running turn.
+    TurnSteer = "turn/steer",
+        turn_steer(TurnSteerParams) -> TurnSteerResponse,
+        Stable, Ordered, ["responsesapiClientMetadata"];
+
+    /// Ends the running turn.
+    TurnInterrupt = "turn/interrupt",
+        turn_interrupt(TurnInterruptParams) -> Empty,
+        Stable, Ordered, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// A turn began.
+    TurnStarted = "turn/started", TurnStartedNotification, Stable;
+
+    /// A turn ended; sent once a turn.
+    TurnCompleted = "turn/completed", TurnCompletedNotification, Stable;
+
+    /// Unified diff of all file changes so far.
+    TurnDiffUpdated = "turn/diff/updated", TurnDiffUpdatedNotification, Stable;
+
+    /// The agent changed its plan.
+    TurnPlanUpdated = "turn/plan/updated", TurnPlanUpdatedNotification, Stable;
+
+    /// A turn met an error; the turn's end follows unless it is tried again.
+    TurnErrorEvent = "error", ErrorNotification, Stable;
+}
+
+/// One request of the user and its outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Turn {
+    pub id: String,
+    pub status: TurnStatus,
+    /// Empty in the start response and in events.
+    #[serde(default)]
+    pub items: Vec<ThreadItem>,
+    /// How much of the items is shown.
+    #[serde(default)]
+    pub items_view: TurnItemsView,
+    pub error: Option<TurnError>,
+    /// Unix time in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<i64>,
+    /// Unix time in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<i64>,
+}
+
+/// State of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum TurnStatus {
+    InProgress,
+    Completed,
+    Interrupted,
+    Failed,
+}
+
+/// How much of a turn's items to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum TurnItemsView {
+    /// None.
+    NotLoaded,
+    /// The messages at both ends.
+    Summary,
+    /// All.
+    #[default]
+    Full,
+}
+
+/// Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStartParams {
+    pub thread_id: String,
+    pub input: Vec<UserInput>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<AskForApproval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox_policy: Option<SandboxPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub permissions: Option<PermissionProfileSelectionParams>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Null returns to the default tier.
+    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<Option<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<ReasoningEffort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<ReasoningSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personality: Option<Personality>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collaboration_mode: Option<CollaborationMode>,
+    /// JSON Schema of the final answer, for this turn only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
+}
+
+/// An execution environment and the folder to work in.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnEnvironmentParams {
+    pub environment_id: String,
+    pub cwd: AbsolutePath,
+}
+
+/// Result of `turn/start`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TurnStartResponse {
+    pub turn: Turn,
+}
+
+/// Parameters of `turn/steer`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSteerParams {
+    pub thread_id: String,
+    pub input: Vec<UserInput>,
+    /// Must be the running turn.
+    pub expected_turn_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
+}
+
+/// Result of `turn/steer`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSteerResponse {
+    pub turn_id: String,
+}
+
+/// Parameters of `turn/interrupt`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnInterruptParams {
+    pub thread_id: String,
+    pub turn_id: String,
+}
+
+/// Payload of `turn/started`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStartedNotification {
+    pub thread_id: String,
+    pub turn: Turn,
+}
+
+/// Payload of `turn/completed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnCompletedNotification {
+    pub thread_id: String,
+    pub turn: Turn,
+}
+
+/// Payload of `turn/diff/updated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnDiffUpdatedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    pub diff: String,
+}
+
+/// Payload of `turn/plan/updated`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TurnPlanUpdatedNotification {
+    pub thread_id: String,
+    pub turn_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<String>,
+    pub plan: Vec<TurnPlanStep>,
+}
+
+/// A step of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TurnPlanStep {
+    pub step: String,
+    pub status: TurnPlanStepStatus,
+}
+
+/// State of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum TurnPlanStepStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// Payload of `error`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorNotification {
+    pub error: TurnError,
+    pub will_retry: bool,
+    pub thread_id: String,
+    pub turn_id: String,
+}

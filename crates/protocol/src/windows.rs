@@ -1,0 +1,94 @@
+//! The sandbox on Windows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::common::{AbsolutePath, Empty};
+use crate::table::{methods, notifications};
+
+methods! {
+    Windows, WindowsMethods;
+
+    /// Whether the sandbox is set up.
+    WindowsSandboxReadiness = "windowsSandbox/readiness",
+        windows_sandbox_readiness(Empty) -> WindowsSandboxReadinessResponse,
+        Stable, Ordered, [];
+
+    /// Sets the sandbox up.
+    WindowsSandboxSetupStart = "windowsSandbox/setupStart",
+        windows_sandbox_setup_start(WindowsSandboxSetupStartParams) -> WindowsSandboxSetupStartResponse,
+        Stable, Ordered, [];
+}
+
+notifications! {
+    NOTIFICATIONS, notification_schemas;
+
+    /// The setup ended.
+    WindowsSandboxSetupCompleted = "windowsSandbox/setupCompleted", WindowsSandboxSetupCompletedNotification, Stable;
+
+    /// Folders that everybody can write.
+    WindowsWorldWritableWarning = "windows/worldWritableWarning", WindowsWorldWritableWarningNotification, Stable;
+}
+
+/// Result of `windowsSandbox/readiness`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WindowsSandboxReadinessResponse {
+    pub status: WindowsSandboxReadinessStatus,
+}
+
+/// Whether the sandbox is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum WindowsSandboxReadinessStatus {
+    Ready,
+    NotConfigured,
+    UpdateRequired,
+}
+
+/// Parameters of `windowsSandbox/setupStart`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WindowsSandboxSetupStartParams {
+    pub mode: WindowsSandboxSetupMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<AbsolutePath>,
+}
+
+/// How to set the sandbox up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum WindowsSandboxSetupMode {
+    /// With administrator rights.
+    Elevated,
+    /// The older preflight, without.
+    Unelevated,
+}
+
+/// Result of `windowsSandbox/setupStart`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WindowsSandboxSetupStartResponse {
+    pub started: bool,
+}
+
+/// Payload of `windowsSandbox/setupCompleted`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WindowsSandboxSetupCompletedNotification {
+    pub mode: WindowsSandboxSetupMode,
+    pub success: bool,
+    pub error: Option<String>,
+}
+
+/// Payload of `windows/worldWritableWarning`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct WindowsWorldWritableWarningNotification {
+    pub sample_paths: Vec<String>,
+    /// How many more there are.
+    pub extra_count: u64,
+    pub failed_scan: bool,
+}

@@ -1,0 +1,25 @@
+//! How members are written and read where plain serde would do it another way.
+
+use serde::{Deserialize, Deserializer};
+
+/// Tells null (`Some(None)`) from an absent member (`None`).
+pub(crate) fn double_option<'de, T, D>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+pub(crate) fn yes() -> bool {
+    true
+}

@@ -1,0 +1,3581 @@
+// Generated from the protocol's types. Do not edit.
+
+/** Who is logged in. */
+export type Account =
+  | {
+    type: "apiKey";
+  }
+  | {
+    type: "hosted";
+    email: string;
+    planType: PlanType;
+  }
+  | {
+    type: "amazonBedrock";
+  };
+
+/** Parameters of `account/login/cancel`. */
+export interface AccountLoginCancelParams {
+  loginId: string;
+}
+
+/** Result of `account/login/cancel`. */
+export interface AccountLoginCancelResponse {
+  status: AccountLoginCancelStatus;
+}
+
+/** Whether there was a login to give up. */
+export type AccountLoginCancelStatus = "canceled" | "notFound";
+
+/** Payload of `account/login/completed`. */
+export interface AccountLoginCompletedNotification {
+  loginId: string | null;
+  success: boolean;
+  error: string | null;
+}
+
+/** Parameters of `account/login/start`. */
+export type AccountLoginStartParams =
+  | {
+    type: "apiKey";
+    apiKey: string;
+  }
+  /** In a browser. */
+  | {
+    type: "hosted";
+    agentStreamlinedLogin?: boolean;
+  }
+  /** With a code typed on another device. */
+  | {
+    type: "hostedDeviceCode";
+  }
+  /** With tokens that the client has. */
+  | {
+    type: "hostedAuthTokens";
+    accessToken: string;
+    hostedAccountId: string;
+    hostedPlanType?: string | null;
+  };
+
+/** Result of `account/login/start`. */
+export type AccountLoginStartResponse =
+  | {
+    type: "apiKey";
+  }
+  | {
+    type: "hosted";
+    loginId: string;
+    authUrl: string;
+  }
+  | {
+    type: "hostedDeviceCode";
+    loginId: string;
+    verificationUrl: string;
+    userCode: string;
+  }
+  | {
+    type: "hostedAuthTokens";
+  };
+
+/** Result of `account/rateLimits/read`. */
+export interface AccountRateLimitsReadResponse {
+  rateLimits: RateLimitSnapshot;
+}
+
+/** Payload of `account/rateLimits/updated`. */
+export interface AccountRateLimitsUpdatedNotification {
+  rateLimits: RateLimitSnapshot;
+}
+
+/** Parameters of `account/read`. */
+export interface AccountReadParams {
+  refreshToken?: boolean;
+}
+
+/** Result of `account/read`. */
+export interface AccountReadResponse {
+  account: Account | null;
+  /** The provider needs a login. */
+  requiresDefaultAuth: boolean;
+}
+
+/** Parameters of `account/sendAddCreditsNudgeEmail`. */
+export interface AccountSendAddCreditsNudgeEmailParams {
+  creditType: AddCreditsNudgeCreditType;
+}
+
+/** Result of `account/sendAddCreditsNudgeEmail`. */
+export interface AccountSendAddCreditsNudgeEmailResponse {
+  status: AddCreditsNudgeEmailStatus;
+}
+
+/** Payload of `account/updated`. */
+export interface AccountUpdatedNotification {
+  authMode: AuthMode | null;
+  planType: PlanType | null;
+}
+
+/** What ran out. */
+export type AddCreditsNudgeCreditType = "credits" | "usage_limit";
+
+/** Whether a mail went out. */
+export type AddCreditsNudgeEmailStatus = "sent" | "cooldown_active";
+
+/** Further file-system rights. */
+export interface AdditionalFileSystemPermissions {
+  entries?: Array<FileSystemSandboxEntry> | null;
+  globScanMaxDepth?: number | null;
+  read?: Array<string> | null;
+  write?: Array<string> | null;
+}
+
+/** Further network rights. */
+export interface AdditionalNetworkPermissions {
+  enabled?: boolean | null;
+}
+
+/** Rights beyond those in force, asked for or granted. */
+export interface AdditionalPermissionProfile {
+  fileSystem?: AdditionalFileSystemPermissions | null;
+  network?: AdditionalNetworkPermissions | null;
+}
+
+/** Kind of a turn's error: its name, or an object where there is something to add. */
+export type AgentErrorInfo =
+  | "ContextWindowExceeded" | "UsageLimitExceeded" | "HttpConnectionFailed" | "ResponseStreamConnectionFailed" | "ResponseStreamDisconnected" | "ResponseTooManyFailedAttempts" | "BadRequest" | "Unauthorized" | "SandboxError" | "InternalServerError" | "ServerOverloaded" | "CyberPolicy" | "ThreadRollbackFailed" | "Other"
+  | {
+    HttpConnectionFailed: {
+      httpStatusCode?: number | null;
+    };
+  }
+  | {
+    ResponseStreamConnectionFailed: {
+      httpStatusCode?: number | null;
+    };
+  }
+  | {
+    ResponseStreamDisconnected: {
+      httpStatusCode?: number | null;
+    };
+  }
+  | {
+    ResponseTooManyFailedAttempts: {
+      httpStatusCode?: number | null;
+    };
+  }
+  | {
+    ActiveTurnNotSteerable: {
+      turnKind: NonSteerableTurnKind;
+    };
+  };
+
+/** Payload of `item/agentMessage/delta`. */
+export interface AgentMessageDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+}
+
+/** A message of the model. */
+export interface AgentMessageItem {
+  id: string;
+  text: string;
+  phase?: MessagePhase | null;
+  memoryCitation?: MemoryCitation | null;
+}
+
+/** Who stands behind an app. */
+export interface AppBranding {
+  isDiscoverableApp: boolean;
+  category?: string | null;
+  developer?: string | null;
+  website?: string | null;
+  privacyPolicy?: string | null;
+  termsOfService?: string | null;
+}
+
+/** An app. */
+export interface AppInfo {
+  id: string;
+  name: string;
+  description?: string | null;
+  logoUrl?: string | null;
+  logoUrlDark?: string | null;
+  distributionChannel?: string | null;
+  branding?: AppBranding | null;
+  appMetadata?: AppMetadata | null;
+  labels?: { [key: string]: string } | null;
+  installUrl?: string | null;
+  isAccessible: boolean;
+  isEnabled: boolean;
+  pluginDisplayNames?: Array<string>;
+}
+
+/** Parameters of `app/list`. */
+export interface AppListParams {
+  cursor?: string | null;
+  limit?: number | null;
+  /** Uses the features of that thread. */
+  threadId?: string | null;
+  forceRefetch?: boolean;
+}
+
+/** A page of apps. */
+export interface AppListResponse {
+  data: Array<AppInfo>;
+  nextCursor: string | null;
+}
+
+/** Payload of `app/list/updated`. */
+export interface AppListUpdatedNotification {
+  data: Array<AppInfo>;
+}
+
+/** What the directory says of an app. */
+export interface AppMetadata {
+  review?: AppReview | null;
+  categories?: Array<string> | null;
+  subCategories?: Array<string> | null;
+  seoDescription?: string | null;
+  screenshots?: Array<AppScreenshot> | null;
+  developer?: string | null;
+  version?: string | null;
+  versionId?: string | null;
+  versionNotes?: string | null;
+  firstPartyType?: string | null;
+  firstPartyRequiresInstall?: boolean | null;
+  showInComposerWhenUnlinked?: boolean | null;
+}
+
+/** State of an app's review. */
+export interface AppReview {
+  status: string;
+}
+
+/** A picture of an app. */
+export interface AppScreenshot {
+  userPrompt: string;
+  url?: string | null;
+  fileId?: string | null;
+}
+
+/** An app in brief. */
+export interface AppSummary {
+  id: string;
+  name: string;
+  description?: string | null;
+  installUrl?: string | null;
+  needsAuth: boolean;
+}
+
+/** Parameters of `applyPatchApproval`. */
+export interface ApplyPatchApprovalParams {
+  conversationId: string;
+  callId: string;
+  /** By path. */
+  fileChanges: { [key: string]: LegacyFileChange };
+  reason?: string | null;
+  grantRoot?: string | null;
+}
+
+/** Who decides on approval requests. */
+export type ApprovalsReviewer = "user" | "auto_review" | "guardian_subagent";
+
+/** When the agent pauses to ask. */
+export type AskForApproval =
+  | "unlessTrusted" | "onFailure" | "onRequest" | "never" | {
+    granular: GranularApproval;
+  };
+
+/** How the server authenticates. */
+export type AuthMode = "apikey" | "hosted" | "hostedAuthTokens" | "agentIdentity";
+
+/** Who decided. */
+export type AutoReviewDecisionSource = "agent";
+
+/** Byte offsets, the end exclusive. */
+export interface ByteRange {
+  start: number;
+  end: number;
+}
+
+/** The program that embeds the server; `name` appears in compliance logs. */
+export interface ClientInfo {
+  /** Must be able to stand in an HTTP header. */
+  name: string;
+  /** Name for people. */
+  title?: string | null;
+  version: string;
+}
+
+/** State of the other agent. */
+export type CollabAgentStatus = "pendingInit" | "running" | "interrupted" | "completed" | "errored" | "shutdown" | "notFound";
+
+/** Tool that one agent uses on another. */
+export type CollabAgentTool = "spawnAgent" | "sendInput" | "resumeAgent" | "wait" | "closeAgent";
+
+/** A call between agents. */
+export interface CollabToolCallItem {
+  id: string;
+  tool: CollabAgentTool;
+  status: CollabToolCallStatus;
+  senderThreadId: string;
+  receiverThreadId?: string | null;
+  /** Of a spawned agent. */
+  newThreadId?: string | null;
+  prompt?: string | null;
+  agentStatus?: CollabAgentStatus | null;
+  model?: string | null;
+  reasoningEffort?: ReasoningEffort | null;
+}
+
+/** State of a call between agents. */
+export type CollabToolCallStatus = "inProgress" | "completed" | "failed";
+
+/** The mode of a turn. */
+export interface CollaborationMode {
+  mode: ModeKind;
+  settings: CollaborationSettings;
+}
+
+/** Settings of a mode. */
+export interface CollaborationSettings {
+  model: string;
+  reasoning_effort?: ReasoningEffort | null;
+  /** Null: the mode's built-in instructions. */
+  developer_instructions?: string | null;
+}
+
+/** What a command appears to do, for display. */
+export type CommandAction =
+  | {
+    type: "read";
+    command: string;
+    name: string;
+    path: string;
+  }
+  | {
+    type: "listFiles";
+    command: string;
+    path?: string | null;
+  }
+  | {
+    type: "search";
+    command: string;
+    query?: string | null;
+    path?: string | null;
+  }
+  | {
+    type: "unknown";
+    command: string;
+  };
+
+/** Payload of `command/exec/outputDelta`. */
+export interface CommandExecOutputDeltaNotification {
+  processId: string;
+  stream: OutputStream;
+  deltaBase64: string;
+  /** Nothing more of this stream follows. */
+  capReached: boolean;
+}
+
+/** Parameters of `command/exec`. */
+export interface CommandExecParams {
+  /** Program and arguments; must not be empty. */
+  command: Array<string>;
+  cwd?: string | null;
+  /** Variables to set, or with null to unset. */
+  env?: { [key: string]: string | null } | null;
+  sandboxPolicy?: SandboxPolicy | null;
+  /** The server's default when absent. */
+  timeoutMs?: number | null;
+  disableTimeout?: boolean;
+  /** Most bytes kept of each stream. */
+  outputBytesCap?: number | null;
+  disableOutputCap?: boolean;
+  /** The client's name for the session; needed for `tty`, streaming and follow-up calls. */
+  processId?: string | null;
+  /** Runs on a pseudo-terminal. */
+  tty?: boolean;
+  /** Of that terminal. */
+  size?: TerminalSize | null;
+  /** Takes input with `command/exec/write`. */
+  streamStdin?: boolean;
+  /** Sends output as it comes. */
+  streamStdoutStderr?: boolean;
+}
+
+/** Parameters of `command/exec/resize`. */
+export interface CommandExecResizeParams {
+  processId: string;
+  size: TerminalSize;
+}
+
+/** Result of `command/exec`. */
+export interface CommandExecResponse {
+  /** 124 after a timeout, -1 after a termination. */
+  exitCode: number;
+  /** Empty when streamed. */
+  stdout: string;
+  /** Empty when streamed. */
+  stderr: string;
+}
+
+/** Parameters of `command/exec/terminate`. */
+export interface CommandExecTerminateParams {
+  processId: string;
+}
+
+/** Parameters of `command/exec/write`. */
+export interface CommandExecWriteParams {
+  processId: string;
+  deltaBase64?: string | null;
+  closeStdin?: boolean;
+}
+
+/** Decision on a command. */
+export type CommandExecutionApprovalDecision =
+  | "accept"
+  /** Also for the same command later in the session. */
+  | "acceptForSession"
+  /** And allow the command prefix from now on. */
+  | {
+    acceptWithExecpolicyAmendment: {
+      execpolicy_amendment: Array<string>;
+    };
+  }
+  /** And keep the host rule. */
+  | {
+    applyNetworkPolicyAmendment: {
+      network_policy_amendment: NetworkPolicyAmendment;
+    };
+  }
+  /** Do not; the turn goes on. */
+  | "decline"
+  /** Do not; the turn ends. */
+  | "cancel";
+
+/** A command that was run, or waits for approval. */
+export interface CommandExecutionItem {
+  id: string;
+  /** As shown to people. */
+  command: string;
+  cwd: string;
+  processId?: string | null;
+  source: CommandExecutionSource;
+  status: CommandExecutionStatus;
+  /** What the command appears to do. */
+  commandActions: Array<CommandAction>;
+  /** Both streams, in order of arrival. */
+  aggregatedOutput?: string | null;
+  exitCode?: number | null;
+  durationMs?: number | null;
+}
+
+/** Payload of `item/commandExecution/outputDelta`. */
+export interface CommandExecutionOutputDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+}
+
+/** Parameters of `item/commandExecution/requestApproval`. */
+export interface CommandExecutionRequestApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  /** Tells several requests for one item apart. */
+  approvalId?: string | null;
+  reason?: string | null;
+  /** Set when the question is about the network. */
+  networkApprovalContext?: NetworkApprovalContext | null;
+  command?: string | null;
+  cwd?: string | null;
+  commandActions?: Array<CommandAction> | null;
+  /** Command prefix that could be allowed from now on. */
+  proposedExecpolicyAmendment?: Array<string> | null;
+  proposedNetworkPolicyAmendments?: Array<NetworkPolicyAmendment> | null;
+  availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
+}
+
+/** The client's answer to `item/commandExecution/requestApproval`. */
+export interface CommandExecutionRequestApprovalResponse {
+  decision: CommandExecutionApprovalDecision;
+}
+
+/** Who ran a command. */
+export type CommandExecutionSource =
+  | "agent"
+  /** The user, with `thread/shellCommand`. */
+  | "userShell"
+  /** The agent, starting an interactive session. */
+  | "unifiedExecStartup"
+  /** The agent, typing into one. */
+  | "unifiedExecInteraction";
+
+/** State of a command. */
+export type CommandExecutionStatus = "inProgress" | "completed" | "failed" | "declined";
+
+/** Parameters of `config/batchWrite`. */
+export interface ConfigBatchWriteParams {
+  edits: Array<ConfigEdit>;
+  filePath?: string | null;
+  expectedVersion?: string | null;
+  /** Loaded threads take the new values. */
+  reloadUserConfig?: boolean;
+}
+
+/** One edit. */
+export interface ConfigEdit {
+  keyPath: string;
+  value: unknown;
+  mergeStrategy: MergeStrategy;
+}
+
+/** One source of configuration. */
+export interface ConfigLayer {
+  name: ConfigLayerSource;
+  /** Changes with the content. */
+  version: string;
+  config: unknown;
+  disabledReason?: string | null;
+}
+
+/** Which layer, in which version. */
+export interface ConfigLayerMetadata {
+  name: ConfigLayerSource;
+  version: string;
+}
+
+/** Where a layer comes from. */
+export type ConfigLayerSource =
+  /** Device management. */
+  | {
+    type: "mdm";
+    domain: string;
+    key: string;
+  }
+  | {
+    type: "system";
+    file: string;
+  }
+  | {
+    type: "user";
+    file: string;
+  }
+  | {
+    type: "project";
+    dotAgentFolder: string;
+  }
+  /** Flags and overrides of this process. */
+  | {
+    type: "sessionFlags";
+  }
+  | {
+    type: "legacyManagedConfigTomlFromFile";
+    file: string;
+  }
+  | {
+    type: "legacyManagedConfigTomlFromMdm";
+  };
+
+/** What keeps the value written from being in force. */
+export interface ConfigOverriddenMetadata {
+  message: string;
+  overridingLayer: ConfigLayerMetadata;
+  effectiveValue: unknown;
+}
+
+/** Parameters of `config/read`. */
+export interface ConfigReadParams {
+  /** Adds the project layers that apply there. */
+  cwd?: string | null;
+  includeLayers?: boolean;
+}
+
+/** Result of `config/read`. */
+export interface ConfigReadResponse {
+  /** Keys and values as in the configuration file. */
+  config: { [key: string]: unknown };
+  /** Layer of each value, by dotted key. */
+  origins: { [key: string]: ConfigLayerMetadata };
+  /** Highest first. */
+  layers?: Array<ConfigLayer> | null;
+}
+
+/** Limits on the configuration; an absent member is unconstrained. */
+export interface ConfigRequirements {
+  allowedApprovalPolicies?: Array<AskForApproval> | null;
+  allowedSandboxModes?: Array<SandboxMode> | null;
+  allowedWebSearchModes?: Array<WebSearchMode> | null;
+  enforceResidency?: ResidencyRequirement | null;
+  /** By feature name. */
+  featureRequirements?: { [key: string]: boolean } | null;
+  network?: NetworkRequirements | null;
+}
+
+/** Result of `configRequirements/read`. */
+export interface ConfigRequirementsReadResponse {
+  requirements: ConfigRequirements | null;
+}
+
+/** Parameters of `config/value/write`. */
+export interface ConfigValueWriteParams {
+  /** Dotted key. */
+  keyPath: string;
+  /** Null removes the key. */
+  value: unknown;
+  mergeStrategy: MergeStrategy;
+  /** The user's file when absent. */
+  filePath?: string | null;
+  /** Refuses the write when the file is another. */
+  expectedVersion?: string | null;
+}
+
+/** Payload of `configWarning`. */
+export interface ConfigWarningNotification {
+  summary: string;
+  details?: string | null;
+  /** File that the warning is about. */
+  path?: string | null;
+  /** Place in that file. */
+  range?: TextRange | null;
+}
+
+/** Result of a write. */
+export interface ConfigWriteResponse {
+  status: ConfigWriteStatus;
+  /** Of the file as it is now. */
+  version: string;
+  filePath: string;
+  overriddenMetadata: ConfigOverriddenMetadata | null;
+}
+
+/** Whether the value written is the one in force. */
+export type ConfigWriteStatus = "ok" | "okOverridden";
+
+/** The history was replaced by a summary. */
+export interface ContextCompactionItem {
+  id: string;
+}
+
+/** Credits of an account. */
+export interface CreditsSnapshot {
+  hasCredits: boolean;
+  unlimited: boolean;
+  balance?: string | null;
+}
+
+/** Payload of `deprecationNotice`. */
+export interface DeprecationNoticeNotification {
+  summary: string;
+  details?: string | null;
+}
+
+/** A call of a tool that the client runs. */
+export interface DynamicToolCallItem {
+  id: string;
+  namespace?: string | null;
+  tool: string;
+  arguments: unknown;
+  status: DynamicToolCallStatus;
+  contentItems?: Array<DynamicToolCallOutputContentItem> | null;
+  success?: boolean | null;
+  durationMs?: number | null;
+}
+
+/** Output of a dynamic tool. */
+export type DynamicToolCallOutputContentItem =
+  | {
+    type: "inputText";
+    text: string;
+  }
+  | {
+    type: "inputImage";
+    imageUrl: string;
+  };
+
+/** State of a dynamic tool call. */
+export type DynamicToolCallStatus = "inProgress" | "completed" | "failed";
+
+/** An object without members: parameters or result of methods that need none. */
+export type Empty = Record<string, never>;
+
+/** Payload of `error`. */
+export interface ErrorNotification {
+  error: TurnError;
+  willRetry: boolean;
+  threadId: string;
+  turnId: string;
+}
+
+/** Parameters of `execCommandApproval`. */
+export interface ExecCommandApprovalParams {
+  conversationId: string;
+  callId: string;
+  approvalId?: string | null;
+  command: Array<string>;
+  cwd: string;
+  reason?: string | null;
+  parsedCmd: Array<ParsedCommand>;
+}
+
+/** A feature that can be switched. */
+export interface ExperimentalFeature {
+  name: string;
+  stage: ExperimentalFeatureStage;
+  displayName: string | null;
+  description: string | null;
+  announcement: string | null;
+  enabled: boolean;
+  defaultEnabled: boolean;
+}
+
+/** Parameters of `experimentalFeature/enablement/set`. */
+export interface ExperimentalFeatureEnablementSetParams {
+  /** By feature name. */
+  enablement: { [key: string]: boolean };
+}
+
+/** Result of `experimentalFeature/enablement/set`. */
+export interface ExperimentalFeatureEnablementSetResponse {
+  /** As it is now. */
+  enablement: { [key: string]: boolean };
+}
+
+/** Parameters of `experimentalFeature/list`. */
+export interface ExperimentalFeatureListParams {
+  cursor?: string | null;
+  limit?: number | null;
+}
+
+/** A page of features. */
+export interface ExperimentalFeatureListResponse {
+  data: Array<ExperimentalFeature>;
+  nextCursor: string | null;
+}
+
+/** How mature a feature is. */
+export type ExperimentalFeatureStage = "beta" | "underDevelopment" | "stable" | "deprecated" | "removed";
+
+/** Parameters of `externalAgentConfig/detect`. */
+export interface ExternalAgentConfigDetectParams {
+  /** Projects to look in. */
+  cwds?: Array<string> | null;
+  includeHome?: boolean;
+}
+
+/** Result of `externalAgentConfig/detect`. */
+export interface ExternalAgentConfigDetectResponse {
+  items: Array<ExternalAgentConfigMigrationItem>;
+}
+
+/** Parameters of `externalAgentConfig/import`. */
+export interface ExternalAgentConfigImportParams {
+  migrationItems: Array<ExternalAgentConfigMigrationItem>;
+}
+
+/** Something to take over. */
+export interface ExternalAgentConfigMigrationItem {
+  itemType: ExternalAgentConfigMigrationItemType;
+  description: string;
+  /** Of a project; absent for the home folder. */
+  cwd?: string | null;
+  details?: MigrationDetails | null;
+}
+
+/** Kind of thing to take over. */
+export type ExternalAgentConfigMigrationItemType = "AGENTS_MD" | "CONFIG" | "SKILLS" | "PLUGINS" | "MCP_SERVER_CONFIG" | "SUBAGENTS" | "HOOKS" | "COMMANDS" | "SESSIONS";
+
+/** Parameters of `feedback/upload`. */
+export interface FeedbackUploadParams {
+  classification: string;
+  reason?: string | null;
+  threadId?: string | null;
+  includeLogs: boolean;
+  extraLogFiles?: Array<string> | null;
+  tags?: { [key: string]: string } | null;
+}
+
+/** Result of `feedback/upload`. */
+export interface FeedbackUploadResponse {
+  /** Id to quote. */
+  threadId: string;
+}
+
+/** Decision on a patch. */
+export type FileChangeApprovalDecision =
+  | "accept"
+  /** Also for the same files later in the session. */
+  | "acceptForSession"
+  /** Do not; the turn goes on. */
+  | "decline"
+  /** Do not; the turn ends. */
+  | "cancel";
+
+/** A patch to files. */
+export interface FileChangeItem {
+  id: string;
+  changes: Array<FileUpdateChange>;
+  status: PatchApplyStatus;
+}
+
+/** Payload of `item/fileChange/outputDelta`. */
+export interface FileChangeOutputDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+}
+
+/** Payload of `item/fileChange/patchUpdated`. */
+export interface FileChangePatchUpdatedNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  changes: Array<FileUpdateChange>;
+}
+
+/** Parameters of `item/fileChange/requestApproval`. */
+export interface FileChangeRequestApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  reason?: string | null;
+  /** Folder that would become writable for the session. */
+  grantRoot?: string | null;
+}
+
+/** The client's answer to `item/fileChange/requestApproval`. */
+export interface FileChangeRequestApprovalResponse {
+  decision: FileChangeApprovalDecision;
+}
+
+/** Access to a place. */
+export type FileSystemAccessMode = "read" | "write" | "none";
+
+/** A place in the file system. */
+export type FileSystemPath =
+  | {
+    type: "path";
+    path: string;
+  }
+  | {
+    type: "glob_pattern";
+    pattern: string;
+  }
+  | {
+    type: "special";
+    value: FileSystemSpecialPath;
+  };
+
+/** One rule: a place and the access to it. */
+export interface FileSystemSandboxEntry {
+  path: FileSystemPath;
+  access: FileSystemAccessMode;
+}
+
+/** A place that each machine or project resolves by itself. */
+export type FileSystemSpecialPath =
+  /** The whole file system. */
+  | {
+    kind: "root";
+  }
+  /** What a program needs to start. */
+  | {
+    kind: "minimal";
+  }
+  /** The detected project roots. */
+  | {
+    kind: "project_roots";
+    subpath?: string | null;
+  }
+  /** The folder that `TMPDIR` names. */
+  | {
+    kind: "tmpdir";
+  }
+  /** `/tmp`. */
+  | {
+    kind: "slash_tmp";
+  }
+  /** A token of a newer version. */
+  | {
+    kind: "unknown";
+    path: string;
+    subpath?: string | null;
+  };
+
+/** The change to one file. */
+export interface FileUpdateChange {
+  path: string;
+  kind: PatchChangeKind;
+  /** Unified diff; the plain content for an added file. */
+  diff: string;
+}
+
+/** Payload of `fs/changed`. */
+export interface FsChangedNotification {
+  watchId: string;
+  changedPaths: Array<string>;
+}
+
+/** Parameters of `fs/copy`. */
+export interface FsCopyParams {
+  sourcePath: string;
+  destinationPath: string;
+  /** Needed to copy a folder. */
+  recursive?: boolean;
+}
+
+/** Parameters of `fs/createDirectory`. */
+export interface FsCreateDirectoryParams {
+  path: string;
+  /** On when absent. */
+  recursive?: boolean | null;
+}
+
+/** Parameters of `fs/getMetadata`. */
+export interface FsGetMetadataParams {
+  path: string;
+}
+
+/** Result of `fs/getMetadata`; times in Unix milliseconds. */
+export interface FsGetMetadataResponse {
+  isFile: boolean;
+  isDirectory: boolean;
+  isSymlink: boolean;
+  /** 0 where the file system does not record it. */
+  createdAtMs: number;
+  modifiedAtMs: number;
+}
+
+/** An entry of a folder. */
+export interface FsReadDirectoryEntry {
+  fileName: string;
+  isFile: boolean;
+  isDirectory: boolean;
+}
+
+/** Parameters of `fs/readDirectory`. */
+export interface FsReadDirectoryParams {
+  path: string;
+}
+
+/** Result of `fs/readDirectory`. */
+export interface FsReadDirectoryResponse {
+  entries: Array<FsReadDirectoryEntry>;
+}
+
+/** Parameters of `fs/readFile`. */
+export interface FsReadFileParams {
+  path: string;
+}
+
+/** Result of `fs/readFile`. */
+export interface FsReadFileResponse {
+  dataBase64: string;
+}
+
+/** Parameters of `fs/remove`. */
+export interface FsRemoveParams {
+  path: string;
+  /** On when absent. */
+  recursive?: boolean | null;
+  /** On when absent: a missing path is no error. */
+  force?: boolean | null;
+}
+
+/** Parameters of `fs/unwatch`. */
+export interface FsUnwatchParams {
+  watchId: string;
+}
+
+/** Parameters of `fs/watch`. */
+export interface FsWatchParams {
+  /** The client's name for the watch; must not be in use. */
+  watchId: string;
+  path: string;
+}
+
+/** Result of `fs/watch`. */
+export interface FsWatchResponse {
+  /** The path as it is watched. */
+  path: string;
+}
+
+/** Parameters of `fs/writeFile`. */
+export interface FsWriteFileParams {
+  path: string;
+  dataBase64: string;
+}
+
+/** What was found. */
+export type FuzzyFileSearchMatchType = "file" | "directory";
+
+/** Parameters of `fuzzyFileSearch`. */
+export interface FuzzyFileSearchParams {
+  query: string;
+  roots: Array<string>;
+  /** A later search with the same token ends this one. */
+  cancellationToken?: string | null;
+}
+
+/** Result of `fuzzyFileSearch`. */
+export interface FuzzyFileSearchResponse {
+  files: Array<FuzzyFileSearchResult>;
+}
+
+/** A match; the best come first. */
+export interface FuzzyFileSearchResult {
+  root: string;
+  /** Relative to `root`. */
+  path: string;
+  match_type: FuzzyFileSearchMatchType;
+  file_name: string;
+  score: number;
+  /** Characters of `path` that matched. */
+  indices?: Array<number> | null;
+}
+
+/** State of the repository when the thread was last touched. */
+export interface GitInfo {
+  sha: string | null;
+  branch: string | null;
+  originUrl: string | null;
+}
+
+/** Which kinds of prompt may surface; those switched off are refused without asking. */
+export interface GranularApproval {
+  /** Escalations out of the sandbox. */
+  sandbox_approval: boolean;
+  /** Prompts raised by command rules. */
+  rules: boolean;
+  /** Elicitations of MCP servers. */
+  mcp_elicitations: boolean;
+  /** Prompts of the `request_permissions` tool. */
+  request_permissions?: boolean;
+  /** Prompts of skill scripts. */
+  skill_approval?: boolean;
+}
+
+/** What the reviewer found. */
+export interface GuardianApprovalReview {
+  status: GuardianApprovalReviewStatus;
+  riskLevel?: GuardianRiskLevel | null;
+  userAuthorization?: GuardianUserAuthorization | null;
+  rationale?: string | null;
+}
+
+/** What is under review. */
+export type GuardianApprovalReviewAction =
+  | {
+    type: "command";
+    source: GuardianCommandSource;
+    command: string;
+    cwd: string;
+  }
+  | {
+    type: "execve";
+    source: GuardianCommandSource;
+    program: string;
+    argv: Array<string>;
+    cwd: string;
+  }
+  | {
+    type: "applyPatch";
+    cwd: string;
+    files: Array<string>;
+  }
+  | {
+    type: "networkAccess";
+    target: string;
+    host: string;
+    protocol: NetworkApprovalProtocol;
+    port: number;
+  }
+  | {
+    type: "mcpToolCall";
+    server: string;
+    toolName: string;
+    connectorId?: string | null;
+    connectorName?: string | null;
+    toolTitle?: string | null;
+  }
+  | {
+    type: "requestPermissions";
+    reason?: string | null;
+    permissions: AdditionalPermissionProfile;
+  };
+
+/** State of a review. */
+export type GuardianApprovalReviewStatus = "inProgress" | "approved" | "denied" | "timedOut" | "aborted";
+
+/** How a command was to be run. */
+export type GuardianCommandSource = "shell" | "unifiedExec";
+
+/** How risky an action is. */
+export type GuardianRiskLevel = "low" | "medium" | "high" | "critical";
+
+/** How clearly the user asked for it. */
+export type GuardianUserAuthorization = "unknown" | "low" | "medium" | "high";
+
+/** Payload of `guardianWarning`. */
+export interface GuardianWarningNotification {
+  threadId: string;
+  message: string;
+}
+
+/** A hook that could not be read. */
+export interface HookErrorInfo {
+  path: string;
+  message: string;
+}
+
+/** When a hook runs. */
+export type HookEventName = "preToolUse" | "permissionRequest" | "postToolUse" | "preCompact" | "postCompact" | "sessionStart" | "userPromptSubmit" | "stop";
+
+/** Whether the turn waits for a hook. */
+export type HookExecutionMode = "sync" | "async";
+
+/** What a hook runs. */
+export type HookHandlerType = "command" | "prompt" | "agent";
+
+/** A configured hook. */
+export interface HookMetadata {
+  key: string;
+  eventName: HookEventName;
+  handlerType: HookHandlerType;
+  matcher?: string | null;
+  command?: string | null;
+  timeoutSec: number;
+  statusMessage?: string | null;
+  source: HookSource;
+  sourcePath: string;
+  pluginId?: string | null;
+  displayOrder: number;
+  enabled: boolean;
+  isManaged: boolean;
+  currentHash: string;
+  trustStatus: HookTrustStatus;
+}
+
+/** Something that a hook said. */
+export interface HookOutputEntry {
+  kind: HookOutputEntryKind;
+  text: string;
+}
+
+/** What the text is for. */
+export type HookOutputEntryKind = "warning" | "stop" | "feedback" | "context" | "error";
+
+/** One hook's contribution. */
+export interface HookPromptFragment {
+  hookRunId: string;
+  text: string;
+}
+
+/** Text that hooks added to the conversation. */
+export interface HookPromptItem {
+  id: string;
+  fragments: Array<HookPromptFragment>;
+}
+
+/** Payload of `hook/started` and `hook/completed`. */
+export interface HookRunNotification {
+  threadId: string;
+  turnId: string | null;
+  run: HookRunSummary;
+}
+
+/** State of a run. */
+export type HookRunStatus = "running" | "completed" | "failed" | "blocked" | "stopped";
+
+/** One run of a hook. */
+export interface HookRunSummary {
+  id: string;
+  eventName: HookEventName;
+  handlerType: HookHandlerType;
+  executionMode: HookExecutionMode;
+  scope: HookScope;
+  source: HookSource;
+  sourcePath: string;
+  displayOrder: number;
+  status: HookRunStatus;
+  statusMessage?: string | null;
+  /** Unix time in seconds. */
+  startedAt: number;
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  durationMs?: number | null;
+  entries: Array<HookOutputEntry>;
+}
+
+/** What a hook belongs to. */
+export type HookScope = "thread" | "turn";
+
+/** Where a hook is configured. */
+export type HookSource = "system" | "user" | "project" | "mdm" | "sessionFlags" | "plugin" | "cloudRequirements" | "legacyManagedConfigFile" | "legacyManagedConfigMdm" | "unknown";
+
+/** Whether the user trusts a hook. */
+export type HookTrustStatus = "managed" | "untrusted" | "trusted" | "modified";
+
+/** Hooks of one folder. */
+export interface HooksListEntry {
+  cwd: string;
+  hooks: Array<HookMetadata>;
+  warnings: Array<string>;
+  errors: Array<HookErrorInfo>;
+}
+
+/** Parameters of `hooks/list`. */
+export interface HooksListParams {
+  /** The server's own folder when empty. */
+  cwds?: Array<string>;
+}
+
+/** Result of `hooks/list`. */
+export interface HooksListResponse {
+  data: Array<HooksListEntry>;
+}
+
+/** Parameters of `account/hostedAuthTokens/refresh`. */
+export interface HostedAuthTokensRefreshParams {
+  reason: HostedAuthTokensRefreshReason;
+  previousAccountId?: string | null;
+}
+
+/** Why fresh tokens are needed. */
+export type HostedAuthTokensRefreshReason = "unauthorized";
+
+/** The client's answer to `account/hostedAuthTokens/refresh`. */
+export interface HostedAuthTokensRefreshResponse {
+  accessToken: string;
+  hostedAccountId: string;
+  hostedPlanType?: string | null;
+}
+
+/** An image that the model made. */
+export interface ImageGenerationItem {
+  id: string;
+  status: string;
+  revisedPrompt?: string | null;
+  /** Base64 of the image. */
+  result: string;
+  savedPath?: string | null;
+}
+
+/** An image that the agent looked at. */
+export interface ImageViewItem {
+  id: string;
+  path: string;
+}
+
+/** What the client asks of its connection. */
+export interface InitializeCapabilities {
+  /** Opens experimental methods and fields. */
+  experimentalApi?: boolean;
+  /** Exact method names of notifications not to send; unknown names are ignored. */
+  optOutNotificationMethods?: Array<string> | null;
+}
+
+/** Parameters of `initialize`. */
+export interface InitializeParams {
+  clientInfo: ClientInfo;
+  capabilities?: InitializeCapabilities | null;
+}
+
+/** Result of `initialize`. */
+export interface InitializeResponse {
+  /** What the server presents to model providers. */
+  userAgent: string;
+  /** Folder of configuration and stored threads. */
+  agentHome: string;
+  /** `unix` or `windows`. */
+  platformFamily: string;
+  /** For example `linux` or `macos`. */
+  platformOs: string;
+}
+
+/** Kind of input. */
+export type InputModality = "text" | "image";
+
+/** Payload of `item/autoApprovalReview/completed`. */
+export interface ItemAutoApprovalReviewCompletedNotification {
+  threadId: string;
+  turnId: string;
+  reviewId: string;
+  targetItemId: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  /** Unix time in milliseconds. */
+  completedAtMs: number;
+  decisionSource: AutoReviewDecisionSource;
+  review: GuardianApprovalReview;
+  action: GuardianApprovalReviewAction;
+}
+
+/** Payload of `item/autoApprovalReview/started`. */
+export interface ItemAutoApprovalReviewStartedNotification {
+  threadId: string;
+  turnId: string;
+  reviewId: string;
+  targetItemId: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  review: GuardianApprovalReview;
+  action: GuardianApprovalReviewAction;
+}
+
+/** Payload of `item/completed`. */
+export interface ItemCompletedNotification {
+  threadId: string;
+  turnId: string;
+  /** Unix time in milliseconds. */
+  completedAtMs: number;
+  item: ThreadItem;
+}
+
+/** Payload of `item/started`. */
+export interface ItemStartedNotification {
+  threadId: string;
+  turnId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  item: ThreadItem;
+}
+
+/** The client's answer. */
+export interface LegacyApprovalResponse {
+  decision: ReviewDecision;
+}
+
+/** The change to one file. */
+export type LegacyFileChange =
+  | {
+    type: "add";
+    content: string;
+  }
+  | {
+    type: "delete";
+    content: string;
+  }
+  | {
+    type: "update";
+    unified_diff: string;
+    move_path?: string | null;
+  };
+
+/** Parameters of `marketplace/add`. */
+export interface MarketplaceAddParams {
+  /** Folder, repository URL or `owner/name`. */
+  source: string;
+  /** Branch, tag or commit. */
+  refName?: string | null;
+  /** Folders to check out, when not all. */
+  sparsePaths?: Array<string> | null;
+}
+
+/** Result of `marketplace/add`. */
+export interface MarketplaceAddResponse {
+  marketplaceName: string;
+  installedRoot: string;
+  alreadyAdded: boolean;
+}
+
+/** How to show a marketplace. */
+export interface MarketplaceInterface {
+  displayName?: string | null;
+}
+
+/** A marketplace that could not be read. */
+export interface MarketplaceLoadErrorInfo {
+  marketplacePath: string;
+  message: string;
+}
+
+/** Parameters of `marketplace/remove`. */
+export interface MarketplaceRemoveParams {
+  marketplaceName: string;
+}
+
+/** Result of `marketplace/remove`. */
+export interface MarketplaceRemoveResponse {
+  marketplaceName: string;
+  installedRoot?: string | null;
+}
+
+/** A marketplace that could not be upgraded. */
+export interface MarketplaceUpgradeErrorInfo {
+  marketplaceName: string;
+  message: string;
+}
+
+/** Parameters of `marketplace/upgrade`. */
+export interface MarketplaceUpgradeParams {
+  /** All when absent. */
+  marketplaceName?: string | null;
+}
+
+/** Result of `marketplace/upgrade`. */
+export interface MarketplaceUpgradeResponse {
+  selectedMarketplaces: Array<string>;
+  upgradedRoots: Array<string>;
+  errors: Array<MarketplaceUpgradeErrorInfo>;
+}
+
+/** How a server authenticates. */
+export type McpAuthStatus = "unsupported" | "notLoggedIn" | "bearerToken" | "oAuth";
+
+/** Content as base64. */
+export interface McpBlobResourceContent {
+  uri: string;
+  mimeType?: string | null;
+  blob: string;
+  _meta?: unknown;
+}
+
+/** Discriminator of an array. */
+export type McpElicitationArrayType = "array";
+
+/** A yes-or-no field. */
+export interface McpElicitationBooleanSchema {
+  type: McpElicitationBooleanType;
+  title?: string | null;
+  description?: string | null;
+  default?: boolean | null;
+}
+
+/** Discriminator of a boolean. */
+export type McpElicitationBooleanType = "boolean";
+
+/** A value and its title. */
+export interface McpElicitationConstOption {
+  const: string;
+  title: string;
+}
+
+/** A field with given choices. */
+export type McpElicitationEnumSchema =
+  | McpElicitationMultiSelectEnumSchema
+  | McpElicitationSingleSelectEnumSchema;
+
+/** A choice of several. */
+export type McpElicitationMultiSelectEnumSchema =
+  | McpElicitationUntitledMultiSelectEnumSchema
+  | McpElicitationTitledMultiSelectEnumSchema;
+
+/** A number field. */
+export interface McpElicitationNumberSchema {
+  type: McpElicitationNumberType;
+  minimum?: number | null;
+  maximum?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: number | null;
+}
+
+/** Discriminator of a number. */
+export type McpElicitationNumberType = "number" | "integer";
+
+/** Discriminator of an object. */
+export type McpElicitationObjectType = "object";
+
+/** A field of a form. */
+export type McpElicitationPrimitiveSchema =
+  | McpElicitationEnumSchema
+  | McpElicitationStringSchema
+  | McpElicitationNumberSchema
+  | McpElicitationBooleanSchema;
+
+/** A flat form: an object of primitive fields. */
+export interface McpElicitationSchema {
+  $schema?: string | null;
+  type: McpElicitationObjectType;
+  properties: { [key: string]: McpElicitationPrimitiveSchema };
+  required?: Array<string> | null;
+}
+
+/** A choice of one. */
+export type McpElicitationSingleSelectEnumSchema =
+  | McpElicitationTitledSingleSelectEnumSchema
+  | McpElicitationUntitledSingleSelectEnumSchema;
+
+/** Format of a text field. */
+export type McpElicitationStringFormat = "email" | "uri" | "date" | "date-time";
+
+/** A text field. */
+export interface McpElicitationStringSchema {
+  type: McpElicitationStringType;
+  format?: McpElicitationStringFormat | null;
+  minLength?: number | null;
+  maxLength?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: string | null;
+}
+
+/** Discriminator of a string. */
+export type McpElicitationStringType = "string";
+
+/** The titled values to choose from. */
+export interface McpElicitationTitledEnumItems {
+  anyOf: Array<McpElicitationConstOption>;
+}
+
+/** Several of several titled values. */
+export interface McpElicitationTitledMultiSelectEnumSchema {
+  type: McpElicitationArrayType;
+  items: McpElicitationTitledEnumItems;
+  minItems?: number | null;
+  maxItems?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: Array<string> | null;
+}
+
+/** One of several titled values. */
+export interface McpElicitationTitledSingleSelectEnumSchema {
+  type: McpElicitationStringType;
+  oneOf: Array<McpElicitationConstOption>;
+  title?: string | null;
+  description?: string | null;
+  default?: string | null;
+}
+
+/** The values to choose from. */
+export interface McpElicitationUntitledEnumItems {
+  type: McpElicitationStringType;
+  enum: Array<string>;
+}
+
+/** Several of several values. */
+export interface McpElicitationUntitledMultiSelectEnumSchema {
+  type: McpElicitationArrayType;
+  items: McpElicitationUntitledEnumItems;
+  minItems?: number | null;
+  maxItems?: number | null;
+  title?: string | null;
+  description?: string | null;
+  default?: Array<string> | null;
+}
+
+/** One of several values, with titles beside them in the older form. */
+export interface McpElicitationUntitledSingleSelectEnumSchema {
+  type: McpElicitationStringType;
+  enum: Array<string>;
+  enumNames?: Array<string> | null;
+  title?: string | null;
+  description?: string | null;
+  default?: string | null;
+}
+
+/** A resource of a server. */
+export interface McpResource {
+  name: string;
+  uri: string;
+  title?: string | null;
+  description?: string | null;
+  mimeType?: string | null;
+  size?: number | null;
+  annotations?: unknown;
+  icons?: Array<unknown> | null;
+  _meta?: unknown;
+}
+
+/** Content of a resource. */
+export type McpResourceContent =
+  | McpTextResourceContent
+  | McpBlobResourceContent;
+
+/** A family of resources. */
+export interface McpResourceTemplate {
+  name: string;
+  uriTemplate: string;
+  title?: string | null;
+  description?: string | null;
+  mimeType?: string | null;
+  annotations?: unknown;
+}
+
+/** What the user did. */
+export type McpServerElicitationAction = "accept" | "decline" | "cancel";
+
+/** Parameters of `mcpServer/elicitation/request`. */
+export type McpServerElicitationRequestParams = ({
+  threadId: string;
+  turnId: string | null;
+  serverName: string;
+}) & ({
+  mode: "form";
+  message: string;
+  requestedSchema: McpElicitationSchema;
+  _meta?: unknown;
+} | {
+  mode: "url";
+  message: string;
+  url: string;
+  elicitationId: string;
+  _meta?: unknown;
+});
+
+/** The client's answer to `mcpServer/elicitation/request`. */
+export interface McpServerElicitationRequestResponse {
+  action: McpServerElicitationAction;
+  /** Filled-in form. */
+  content?: unknown;
+  _meta?: unknown;
+}
+
+/** Payload of `mcpServer/oauthLogin/completed`. */
+export interface McpServerOauthLoginCompletedNotification {
+  name: string;
+  success: boolean;
+  error: string | null;
+}
+
+/** Parameters of `mcpServer/oauth/login`. */
+export interface McpServerOauthLoginParams {
+  name: string;
+  scopes?: Array<string> | null;
+  timeoutSecs?: number | null;
+}
+
+/** Result of `mcpServer/oauth/login`. */
+export interface McpServerOauthLoginResponse {
+  authorizationUrl: string;
+}
+
+/** Parameters of `mcpServer/resource/read`. */
+export interface McpServerResourceReadParams {
+  server: string;
+  uri: string;
+  /** Uses that thread's connection to the server. */
+  threadId?: string | null;
+}
+
+/** Result of `mcpServer/resource/read`. */
+export interface McpServerResourceReadResponse {
+  contents: Array<McpResourceContent>;
+}
+
+/** How far a server's start is. */
+export type McpServerStartupState = "starting" | "ready" | "failed" | "cancelled";
+
+/** Payload of `mcpServer/startupStatus/updated`. */
+export interface McpServerStartupStatusUpdatedNotification {
+  name: string;
+  status: McpServerStartupState;
+  error: string | null;
+}
+
+/** A server and what it offers. */
+export interface McpServerStatus {
+  name: string;
+  /** By name. */
+  tools: { [key: string]: McpTool };
+  resources: Array<McpResource>;
+  resourceTemplates: Array<McpResourceTemplate>;
+  authStatus: McpAuthStatus;
+}
+
+/** How much to ask the servers for. */
+export type McpServerStatusDetail = "full" | "toolsAndAuthOnly";
+
+/** Parameters of `mcpServerStatus/list`. */
+export interface McpServerStatusListParams {
+  cursor?: string | null;
+  limit?: number | null;
+  /** `full` when absent. */
+  detail?: McpServerStatusDetail | null;
+}
+
+/** A page of servers. */
+export interface McpServerStatusListResponse {
+  data: Array<McpServerStatus>;
+  nextCursor: string | null;
+}
+
+/** Parameters of `mcpServer/tool/call`. */
+export interface McpServerToolCallParams {
+  threadId: string;
+  server: string;
+  tool: string;
+  arguments?: unknown;
+  _meta?: unknown;
+}
+
+/** Result of `mcpServer/tool/call`. */
+export interface McpServerToolCallResponse {
+  content: Array<unknown>;
+  structuredContent?: unknown;
+  isError?: boolean | null;
+  _meta?: unknown;
+}
+
+/** Content as text. */
+export interface McpTextResourceContent {
+  uri: string;
+  mimeType?: string | null;
+  text: string;
+  _meta?: unknown;
+}
+
+/** A tool of a server. */
+export interface McpTool {
+  name: string;
+  title?: string | null;
+  description?: string | null;
+  inputSchema: unknown;
+  outputSchema?: unknown;
+  annotations?: unknown;
+  icons?: Array<unknown> | null;
+  _meta?: unknown;
+}
+
+/** Why an MCP tool call failed. */
+export interface McpToolCallError {
+  message: string;
+}
+
+/** A call of an MCP server's tool. */
+export interface McpToolCallItem {
+  id: string;
+  server: string;
+  tool: string;
+  status: McpToolCallStatus;
+  arguments: unknown;
+  mcpAppResourceUri?: string | null;
+  result?: McpToolCallResult | null;
+  error?: McpToolCallError | null;
+  durationMs?: number | null;
+}
+
+/** Payload of `item/mcpToolCall/progress`. */
+export interface McpToolCallProgressNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  message: string;
+}
+
+/** What an MCP tool answered. */
+export interface McpToolCallResult {
+  content: Array<unknown>;
+  structuredContent?: unknown;
+  _meta?: unknown;
+}
+
+/** State of an MCP tool call. */
+export type McpToolCallStatus = "inProgress" | "completed" | "failed";
+
+/** Remembered sources that a message draws on. */
+export interface MemoryCitation {
+  entries: Array<MemoryCitationEntry>;
+  threadIds: Array<string>;
+}
+
+/** A passage of a memory file. */
+export interface MemoryCitationEntry {
+  path: string;
+  lineStart: number;
+  lineEnd: number;
+  note: string;
+}
+
+/** What happens to a table that is there already. */
+export type MergeStrategy = "replace" | "upsert";
+
+/** Whether a message is on the way or the answer. */
+export type MessagePhase = "commentary" | "final_answer";
+
+/** The single things. */
+export interface MigrationDetails {
+  plugins?: Array<PluginsMigration>;
+  mcpServers?: Array<NamedMigration>;
+  hooks?: Array<NamedMigration>;
+  commands?: Array<NamedMigration>;
+  subagents?: Array<NamedMigration>;
+  sessions?: Array<SessionMigration>;
+}
+
+/** Kind of collaboration. */
+export type ModeKind =
+  | "default"
+  /** Plan before acting. */
+  | "plan";
+
+/** A model (specification, "Model entry"). */
+export interface Model {
+  id: string;
+  /** Name sent to the provider. */
+  model: string;
+  displayName: string;
+  description: string;
+  /** Not in the default picker. */
+  hidden: boolean;
+  supportedReasoningEfforts: Array<ReasoningEffortOption>;
+  defaultReasoningEffort: ReasoningEffort;
+  /** Text and image when missing. */
+  inputModalities: Array<InputModality>;
+  supportsPersonality: boolean;
+  /** The recommended one. */
+  isDefault: boolean;
+  /** Id of the model recommended in its place. */
+  upgrade?: string | null;
+  upgradeInfo?: ModelUpgradeInfo | null;
+  availabilityNux?: ModelAvailabilityNux | null;
+  additionalSpeedTiers?: Array<string>;
+  serviceTiers?: Array<ModelServiceTier>;
+}
+
+/** What to tell users who see a model for the first time. */
+export interface ModelAvailabilityNux {
+  message: string;
+}
+
+/** Parameters of `model/list`. */
+export interface ModelListParams {
+  cursor?: string | null;
+  limit?: number | null;
+  includeHidden?: boolean | null;
+}
+
+/** A page of models. */
+export interface ModelListResponse {
+  data: Array<Model>;
+  nextCursor: string | null;
+}
+
+/** Why a request was rerouted. */
+export type ModelRerouteReason = "highRiskCyberActivity";
+
+/** Payload of `model/rerouted`. */
+export interface ModelReroutedNotification {
+  threadId: string;
+  turnId: string;
+  fromModel: string;
+  toModel: string;
+  reason: ModelRerouteReason;
+}
+
+/** A service tier of a model. */
+export interface ModelServiceTier {
+  id: string;
+  name: string;
+  description: string;
+}
+
+/** About the recommended upgrade. */
+export interface ModelUpgradeInfo {
+  model: string;
+  modelLink?: string | null;
+  upgradeCopy?: string | null;
+  migrationMarkdown?: string | null;
+}
+
+/** A verification that the provider asks for. */
+export type ModelVerification = "trustedAccessForCyber";
+
+/** Payload of `model/verification`. */
+export interface ModelVerificationNotification {
+  threadId: string;
+  turnId: string;
+  verifications: Array<ModelVerification>;
+}
+
+/** A thing that its name describes. */
+export interface NamedMigration {
+  name: string;
+}
+
+/** Network of an external sandbox. */
+export type NetworkAccess =
+  | "enabled"
+  /** No outbound network; the default. */
+  | "restricted";
+
+/** The host that a command wants to reach. */
+export interface NetworkApprovalContext {
+  host: string;
+  protocol: NetworkApprovalProtocol;
+}
+
+/** Protocol of a managed connection. */
+export type NetworkApprovalProtocol = "http" | "https" | "socks5Tcp" | "socks5Udp";
+
+/** Access to a domain. */
+export type NetworkDomainPermission = "allow" | "deny";
+
+/** A host rule for the future. */
+export interface NetworkPolicyAmendment {
+  host: string;
+  action: NetworkPolicyRuleAction;
+}
+
+/** What a host rule does. */
+export type NetworkPolicyRuleAction = "allow" | "deny";
+
+/** Limits on the network of commands. */
+export interface NetworkRequirements {
+  enabled?: boolean | null;
+  httpPort?: number | null;
+  socksPort?: number | null;
+  allowUpstreamProxy?: boolean | null;
+  dangerouslyAllowNonLoopbackProxy?: boolean | null;
+  dangerouslyAllowAllUnixSockets?: boolean | null;
+  domains?: { [key: string]: NetworkDomainPermission } | null;
+  managedAllowedDomainsOnly?: boolean | null;
+  allowedDomains?: Array<string> | null;
+  deniedDomains?: Array<string> | null;
+  unixSockets?: { [key: string]: NetworkUnixSocketPermission } | null;
+  allowUnixSockets?: Array<string> | null;
+  allowLocalBinding?: boolean | null;
+}
+
+/** Access to a Unix socket. */
+export type NetworkUnixSocketPermission = "allow" | "none";
+
+/** Kind of a turn that takes no further input. */
+export type NonSteerableTurnKind = "review" | "compact";
+
+/** Which output a chunk belongs to. */
+export type OutputStream = "stdout" | "stderr";
+
+/** What a command appears to do. */
+export type ParsedCommand =
+  | {
+    type: "read";
+    cmd: string;
+    name: string;
+    path: string;
+  }
+  | {
+    type: "list_files";
+    cmd: string;
+    path?: string | null;
+  }
+  | {
+    type: "search";
+    cmd: string;
+    query?: string | null;
+    path?: string | null;
+  }
+  | {
+    type: "unknown";
+    cmd: string;
+  };
+
+/** State of a patch. */
+export type PatchApplyStatus = "inProgress" | "completed" | "failed" | "declined";
+
+/** Kind of a change. */
+export type PatchChangeKind =
+  | {
+    type: "add";
+  }
+  | {
+    type: "delete";
+  }
+  /** Changed in place, or moved. */
+  | {
+    type: "update";
+    move_path?: string | null;
+  };
+
+/** How long a grant lasts. */
+export type PermissionGrantScope = "turn" | "session";
+
+/** Parameters of `item/permissions/requestApproval`. */
+export interface PermissionsRequestApprovalParams {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  cwd: string;
+  reason?: string | null;
+  permissions: AdditionalPermissionProfile;
+}
+
+/** The client's answer to `item/permissions/requestApproval`. */
+export interface PermissionsRequestApprovalResponse {
+  /** What is granted of it; nothing when empty. */
+  permissions: AdditionalPermissionProfile;
+  scope?: PermissionGrantScope;
+  strictAutoReview?: boolean | null;
+}
+
+/** Tone of the model's messages. */
+export type Personality = "none" | "friendly" | "pragmatic";
+
+/** Payload of `item/plan/delta`. */
+export interface PlanDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+}
+
+/** The plan proposed; the text of `item/completed` is authoritative. */
+export interface PlanItem {
+  id: string;
+  text: string;
+}
+
+/** Plan of an account. */
+export type PlanType = "free" | "go" | "plus" | "pro" | "prolite" | "team" | "self_serve_business_usage_based" | "business" | "enterprise_cbp_usage_based" | "enterprise" | "edu" | "unknown";
+
+/** When a plugin's apps need a login. */
+export type PluginAuthPolicy = "ON_INSTALL" | "ON_USE";
+
+/** Whether the administrator allows a plugin. */
+export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
+
+/** All about a plugin. */
+export interface PluginDetail {
+  marketplaceName: string;
+  marketplacePath: string | null;
+  summary: PluginSummary;
+  description?: string | null;
+  skills: Array<SkillSummary>;
+  hooks: Array<PluginHookSummary>;
+  apps: Array<AppSummary>;
+  mcpServers: Array<string>;
+}
+
+/** A hook that a plugin brings. */
+export interface PluginHookSummary {
+  key: string;
+  eventName: HookEventName;
+}
+
+/** Parameters of `plugin/install`. */
+export interface PluginInstallParams {
+  pluginName: string;
+  marketplacePath?: string | null;
+  /** In place of `marketplacePath` for a remote one. */
+  remoteMarketplaceName?: string | null;
+}
+
+/** Whether a plugin can be installed. */
+export type PluginInstallPolicy = "NOT_AVAILABLE" | "AVAILABLE" | "INSTALLED_BY_DEFAULT";
+
+/** Result of `plugin/install`. */
+export interface PluginInstallResponse {
+  authPolicy: PluginAuthPolicy;
+  appsNeedingAuth: Array<AppSummary>;
+}
+
+/** How to show a plugin. */
+export interface PluginInterface {
+  displayName?: string | null;
+  shortDescription?: string | null;
+  longDescription?: string | null;
+  developerName?: string | null;
+  category?: string | null;
+  capabilities: Array<string>;
+  websiteUrl?: string | null;
+  privacyPolicyUrl?: string | null;
+  termsOfServiceUrl?: string | null;
+  defaultPrompt?: Array<string> | null;
+  brandColor?: string | null;
+  composerIcon?: string | null;
+  composerIconUrl?: string | null;
+  logo?: string | null;
+  logoUrl?: string | null;
+  screenshots: Array<string>;
+  screenshotUrls: Array<string>;
+}
+
+/** Kind of marketplace to list. */
+export type PluginListMarketplaceKind = "local" | "workspace-directory" | "shared-with-me";
+
+/** Parameters of `plugin/list`. */
+export interface PluginListParams {
+  /** Adds the marketplaces of these projects. */
+  cwds?: Array<string> | null;
+  marketplaceKinds?: Array<PluginListMarketplaceKind> | null;
+}
+
+/** Result of `plugin/list`. */
+export interface PluginListResponse {
+  marketplaces: Array<PluginMarketplaceEntry>;
+  marketplaceLoadErrors: Array<MarketplaceLoadErrorInfo>;
+  featuredPluginIds: Array<string>;
+}
+
+/** A marketplace. */
+export interface PluginMarketplaceEntry {
+  name: string;
+  /** Null for a remote one. */
+  path: string | null;
+  interface?: MarketplaceInterface | null;
+  plugins: Array<PluginSummary>;
+}
+
+/** Parameters of `plugin/read`. */
+export interface PluginReadParams {
+  pluginName: string;
+  marketplacePath?: string | null;
+  /** In place of `marketplacePath` for a remote one. */
+  remoteMarketplaceName?: string | null;
+}
+
+/** Result of `plugin/read`. */
+export interface PluginReadResponse {
+  plugin: PluginDetail;
+}
+
+/** How a plugin is shared. */
+export interface PluginShareContext {
+  remotePluginId: string;
+  shareUrl?: string | null;
+  creatorAccountUserId?: string | null;
+  creatorName?: string | null;
+  shareTargets?: Array<PluginSharePrincipal> | null;
+}
+
+/** Parameters of `plugin/share/delete`. */
+export interface PluginShareDeleteParams {
+  remotePluginId: string;
+}
+
+/** Who can find a shared plugin. */
+export type PluginShareDiscoverability = "LISTED" | "UNLISTED" | "PRIVATE";
+
+/** A shared plugin. */
+export interface PluginShareListItem {
+  plugin: PluginSummary;
+  shareUrl: string;
+  localPluginPath?: string | null;
+}
+
+/** Result of `plugin/share/list`. */
+export interface PluginShareListResponse {
+  data: Array<PluginShareListItem>;
+}
+
+/** With whom a plugin is shared. */
+export interface PluginSharePrincipal {
+  principalType: PluginSharePrincipalType;
+  principalId: string;
+  name: string;
+}
+
+/** Kind of principal. */
+export type PluginSharePrincipalType = "user" | "group" | "workspace";
+
+/** Parameters of `plugin/share/save`. */
+export interface PluginShareSaveParams {
+  pluginPath: string;
+  /** Replaces that one. */
+  remotePluginId?: string | null;
+  discoverability?: PluginShareDiscoverability | null;
+  shareTargets?: Array<PluginShareTarget> | null;
+}
+
+/** Result of `plugin/share/save`. */
+export interface PluginShareSaveResponse {
+  remotePluginId: string;
+  shareUrl: string;
+}
+
+/** With whom to share. */
+export interface PluginShareTarget {
+  principalType: PluginSharePrincipalType;
+  principalId: string;
+}
+
+/** What the discoverability can be changed to. */
+export type PluginShareUpdateDiscoverability = "UNLISTED" | "PRIVATE";
+
+/** Parameters of `plugin/share/updateTargets`. */
+export interface PluginShareUpdateTargetsParams {
+  remotePluginId: string;
+  discoverability: PluginShareUpdateDiscoverability;
+  shareTargets: Array<PluginShareTarget>;
+}
+
+/** Result of `plugin/share/updateTargets`. */
+export interface PluginShareUpdateTargetsResponse {
+  discoverability: PluginShareDiscoverability;
+  principals: Array<PluginSharePrincipal>;
+}
+
+/** Parameters of `plugin/skill/read`. */
+export interface PluginSkillReadParams {
+  remoteMarketplaceName: string;
+  remotePluginId: string;
+  skillName: string;
+}
+
+/** Result of `plugin/skill/read`. */
+export interface PluginSkillReadResponse {
+  contents: string | null;
+}
+
+/** Where a plugin's files are. */
+export type PluginSource =
+  | {
+    type: "local";
+    path: string;
+  }
+  | {
+    type: "git";
+    url: string;
+    path: string | null;
+    refName: string | null;
+    sha: string | null;
+  }
+  | {
+    type: "remote";
+  };
+
+/** A plugin in brief. */
+export interface PluginSummary {
+  id: string;
+  name: string;
+  source: PluginSource;
+  installed: boolean;
+  enabled: boolean;
+  installPolicy: PluginInstallPolicy;
+  authPolicy: PluginAuthPolicy;
+  availability: PluginAvailability;
+  interface?: PluginInterface | null;
+  keywords: Array<string>;
+  shareContext?: PluginShareContext | null;
+}
+
+/** Parameters of `plugin/uninstall`. */
+export interface PluginUninstallParams {
+  pluginId: string;
+}
+
+/** Plugins of a marketplace. */
+export interface PluginsMigration {
+  marketplaceName: string;
+  pluginNames: Array<string>;
+}
+
+/** Which limit stops the account. */
+export type RateLimitReachedType = "rate_limit_reached" | "workspace_owner_credits_depleted" | "workspace_member_credits_depleted" | "workspace_owner_usage_limit_reached" | "workspace_member_usage_limit_reached";
+
+/** Limits of an account. */
+export interface RateLimitSnapshot {
+  limitId?: string | null;
+  limitName?: string | null;
+  planType?: PlanType | null;
+  primary?: RateLimitWindow | null;
+  secondary?: RateLimitWindow | null;
+  credits?: CreditsSnapshot | null;
+  rateLimitReachedType?: RateLimitReachedType | null;
+}
+
+/** A limit over a span of time. */
+export interface RateLimitWindow {
+  usedPercent: number;
+  windowDurationMins?: number | null;
+  /** Unix time in seconds. */
+  resetsAt?: number | null;
+}
+
+/** What may be read. */
+export type ReadAccess =
+  /** Every file. */
+  | {
+    type: "fullAccess";
+  }
+  /** Only the roots given. */
+  | {
+    type: "restricted";
+    includePlatformDefaults?: boolean;
+    readableRoots?: Array<string>;
+  };
+
+/** How much a model thinks before it answers. */
+export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh";
+
+/** An effort that a model supports. */
+export interface ReasoningEffortOption {
+  reasoningEffort: ReasoningEffort;
+  description: string;
+}
+
+/** The model's reasoning. */
+export interface ReasoningItem {
+  id: string;
+  /** Summary sections. */
+  summary: Array<string>;
+  /** Raw reasoning blocks. */
+  content: Array<string>;
+}
+
+/** How much of its reasoning a model sums up. */
+export type ReasoningSummary = "auto" | "concise" | "detailed" | "none";
+
+/** Payload of `item/reasoning/summaryPartAdded`. */
+export interface ReasoningSummaryPartAddedNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  summaryIndex: number;
+}
+
+/** Payload of `item/reasoning/summaryTextDelta`. */
+export interface ReasoningSummaryTextDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+  /** Counts the sections from 0. */
+  summaryIndex: number;
+}
+
+/** Payload of `item/reasoning/textDelta`. */
+export interface ReasoningTextDeltaNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  delta: string;
+  /** Counts the blocks from 0. */
+  contentIndex: number;
+}
+
+/** State of the remote-control link. */
+export type RemoteControlConnectionStatus = "disabled" | "connecting" | "connected" | "errored";
+
+/** Payload of `remoteControl/status/changed`. */
+export interface RemoteControlStatusChangedNotification {
+  status: RemoteControlConnectionStatus;
+  environmentId?: string | null;
+}
+
+/** Id of a JSON-RPC request: an integer or a string. */
+export type RequestId =
+  | number
+  | string;
+
+/** Where data must stay. */
+export type ResidencyRequirement = "us";
+
+/** Decision in the older shape. */
+export type ReviewDecision =
+  | "approved" | "approved_for_session" | "denied" | "timed_out" | "abort"
+  | {
+    approved_execpolicy_amendment: {
+      proposed_execpolicy_amendment: Array<string>;
+    };
+  }
+  | {
+    network_policy_amendment: {
+      network_policy_amendment: NetworkPolicyAmendment;
+    };
+  };
+
+/** Where the review takes place. */
+export type ReviewDelivery =
+  /** In the thread itself. */
+  | "inline"
+  /** In a fork of it. */
+  | "detached";
+
+/** The start of a review (what is reviewed) or its end (the review's text). */
+export interface ReviewModeItem {
+  id: string;
+  review: string;
+}
+
+/** Parameters of `review/start`. */
+export interface ReviewStartParams {
+  threadId: string;
+  target: ReviewTarget;
+  /** `inline` when absent. */
+  delivery?: ReviewDelivery | null;
+}
+
+/** Result of `review/start`. */
+export interface ReviewStartResponse {
+  turn: Turn;
+  /** The thread itself, or the fork. */
+  reviewThreadId: string;
+}
+
+/** What to review. */
+export type ReviewTarget =
+  /** Staged, unstaged and untracked changes. */
+  | {
+    type: "uncommittedChanges";
+  }
+  /** Everything since the branch was left. */
+  | {
+    type: "baseBranch";
+    branch: string;
+  }
+  | {
+    type: "commit";
+    sha: string;
+    title?: string | null;
+  }
+  /** What the instructions say. */
+  | {
+    type: "custom";
+    instructions: string;
+  };
+
+/** Sandbox of a thread, in short form. */
+export type SandboxMode =
+  | "readOnly" | "workspaceWrite" | "dangerFullAccess";
+
+/** What commands may touch (specification, "Sandbox policy"). */
+export type SandboxPolicy =
+  /** No sandbox. */
+  | {
+    type: "dangerFullAccess";
+  }
+  /** Read files, write none. */
+  | {
+    type: "readOnly";
+    access?: ReadAccess | null;
+    networkAccess?: boolean;
+  }
+  /** Write in the working directory, the roots given and the temporary folders not excluded. */
+  | {
+    type: "workspaceWrite";
+    writableRoots?: Array<string>;
+    readOnlyAccess?: ReadAccess | null;
+    networkAccess?: boolean;
+    excludeTmpdirEnvVar?: boolean;
+    excludeSlashTmp?: boolean;
+  }
+  /** The caller has confined the server already. */
+  | {
+    type: "externalSandbox";
+    networkAccess?: NetworkAccess;
+  };
+
+/** Payload of `serverRequest/resolved`. */
+export interface ServerRequestResolvedNotification {
+  threadId: string;
+  /** Id that the server gave its request. */
+  requestId: RequestId;
+}
+
+/** A conversation. */
+export interface SessionMigration {
+  path: string;
+  cwd: string;
+  title?: string | null;
+}
+
+/** Kind of client that started a thread. */
+export type SessionSource =
+  | "cli" | "editor" | "exec" | "appServer" | "unknown"
+  /** Another product, by name. */
+  | {
+    custom: string;
+  }
+  /** The server itself. */
+  | {
+    subAgent: SubAgentSource;
+  };
+
+/** What a skill needs. */
+export interface SkillDependencies {
+  tools: Array<SkillToolDependency>;
+}
+
+/** A skill that could not be read. */
+export interface SkillErrorInfo {
+  path: string;
+  message: string;
+}
+
+/** How to show a skill. */
+export interface SkillInterface {
+  displayName?: string | null;
+  shortDescription?: string | null;
+  brandColor?: string | null;
+  defaultPrompt?: string | null;
+  iconLarge?: string | null;
+  iconSmall?: string | null;
+}
+
+/** A skill (specification, "Skill entry"). */
+export interface SkillMetadata {
+  name: string;
+  description: string;
+  shortDescription?: string | null;
+  path: string;
+  scope: SkillScope;
+  enabled: boolean;
+  interface?: SkillInterface | null;
+  dependencies?: SkillDependencies | null;
+}
+
+/** Where a skill comes from. */
+export type SkillScope = "user" | "repo" | "system" | "admin";
+
+/** A skill in brief. */
+export interface SkillSummary {
+  name: string;
+  description: string;
+  shortDescription?: string | null;
+  interface?: SkillInterface | null;
+  path?: string | null;
+  enabled: boolean;
+}
+
+/** A tool that a skill needs. */
+export interface SkillToolDependency {
+  /** `env_var` or `mcp`. */
+  type: string;
+  value: string;
+  description?: string | null;
+  /** For example `streamable_http`. */
+  transport?: string | null;
+  url?: string | null;
+  command?: string | null;
+}
+
+/** Parameters of `skills/config/write`: the skill by path or by name. */
+export interface SkillsConfigWriteParams {
+  path?: string | null;
+  name?: string | null;
+  enabled: boolean;
+}
+
+/** Result of `skills/config/write`. */
+export interface SkillsConfigWriteResponse {
+  effectiveEnabled: boolean;
+}
+
+/** Skills of one folder. */
+export interface SkillsListEntry {
+  cwd: string;
+  skills: Array<SkillMetadata>;
+  errors: Array<SkillErrorInfo>;
+}
+
+/** Further skill folders for a working directory. */
+export interface SkillsListExtraUserRoots {
+  cwd: string;
+  extraUserRoots: Array<string>;
+}
+
+/** Parameters of `skills/list`. */
+export interface SkillsListParams {
+  /** The server's own folder when empty. */
+  cwds?: Array<string>;
+  /** Reads the files again. */
+  forceReload?: boolean;
+  /** Entries for folders not in `cwds` are ignored. */
+  perCwdExtraUserRoots?: Array<SkillsListExtraUserRoots> | null;
+}
+
+/** Result of `skills/list`. */
+export interface SkillsListResponse {
+  data: Array<SkillsListEntry>;
+}
+
+/** Direction of a page through a list. */
+export type SortDirection =
+  /** Oldest first. */
+  | "asc"
+  /** Newest first. */
+  | "desc";
+
+/** Why the server started a thread of its own. */
+export type SubAgentSource =
+  | "review" | "compact" | "memory_consolidation"
+  | {
+    thread_spawn: ThreadSpawnSource;
+  }
+  | {
+    other: string;
+  };
+
+/** Payload of `item/commandExecution/terminalInteraction`. */
+export interface TerminalInteractionNotification {
+  threadId: string;
+  turnId: string;
+  itemId: string;
+  processId: string;
+  stdin: string;
+}
+
+/** Size of a terminal, in cells. */
+export interface TerminalSize {
+  rows: number;
+  cols: number;
+}
+
+/** A span of the text with a meaning of its own. */
+export interface TextElement {
+  byteRange: ByteRange;
+  /** What to show in its place. */
+  placeholder?: string | null;
+}
+
+/** A place in a text file; line and column count from 1. */
+export interface TextPosition {
+  line: number;
+  column: number;
+}
+
+/** A span of text in a file. */
+export interface TextRange {
+  start: TextPosition;
+  end: TextPosition;
+}
+
+/** A conversation (specification, "Thread"). */
+export interface Thread {
+  id: string;
+  /** Root of the live session tree; a fork keeps its root's. */
+  sessionId: string;
+  /** The first text of the user. */
+  preview: string;
+  ephemeral: boolean;
+  modelProvider: string;
+  /** Unix time in seconds. */
+  createdAt: number;
+  /** Unix time in seconds of the last turn's start. */
+  updatedAt: number;
+  status: ThreadStatus;
+  /** Where the log is kept. */
+  path?: string | null;
+  cwd: string;
+  /** Version of the program that started the thread. */
+  cliVersion: string;
+  source: SessionSource;
+  threadSource?: ThreadSource | null;
+  /** Of a sub-agent's thread. */
+  agentNickname?: string | null;
+  /** Of a sub-agent's thread. */
+  agentRole?: string | null;
+  forkedFromId?: string | null;
+  /** Title, once set. */
+  name: string | null;
+  gitInfo: GitInfo | null;
+  /** Filled in where the method promises turns, else empty. */
+  turns: Array<Turn>;
+}
+
+/** What an active thread waits for. */
+export type ThreadActiveFlag = "waitingOnApproval" | "waitingOnUserInput";
+
+/** Parameters of `thread/approveGuardianDeniedAction`. */
+export interface ThreadApproveGuardianDeniedActionParams {
+  threadId: string;
+  /** The review as it was reported. */
+  event: unknown;
+}
+
+/** Payload of `thread/compacted`. */
+export interface ThreadCompactedNotification {
+  threadId: string;
+  turnId: string;
+}
+
+/** Parameters of `thread/fork`. */
+export interface ThreadForkParams {
+  threadId: string;
+  model?: string | null;
+  modelProvider?: string | null;
+  serviceTier?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandbox?: SandboxMode | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  baseInstructions?: string | null;
+  developerInstructions?: string | null;
+  /** Keeps no log. */
+  ephemeral?: boolean;
+  threadSource?: ThreadSource | null;
+}
+
+/** Payload of notifications that name a thread and nothing else. */
+export interface ThreadIdNotification {
+  threadId: string;
+}
+
+/** Parameters of the methods that need a thread and nothing else. */
+export interface ThreadIdParams {
+  threadId: string;
+}
+
+/** Parameters of `thread/inject_items`. */
+export interface ThreadInjectItemsParams {
+  threadId: string;
+  /** Message items of the model API, as they are. */
+  items: Array<unknown>;
+}
+
+/** A unit of input or output (specification, "Items"). */
+export type ThreadItem =
+  | UserMessageItem & {
+    type: "userMessage";
+  }
+  | HookPromptItem & {
+    type: "hookPrompt";
+  }
+  | AgentMessageItem & {
+    type: "agentMessage";
+  }
+  | PlanItem & {
+    type: "plan";
+  }
+  | ReasoningItem & {
+    type: "reasoning";
+  }
+  | CommandExecutionItem & {
+    type: "commandExecution";
+  }
+  | FileChangeItem & {
+    type: "fileChange";
+  }
+  | McpToolCallItem & {
+    type: "mcpToolCall";
+  }
+  | DynamicToolCallItem & {
+    type: "dynamicToolCall";
+  }
+  | CollabToolCallItem & {
+    type: "collabToolCall";
+  }
+  | WebSearchItem & {
+    type: "webSearch";
+  }
+  | ImageViewItem & {
+    type: "imageView";
+  }
+  | ImageGenerationItem & {
+    type: "imageGeneration";
+  }
+  | ReviewModeItem & {
+    type: "enteredReviewMode";
+  }
+  | ReviewModeItem & {
+    type: "exitedReviewMode";
+  }
+  | ContextCompactionItem & {
+    type: "contextCompaction";
+  };
+
+/** One working directory or several. */
+export type ThreadListCwdFilter =
+  | string
+  | Array<string>;
+
+/** Parameters of `thread/list`; filters apply before pagination. */
+export interface ThreadListParams {
+  /** From the page before; null for the first. */
+  cursor?: string | null;
+  limit?: number | null;
+  sortKey?: ThreadSortKey | null;
+  /** Newest first when absent. */
+  sortDirection?: SortDirection | null;
+  /** Absent or empty: all. */
+  modelProviders?: Array<string> | null;
+  /** Absent or empty: `cli` and `editor`. */
+  sourceKinds?: Array<ThreadSourceKind> | null;
+  archived?: boolean | null;
+  /** Exact match. */
+  cwd?: ThreadListCwdFilter | null;
+  searchTerm?: string | null;
+  /** Does not look for logs that the database does not know. */
+  useStateDbOnly?: boolean;
+}
+
+/** A page of threads. */
+export interface ThreadListResponse {
+  data: Array<Thread>;
+  /** Null on the last page. */
+  nextCursor: string | null;
+  /** Pass with the other direction to go back. */
+  backwardsCursor: string | null;
+}
+
+/** Parameters of `thread/loaded/list`. */
+export interface ThreadLoadedListParams {
+  cursor?: string | null;
+  limit?: number | null;
+}
+
+/** Ids of loaded threads. */
+export interface ThreadLoadedListResponse {
+  data: Array<string>;
+  nextCursor: string | null;
+}
+
+/** Changes to `gitInfo`: an absent member stays, a null one is cleared. */
+export interface ThreadMetadataGitInfoUpdate {
+  sha?: string | null;
+  branch?: string | null;
+  originUrl?: string | null;
+}
+
+/** Parameters of `thread/metadata/update`. */
+export interface ThreadMetadataUpdateParams {
+  threadId: string;
+  gitInfo?: ThreadMetadataGitInfoUpdate | null;
+}
+
+/** Parameters of `thread/name/set`. */
+export interface ThreadNameSetParams {
+  threadId: string;
+  name: string;
+}
+
+/** Payload of `thread/name/updated`. */
+export interface ThreadNameUpdatedNotification {
+  threadId: string;
+  threadName?: string | null;
+}
+
+/** Parameters of `thread/read`. */
+export interface ThreadReadParams {
+  threadId: string;
+  includeTurns?: boolean;
+}
+
+/** Result of the methods that answer with a thread. */
+export interface ThreadReadResponse {
+  thread: Thread;
+}
+
+/** Parameters of `thread/resume`. */
+export interface ThreadResumeParams {
+  threadId: string;
+  model?: string | null;
+  modelProvider?: string | null;
+  serviceTier?: string | null;
+  cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandbox?: SandboxMode | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  baseInstructions?: string | null;
+  developerInstructions?: string | null;
+  personality?: Personality | null;
+}
+
+/** Parameters of `thread/rollback`. */
+export interface ThreadRollbackParams {
+  threadId: string;
+  numTurns: number;
+}
+
+/** Parameters of `thread/shellCommand`. */
+export interface ThreadShellCommandParams {
+  threadId: string;
+  command: string;
+}
+
+/** Time that orders the list. */
+export type ThreadSortKey = "created_at" | "updated_at";
+
+/** On whose behalf a thread exists. */
+export type ThreadSource = "user" | "subagent" | "memory_consolidation";
+
+/** Kind of source to list. */
+export type ThreadSourceKind = "cli" | "editor" | "exec" | "appServer" | "subAgent" | "subAgentReview" | "subAgentCompact" | "subAgentThreadSpawn" | "subAgentOther" | "unknown";
+
+/** The thread that spawned a sub-agent. */
+export interface ThreadSpawnSource {
+  parent_thread_id: string;
+  /** Distance from the root thread. */
+  depth: number;
+  agent_nickname?: string | null;
+  agent_path?: string | null;
+  agent_role?: string | null;
+}
+
+/** Parameters of `thread/start`; what is absent comes from the configuration. */
+export interface ThreadStartParams {
+  model?: string | null;
+  /** Id of a configured provider. */
+  modelProvider?: string | null;
+  serviceTier?: string | null;
+  /** Working directory of the thread. */
+  cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandbox?: SandboxMode | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  /** Replaces the built-in instructions. */
+  baseInstructions?: string | null;
+  /** Added to the instructions. */
+  developerInstructions?: string | null;
+  personality?: Personality | null;
+  /** Tags the metrics of the thread. */
+  serviceName?: string | null;
+  /** Keeps no log. */
+  ephemeral?: boolean | null;
+  sessionStartSource?: ThreadStartSource | null;
+  threadSource?: ThreadSource | null;
+}
+
+/**
+ * Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its settings in
+ * force.
+ */
+export interface ThreadStartResponse {
+  thread: Thread;
+  model: string;
+  modelProvider: string;
+  serviceTier: string | null;
+  cwd: string;
+  /** Instruction files that were read. */
+  instructionSources: Array<string>;
+  approvalPolicy: AskForApproval;
+  approvalsReviewer: ApprovalsReviewer;
+  sandbox: SandboxPolicy;
+  reasoningEffort: ReasoningEffort | null;
+}
+
+/** Why a thread was started. */
+export type ThreadStartSource = "startup" | "clear";
+
+/** Payload of `thread/started`. */
+export interface ThreadStartedNotification {
+  thread: Thread;
+}
+
+/** Runtime status of a thread. */
+export type ThreadStatus =
+  /** Not in memory. */
+  | {
+    type: "notLoaded";
+  }
+  /** Loaded, at rest. */
+  | {
+    type: "idle";
+  }
+  /** The last turn failed. */
+  | {
+    type: "systemError";
+  }
+  /** At work. */
+  | {
+    type: "active";
+    activeFlags: Array<ThreadActiveFlag>;
+  };
+
+/** Payload of `thread/status/changed`. */
+export interface ThreadStatusChangedNotification {
+  threadId: string;
+  status: ThreadStatus;
+}
+
+/** Tokens used by a thread. */
+export interface ThreadTokenUsage {
+  total: TokenUsageBreakdown;
+  /** By the last model request. */
+  last: TokenUsageBreakdown;
+  modelContextWindow: number | null;
+}
+
+/** Payload of `thread/tokenUsage/updated`. */
+export interface ThreadTokenUsageUpdatedNotification {
+  threadId: string;
+  turnId: string;
+  tokenUsage: ThreadTokenUsage;
+}
+
+/** Parameters of `thread/turns/items/list`. */
+export interface ThreadTurnsItemsListParams {
+  threadId: string;
+  turnId: string;
+  cursor?: string | null;
+  limit?: number | null;
+  sortDirection?: SortDirection | null;
+}
+
+/** A page of one turn's items. */
+export interface ThreadTurnsItemsListResponse {
+  data: Array<ThreadItem>;
+  nextCursor: string | null;
+  backwardsCursor: string | null;
+}
+
+/** Parameters of `thread/turns/list`. */
+export interface ThreadTurnsListParams {
+  threadId: string;
+  cursor?: string | null;
+  limit?: number | null;
+  /** Newest first when absent. */
+  sortDirection?: SortDirection | null;
+  /** `summary` when absent. */
+  itemsView?: TurnItemsView | null;
+}
+
+/** A page of turns. */
+export interface ThreadTurnsListResponse {
+  data: Array<Turn>;
+  /** Null on the last page. */
+  nextCursor: string | null;
+  /** Pass with `sortDirection: asc` for newer turns. */
+  backwardsCursor: string | null;
+}
+
+/** Result of `thread/unsubscribe`. */
+export interface ThreadUnsubscribeResponse {
+  status: ThreadUnsubscribeStatus;
+}
+
+/** What the connection's subscription was. */
+export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscribed";
+
+/** Tokens by kind. */
+export interface TokenUsageBreakdown {
+  totalTokens: number;
+  inputTokens: number;
+  /** Part of `inputTokens`. */
+  cachedInputTokens: number;
+  outputTokens: number;
+  /** Part of `outputTokens`. */
+  reasoningOutputTokens: number;
+}
+
+/** One request of the user and its outcome. */
+export interface Turn {
+  id: string;
+  status: TurnStatus;
+  /** Empty in the start response and in events. */
+  items: Array<ThreadItem>;
+  /** How much of the items is shown. */
+  itemsView: TurnItemsView;
+  error: TurnError | null;
+  /** Unix time in seconds. */
+  startedAt?: number | null;
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  durationMs?: number | null;
+}
+
+/** Payload of `turn/completed`. */
+export interface TurnCompletedNotification {
+  threadId: string;
+  turn: Turn;
+}
+
+/** Payload of `turn/diff/updated`. */
+export interface TurnDiffUpdatedNotification {
+  threadId: string;
+  turnId: string;
+  diff: string;
+}
+
+/** Error of a turn. */
+export interface TurnError {
+  /** For people. */
+  message: string;
+  /** For programs. */
+  agentErrorInfo?: AgentErrorInfo | null;
+  additionalDetails?: string | null;
+}
+
+/** Parameters of `turn/interrupt`. */
+export interface TurnInterruptParams {
+  threadId: string;
+  turnId: string;
+}
+
+/** How much of a turn's items to show. */
+export type TurnItemsView =
+  /** None. */
+  | "notLoaded"
+  /** The messages at both ends. */
+  | "summary"
+  /** All. */
+  | "full";
+
+/** A step of the plan. */
+export interface TurnPlanStep {
+  step: string;
+  status: TurnPlanStepStatus;
+}
+
+/** State of a step. */
+export type TurnPlanStepStatus = "pending" | "inProgress" | "completed";
+
+/** Payload of `turn/plan/updated`. */
+export interface TurnPlanUpdatedNotification {
+  threadId: string;
+  turnId: string;
+  explanation?: string | null;
+  plan: Array<TurnPlanStep>;
+}
+
+/** Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`. */
+export interface TurnStartParams {
+  threadId: string;
+  input: Array<UserInput>;
+  cwd?: string | null;
+  approvalPolicy?: AskForApproval | null;
+  approvalsReviewer?: ApprovalsReviewer | null;
+  sandboxPolicy?: SandboxPolicy | null;
+  model?: string | null;
+  /** Null returns to the default tier. */
+  serviceTier?: string | null;
+  effort?: ReasoningEffort | null;
+  summary?: ReasoningSummary | null;
+  personality?: Personality | null;
+  collaborationMode?: CollaborationMode | null;
+  /** JSON Schema of the final answer, for this turn only. */
+  outputSchema?: unknown;
+}
+
+/** Result of `turn/start`. */
+export interface TurnStartResponse {
+  turn: Turn;
+}
+
+/** Payload of `turn/started`. */
+export interface TurnStartedNotification {
+  threadId: string;
+  turn: Turn;
+}
+
+/** State of a turn. */
+export type TurnStatus = "inProgress" | "completed" | "interrupted" | "failed";
+
+/** Parameters of `turn/steer`. */
+export interface TurnSteerParams {
+  threadId: string;
+  input: Array<UserInput>;
+  /** Must be the running turn. */
+  expectedTurnId: string;
+}
+
+/** Result of `turn/steer`. */
+export interface TurnSteerResponse {
+  turnId: string;
+}
+
+/** One part of a turn's input (specification, "Turn input items"). */
+export type UserInput =
+  /** Plain text; `$name` in it invokes a skill. */
+  | {
+    type: "text";
+    text: string;
+    text_elements?: Array<TextElement>;
+  }
+  /** An image by URL, `data:` included. */
+  | {
+    type: "image";
+    url: string;
+  }
+  /** An image file. */
+  | {
+    type: "localImage";
+    path: string;
+  }
+  /** A skill and its definition file. */
+  | {
+    type: "skill";
+    name: string;
+    path: string;
+  }
+  /** A named resource. */
+  | {
+    type: "mention";
+    name: string;
+    path: string;
+  };
+
+/** What the user sent. */
+export interface UserMessageItem {
+  id: string;
+  content: Array<UserInput>;
+}
+
+/** Payload of `warning`. */
+export interface WarningNotification {
+  message: string;
+  threadId?: string | null;
+}
+
+/** What a web search did. */
+export type WebSearchAction =
+  | {
+    type: "search";
+    query?: string | null;
+    queries?: Array<string> | null;
+  }
+  | {
+    type: "openPage";
+    url?: string | null;
+  }
+  | {
+    type: "findInPage";
+    url?: string | null;
+    pattern?: string | null;
+  }
+  | {
+    type: "other";
+  };
+
+/** A web search. */
+export interface WebSearchItem {
+  id: string;
+  query: string;
+  action?: WebSearchAction | null;
+}
+
+/** How the web is searched. */
+export type WebSearchMode = "disabled" | "cached" | "live";
+
+/** Result of `windowsSandbox/readiness`. */
+export interface WindowsSandboxReadinessResponse {
+  status: WindowsSandboxReadinessStatus;
+}
+
+/** Whether the sandbox is set up. */
+export type WindowsSandboxReadinessStatus = "ready" | "notConfigured" | "updateRequired";
+
+/** Payload of `windowsSandbox/setupCompleted`. */
+export interface WindowsSandboxSetupCompletedNotification {
+  mode: WindowsSandboxSetupMode;
+  success: boolean;
+  error: string | null;
+}
+
+/** How to set the sandbox up. */
+export type WindowsSandboxSetupMode =
+  /** With administrator rights. */
+  | "elevated"
+  /** The older preflight, without. */
+  | "unelevated";
+
+/** Parameters of `windowsSandbox/setupStart`. */
+export interface WindowsSandboxSetupStartParams {
+  mode: WindowsSandboxSetupMode;
+  cwd?: string | null;
+}
+
+/** Result of `windowsSandbox/setupStart`. */
+export interface WindowsSandboxSetupStartResponse {
+  started: boolean;
+}
+
+/** Payload of `windows/worldWritableWarning`. */
+export interface WindowsWorldWritableWarningNotification {
+  samplePaths: Array<string>;
+  /** How many more there are. */
+  extraCount: number;
+  failedScan: boolean;
+}
+
+/** Requests of the client. */
+export interface ClientRequests {
+  /** Gives a login up. */
+  "account/login/cancel": { params: AccountLoginCancelParams; result: AccountLoginCancelResponse };
+  /** Starts a login. */
+  "account/login/start": { params: AccountLoginStartParams; result: AccountLoginStartResponse };
+  /** Forgets the credentials. */
+  "account/logout": { params?: Empty; result: Empty };
+  /** Limits and what is used of them. */
+  "account/rateLimits/read": { params?: Empty; result: AccountRateLimitsReadResponse };
+  /** Who is logged in. */
+  "account/read": { params?: AccountReadParams; result: AccountReadResponse };
+  /** Asks the workspace's owner for credits. */
+  "account/sendAddCreditsNudgeEmail": { params: AccountSendAddCreditsNudgeEmailParams; result: AccountSendAddCreditsNudgeEmailResponse };
+  /** Apps that can be connected. */
+  "app/list": { params?: AppListParams; result: AppListResponse };
+  /** Runs a command and answers when it has ended. */
+  "command/exec": { params: CommandExecParams; result: CommandExecResponse };
+  /** Resizes a session's terminal. */
+  "command/exec/resize": { params: CommandExecResizeParams; result: Empty };
+  /** Ends a session. */
+  "command/exec/terminate": { params: CommandExecTerminateParams; result: Empty };
+  /** Writes to a session's stdin, or closes it. */
+  "command/exec/write": { params: CommandExecWriteParams; result: Empty };
+  /** Writes several values at once, or none. */
+  "config/batchWrite": { params: ConfigBatchWriteParams; result: ConfigWriteResponse };
+  /** Reads the servers' configuration again. */
+  "config/mcpServer/reload": { params?: Empty; result: Empty };
+  /** The configuration in force, and where each value comes from. */
+  "config/read": { params?: ConfigReadParams; result: ConfigReadResponse };
+  /** Writes one value. */
+  "config/value/write": { params: ConfigValueWriteParams; result: ConfigWriteResponse };
+  /** What the administrator requires. */
+  "configRequirements/read": { params?: Empty; result: ConfigRequirementsReadResponse };
+  /** Switches features for this process. */
+  "experimentalFeature/enablement/set": { params: ExperimentalFeatureEnablementSetParams; result: ExperimentalFeatureEnablementSetResponse };
+  /** Features and whether they are on. */
+  "experimentalFeature/list": { params?: ExperimentalFeatureListParams; result: ExperimentalFeatureListResponse };
+  /** What there is to take over. */
+  "externalAgentConfig/detect": { params?: ExternalAgentConfigDetectParams; result: ExternalAgentConfigDetectResponse };
+  /** Takes it over. */
+  "externalAgentConfig/import": { params: ExternalAgentConfigImportParams; result: Empty };
+  /** Sends a report. */
+  "feedback/upload": { params: FeedbackUploadParams; result: FeedbackUploadResponse };
+  /** Copies a file or folder. */
+  "fs/copy": { params: FsCopyParams; result: Empty };
+  /** Makes a folder. */
+  "fs/createDirectory": { params: FsCreateDirectoryParams; result: Empty };
+  /** Kind and times of a path. */
+  "fs/getMetadata": { params: FsGetMetadataParams; result: FsGetMetadataResponse };
+  /** Entries of a folder. */
+  "fs/readDirectory": { params: FsReadDirectoryParams; result: FsReadDirectoryResponse };
+  /** Reads a whole file. */
+  "fs/readFile": { params: FsReadFileParams; result: FsReadFileResponse };
+  /** Removes a file or folder. */
+  "fs/remove": { params: FsRemoveParams; result: Empty };
+  /** Ends a watch. */
+  "fs/unwatch": { params: FsUnwatchParams; result: Empty };
+  /** Watches a path until `fs/unwatch` or disconnect. */
+  "fs/watch": { params: FsWatchParams; result: FsWatchResponse };
+  /** Writes a whole file. */
+  "fs/writeFile": { params: FsWriteFileParams; result: Empty };
+  /** Searches once. */
+  "fuzzyFileSearch": { params: FuzzyFileSearchParams; result: FuzzyFileSearchResponse };
+  /** Hooks that apply in the folders given. */
+  "hooks/list": { params?: HooksListParams; result: HooksListResponse };
+  /** Opens the connection; the first request, sent once. */
+  "initialize": { params: InitializeParams; result: InitializeResponse };
+  /** Adds a marketplace. */
+  "marketplace/add": { params: MarketplaceAddParams; result: MarketplaceAddResponse };
+  /** Removes one. */
+  "marketplace/remove": { params: MarketplaceRemoveParams; result: MarketplaceRemoveResponse };
+  /** Fetches the newest state of one, or of all. */
+  "marketplace/upgrade": { params?: MarketplaceUpgradeParams; result: MarketplaceUpgradeResponse };
+  /** Starts a login at a server. */
+  "mcpServer/oauth/login": { params: McpServerOauthLoginParams; result: McpServerOauthLoginResponse };
+  /** Reads a resource. */
+  "mcpServer/resource/read": { params: McpServerResourceReadParams; result: McpServerResourceReadResponse };
+  /** Calls a tool. */
+  "mcpServer/tool/call": { params: McpServerToolCallParams; result: McpServerToolCallResponse };
+  /** Configured servers and what they offer. */
+  "mcpServerStatus/list": { params?: McpServerStatusListParams; result: McpServerStatusListResponse };
+  /** Models to choose from. */
+  "model/list": { params?: ModelListParams; result: ModelListResponse };
+  /** Installs a plugin. */
+  "plugin/install": { params: PluginInstallParams; result: PluginInstallResponse };
+  /** Marketplaces and their plugins. */
+  "plugin/list": { params?: PluginListParams; result: PluginListResponse };
+  /** All about one plugin. */
+  "plugin/read": { params: PluginReadParams; result: PluginReadResponse };
+  /** Ends the sharing. */
+  "plugin/share/delete": { params: PluginShareDeleteParams; result: Empty };
+  /** Plugins that this account shares. */
+  "plugin/share/list": { params?: Empty; result: PluginShareListResponse };
+  /** Uploads a plugin to share it. */
+  "plugin/share/save": { params: PluginShareSaveParams; result: PluginShareSaveResponse };
+  /** Changes with whom it is shared. */
+  "plugin/share/updateTargets": { params: PluginShareUpdateTargetsParams; result: PluginShareUpdateTargetsResponse };
+  /** Text of a remote plugin's skill. */
+  "plugin/skill/read": { params: PluginSkillReadParams; result: PluginSkillReadResponse };
+  /** Removes a plugin. */
+  "plugin/uninstall": { params: PluginUninstallParams; result: Empty };
+  /** Starts a review, in the thread or in a new one. */
+  "review/start": { params: ReviewStartParams; result: ReviewStartResponse };
+  /** Switches a skill on or off. */
+  "skills/config/write": { params: SkillsConfigWriteParams; result: SkillsConfigWriteResponse };
+  /** Skills that apply in the folders given. */
+  "skills/list": { params?: SkillsListParams; result: SkillsListResponse };
+  /** Allows an action that the automatic reviewer denied. */
+  "thread/approveGuardianDeniedAction": { params: ThreadApproveGuardianDeniedActionParams; result: Empty };
+  /** Moves a thread's log to the archive. */
+  "thread/archive": { params: ThreadIdParams; result: Empty };
+  /** Starts compaction; progress arrives as turn and item events. */
+  "thread/compact/start": { params: ThreadIdParams; result: Empty };
+  /** Branches a thread into a new one. */
+  "thread/fork": { params: ThreadForkParams; result: ThreadStartResponse };
+  /** Adds raw model-API items to the history. */
+  "thread/inject_items": { params: ThreadInjectItemsParams; result: Empty };
+  /** Pages through stored threads, newest first. */
+  "thread/list": { params?: ThreadListParams; result: ThreadListResponse };
+  /** Ids of the threads in memory. */
+  "thread/loaded/list": { params?: ThreadLoadedListParams; result: ThreadLoadedListResponse };
+  /** Changes stored facts about a thread. */
+  "thread/metadata/update": { params: ThreadMetadataUpdateParams; result: ThreadReadResponse };
+  /** Gives a thread its title. */
+  "thread/name/set": { params: ThreadNameSetParams; result: Empty };
+  /** Reads a thread without loading it. */
+  "thread/read": { params: ThreadReadParams; result: ThreadReadResponse };
+  /** Loads a stored thread and subscribes the connection to it. */
+  "thread/resume": { params: ThreadResumeParams; result: ThreadStartResponse };
+  /** Drops the last turns from the context. */
+  "thread/rollback": { params: ThreadRollbackParams; result: ThreadReadResponse };
+  /** Runs the user's own command, outside the sandbox. */
+  "thread/shellCommand": { params: ThreadShellCommandParams; result: Empty };
+  /** Starts a thread and subscribes the connection to it. */
+  "thread/start": { params?: ThreadStartParams; result: ThreadStartResponse };
+  /** Reserved by the specification: always an unsupported-method error. */
+  "thread/turns/items/list": { params: ThreadTurnsItemsListParams; result: ThreadTurnsItemsListResponse };
+  /** Pages through a thread's turns, newest first. */
+  "thread/turns/list": { params: ThreadTurnsListParams; result: ThreadTurnsListResponse };
+  /** Restores an archived thread. */
+  "thread/unarchive": { params: ThreadIdParams; result: ThreadReadResponse };
+  /** Ends this connection's subscription. */
+  "thread/unsubscribe": { params: ThreadIdParams; result: ThreadUnsubscribeResponse };
+  /** Ends the running turn. */
+  "turn/interrupt": { params: TurnInterruptParams; result: Empty };
+  /** Begins a turn. */
+  "turn/start": { params: TurnStartParams; result: TurnStartResponse };
+  /** Adds input to the running turn. */
+  "turn/steer": { params: TurnSteerParams; result: TurnSteerResponse };
+  /** Whether the sandbox is set up. */
+  "windowsSandbox/readiness": { params?: Empty; result: WindowsSandboxReadinessResponse };
+  /** Sets the sandbox up. */
+  "windowsSandbox/setupStart": { params: WindowsSandboxSetupStartParams; result: WindowsSandboxSetupStartResponse };
+}
+
+/** Notifications of the client. */
+export interface ClientNotifications {
+  /** Completes the handshake. */
+  "initialized": { params?: Empty };
+}
+
+/** Requests of the server. */
+export interface ServerRequests {
+  /** Asks the client for fresh tokens. */
+  "account/hostedAuthTokens/refresh": { params: HostedAuthTokensRefreshParams; result: HostedAuthTokensRefreshResponse };
+  /** May this patch be applied? */
+  "applyPatchApproval": { params: ApplyPatchApprovalParams; result: LegacyApprovalResponse };
+  /** May this command run? */
+  "execCommandApproval": { params: ExecCommandApprovalParams; result: LegacyApprovalResponse };
+  /** May this command run? */
+  "item/commandExecution/requestApproval": { params: CommandExecutionRequestApprovalParams; result: CommandExecutionRequestApprovalResponse };
+  /** May this patch be applied? */
+  "item/fileChange/requestApproval": { params: FileChangeRequestApprovalParams; result: FileChangeRequestApprovalResponse };
+  /** May the agent do more than the sandbox allows? */
+  "item/permissions/requestApproval": { params: PermissionsRequestApprovalParams; result: PermissionsRequestApprovalResponse };
+  /** An MCP server asks the user something. */
+  "mcpServer/elicitation/request": { params: McpServerElicitationRequestParams; result: McpServerElicitationRequestResponse };
+}
+
+/** Notifications of the server. */
+export interface ServerNotifications {
+  /** A login ended. */
+  "account/login/completed": { params: AccountLoginCompletedNotification };
+  /** Limits changed. */
+  "account/rateLimits/updated": { params: AccountRateLimitsUpdatedNotification };
+  /** Somebody logged in or out. */
+  "account/updated": { params: AccountUpdatedNotification };
+  /** The list of apps changed. */
+  "app/list/updated": { params: AppListUpdatedNotification };
+  /** More output of a streaming session. */
+  "command/exec/outputDelta": { params: CommandExecOutputDeltaNotification };
+  /** Something in the configuration was ignored or looks wrong. */
+  "configWarning": { params: ConfigWarningNotification };
+  /** The client uses something that will go away. */
+  "deprecationNotice": { params: DeprecationNoticeNotification };
+  /** A turn met an error; the turn's end follows unless it is tried again. */
+  "error": { params: ErrorNotification };
+  /** The plugins of an import are installed. */
+  "externalAgentConfig/import/completed": { params?: Empty };
+  /** A watched path changed, was replaced or renamed. */
+  "fs/changed": { params: FsChangedNotification };
+  /** The automatic reviewer warns. */
+  "guardianWarning": { params: GuardianWarningNotification };
+  /** A hook ended. */
+  "hook/completed": { params: HookRunNotification };
+  /** A hook began. */
+  "hook/started": { params: HookRunNotification };
+  /** More text of a message. */
+  "item/agentMessage/delta": { params: AgentMessageDeltaNotification };
+  /** An automatic review ended. */
+  "item/autoApprovalReview/completed": { params: ItemAutoApprovalReviewCompletedNotification };
+  /** An automatic review began. */
+  "item/autoApprovalReview/started": { params: ItemAutoApprovalReviewStartedNotification };
+  /** More output of a command. */
+  "item/commandExecution/outputDelta": { params: CommandExecutionOutputDeltaNotification };
+  /** The agent typed into a session. */
+  "item/commandExecution/terminalInteraction": { params: TerminalInteractionNotification };
+  /** The final, authoritative item. */
+  "item/completed": { params: ItemCompletedNotification };
+  /** Deprecated: no longer sent. */
+  "item/fileChange/outputDelta": { params: FileChangeOutputDeltaNotification };
+  /** A patch grew while the model writes it. */
+  "item/fileChange/patchUpdated": { params: FileChangePatchUpdatedNotification };
+  /** An MCP tool reports progress. */
+  "item/mcpToolCall/progress": { params: McpToolCallProgressNotification };
+  /** More text of a plan. */
+  "item/plan/delta": { params: PlanDeltaNotification };
+  /** A new summary section opens. */
+  "item/reasoning/summaryPartAdded": { params: ReasoningSummaryPartAddedNotification };
+  /** More text of a reasoning summary. */
+  "item/reasoning/summaryTextDelta": { params: ReasoningSummaryTextDeltaNotification };
+  /** More raw reasoning. */
+  "item/reasoning/textDelta": { params: ReasoningTextDeltaNotification };
+  /** Work on an item begins. */
+  "item/started": { params: ItemStartedNotification };
+  /** A login at a server ended. */
+  "mcpServer/oauthLogin/completed": { params: McpServerOauthLoginCompletedNotification };
+  /** A server started, or failed to. */
+  "mcpServer/startupStatus/updated": { params: McpServerStartupStatusUpdatedNotification };
+  /** A request went to another model. */
+  "model/rerouted": { params: ModelReroutedNotification };
+  /** The provider wants the user verified. */
+  "model/verification": { params: ModelVerificationNotification };
+  /** The remote-control link changed its state. */
+  "remoteControl/status/changed": { params: RemoteControlStatusChangedNotification };
+  /** A pending server request was answered or cleared. */
+  "serverRequest/resolved": { params: ServerRequestResolvedNotification };
+  /** Skill files changed; list them again. */
+  "skills/changed": { params?: Empty };
+  /** A thread went to the archive. */
+  "thread/archived": { params: ThreadIdNotification };
+  /** A thread was unloaded. */
+  "thread/closed": { params: ThreadIdNotification };
+  /** Deprecated: see the `contextCompaction` item. */
+  "thread/compacted": { params: ThreadCompactedNotification };
+  /** A thread got a title. */
+  "thread/name/updated": { params: ThreadNameUpdatedNotification };
+  /** A thread was started, forked or made for a review. */
+  "thread/started": { params: ThreadStartedNotification };
+  /** A thread's runtime status changed. */
+  "thread/status/changed": { params: ThreadStatusChangedNotification };
+  /** Token usage of the running turn. */
+  "thread/tokenUsage/updated": { params: ThreadTokenUsageUpdatedNotification };
+  /** A thread came back from the archive. */
+  "thread/unarchived": { params: ThreadIdNotification };
+  /** A turn ended; sent once a turn. */
+  "turn/completed": { params: TurnCompletedNotification };
+  /** Unified diff of all file changes so far. */
+  "turn/diff/updated": { params: TurnDiffUpdatedNotification };
+  /** The agent changed its plan. */
+  "turn/plan/updated": { params: TurnPlanUpdatedNotification };
+  /** A turn began. */
+  "turn/started": { params: TurnStartedNotification };
+  /** Something went wrong that does not end the work. */
+  "warning": { params: WarningNotification };
+  /** Folders that everybody can write. */
+  "windows/worldWritableWarning": { params: WindowsWorldWritableWarningNotification };
+  /** The setup ended. */
+  "windowsSandbox/setupCompleted": { params: WindowsSandboxSetupCompletedNotification };
+}
+
+type Request<M> = {
+  [K in keyof M]: { id: RequestId; method: K } & Omit<M[K], "result">;
+}[keyof M];
+
+type Notification<M> = {
+  [K in keyof M]: { method: K } & M[K];
+}[keyof M];
+
+/** A request of the client. */
+export type ClientRequest = Request<ClientRequests>;
+
+/** A notification of the client. */
+export type ClientNotification = Notification<ClientNotifications>;
+
+/** A request of the server. */
+export type ServerRequest = Request<ServerRequests>;
+
+/** A notification of the server. */
+export type ServerNotification = Notification<ServerNotifications>;
