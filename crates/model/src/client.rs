@@ -1,0 +1,322 @@
+//! Sending requests and delivering their events. Refused requests are tried again here; a stream
+//! that broke after it was opened is reported, and reopening it is the caller's decision.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
+use tokio::{sync::mpsc, task::AbortHandle, time};
+
+use crate::{
+    Decoder, Event, Failure, FailureKind, Prompt, Provider, Transport,
+    http::{self, HttpClient, Target, chain},
+    offline::Offline,
+    retry,
+};
+
+/// Batches of events that wait for a slow reader; beyond it the network is not read. A batch holds
+/// the events of one read.
+const MAX_BATCHES: usize = 64;
+/// Most bytes of an error answer that are read.
+const MAX_ERROR_BODY: usize = 64 << 10;
+/// How long the rest of a finished response is read, so that its connection can be used again.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A source of randomness in `0.0..1.0`, for spreading retries.
+pub type Jitter = Box<dyn Fn() -> f64 + Send + Sync>;
+
+/// What a client needs beyond its providers.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Root certificates to trust besides the public ones, as PEM: for networks with an authority
+    /// of their own.
+    pub extra_roots_pem: Option<Vec<u8>>,
+}
+
+/// Sends requests to any provider and reuses connections between them. Cheap to make and to clone:
+/// the HTTP machinery is built at the first request that needs it.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    jitter: Jitter,
+    options: Options,
+    http: OnceLock<Result<HttpClient, Failure>>,
+    offline: Offline,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(jitter: Jitter) -> Self {
+        Self::with_options(jitter, Options::default())
+    }
+
+    #[must_use]
+    pub fn with_options(jitter: Jitter, options: Options) -> Self {
+        let inner = Inner { jitter, options, http: OnceLock::new(), offline: Offline::default() };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Sends `body` (see [`Prompt::encode`]) and streams the answer. Every problem arrives as the
+    /// stream's terminal event. Must be called within a Tokio runtime.
+    #[must_use]
+    pub fn stream(&self, provider: &Arc<Provider>, body: Bytes) -> ResponseStream {
+        let (sender, batches) = mpsc::channel(MAX_BATCHES);
+        let (inner, provider) = (Arc::clone(&self.inner), Arc::clone(provider));
+        let task = tokio::spawn(async move {
+            match provider.transport {
+                Transport::Http => respond(&inner, &provider, body, &sender).await,
+                Transport::Offline => inner.offline.respond(&provider, &body, &sender).await,
+            }
+        });
+        ResponseStream { batches, ended: false, task: task.abort_handle() }
+    }
+
+    /// [`Self::stream`] of an encoded prompt.
+    #[must_use]
+    pub fn stream_prompt(&self, provider: &Arc<Provider>, prompt: &Prompt) -> ResponseStream {
+        self.stream(provider, prompt.encode())
+    }
+
+    /// Opens a connection to `provider` ahead of the first request, with a request that any server
+    /// answers at no cost. Failures are left to the first real request, which reports them.
+    pub async fn warm_up(&self, provider: &Provider) {
+        if provider.transport == Transport::Offline {
+            return;
+        }
+        let method = Method::GET;
+        let Ok(target) = Target::new(provider, &method, "/models") else { return };
+        let Ok(http) = self.inner.http() else { return };
+        let answer = http.request(target.request(&method, Bytes::new()));
+        if let Ok(Ok(answer)) = time::timeout(DRAIN_TIMEOUT * 10, answer).await {
+            drain(answer.into_body()).await;
+        }
+    }
+}
+
+impl Inner {
+    fn http(&self) -> Result<&HttpClient, Failure> {
+        self.http.get_or_init(|| http::build(&self.options)).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The events of one response, in batches of what arrived together. Dropping it cancels the
+/// request: its connection is closed (HTTP/1.1) or its stream reset (HTTP/2), unless the response
+/// was complete.
+#[derive(Debug)]
+pub struct ResponseStream {
+    batches: mpsc::Receiver<Vec<Event>>,
+    ended: bool,
+    task: AbortHandle,
+}
+
+impl ResponseStream {
+    /// The next batch, never empty; the last one ends with the terminal event, then comes `None`.
+    /// May be cancelled and called again without losing events.
+    pub async fn next(&mut self) -> Option<Vec<Event>> {
+        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// [`Self::next`] for hand-written futures.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Event>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.batches.poll_recv(cx).map(|batch| {
+            let batch = batch.unwrap_or_else(|| {
+                // Only a panic or the runtime's end leaves a response without its terminal event.
+                let message = "reading the response ended unexpectedly; this is a defect";
+                vec![Event::Failed(Failure::new(FailureKind::InternalServerError, message))]
+            });
+            self.ended = batch.last().is_some_and(Event::is_terminal);
+            Some(batch)
+        })
+    }
+}
+
+impl Drop for ResponseStream {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn respond(
+    inner: &Inner,
+    provider: &Provider,
+    body: Bytes,
+    sender: &mpsc::Sender<Vec<Event>>,
+) {
+    match open(inner, provider, &body).await {
+        Ok((target, body)) => pump(provider, &target, body, sender).await,
+        Err(failure) => {
+            // A reader that went away needs no answer.
+            let _ = sender.send(vec![Event::Failed(failure)]).await;
+        }
+    }
+}
+
+/// A try that did not open the stream, and whether another one makes sense.
+struct Refused {
+    failure: Failure,
+    again: bool,
+}
+
+/// Opens the stream, trying again where the provider's answer or the connection allows it.
+async fn open(
+    inner: &Inner,
+    provider: &Provider,
+    body: &Bytes,
+) -> Result<(Target, Incoming), Failure> {
+    let target = Target::new(provider, &Method::POST, "/responses")?;
+    let http = inner.http()?;
+    let mut retries = 0;
+    loop {
+        let Refused { failure, again } = match attempt(http, provider, &target, body).await {
+            Ok(body) => return Ok((target, body)),
+            Err(refused) => refused,
+        };
+        let backoff = retry::backoff(retries, (inner.jitter)());
+        let wait = failure.retry_after.unwrap_or(backoff);
+        if !again || retries >= provider.request_max_retries || wait > retry::MAX_WAIT {
+            return Err(after_tries(failure, retries));
+        }
+        retries += 1;
+        time::sleep(wait).await;
+    }
+}
+
+fn after_tries(mut failure: Failure, retries: u32) -> Failure {
+    if retries > 0 {
+        failure.message.push_str(&format!(" (after {} tries)", retries + 1));
+    }
+    if let Some(wait) = failure.retry_after.filter(|wait| *wait > retry::MAX_WAIT) {
+        failure.message.push_str(&format!("; try again in {} s", wait.as_secs()));
+    }
+    failure
+}
+
+async fn attempt(
+    http: &HttpClient,
+    provider: &Provider,
+    target: &Target,
+    body: &Bytes,
+) -> Result<Incoming, Refused> {
+    let idle = provider.stream_idle_timeout;
+    let request = target.request(&Method::POST, body.clone());
+    let response = match time::timeout(idle, http.request(request)).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => {
+            let message = format!("cannot reach {}: {}", target.host(), chain(&error));
+            let kind = FailureKind::ResponseStreamConnectionFailed;
+            return Err(Refused { failure: Failure::new(kind, message), again: true });
+        }
+        Err(_) => return Err(Refused { failure: silent(target, idle), again: false }),
+    };
+    if response.status() == StatusCode::OK && !is_document(response.headers()) {
+        return Ok(response.into_body());
+    }
+    Err(refused(provider, target, response).await)
+}
+
+/// Whether an answer is a page or a JSON document where an event stream should be.
+fn is_document(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
+    kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
+}
+
+async fn refused(provider: &Provider, target: &Target, response: Response<Incoming>) -> Refused {
+    let (head, body) = response.into_parts();
+    let text = Limited::new(body, MAX_ERROR_BODY).collect();
+    let text = match time::timeout(provider.stream_idle_timeout, text).await {
+        Ok(Ok(text)) => text.to_bytes(),
+        // The status alone tells enough.
+        Ok(Err(_)) | Err(_) => Bytes::new(),
+    };
+    let wait = retry::from_headers(&head.headers);
+    let mut failure = Failure::from_status(provider, &target.label, head.status, wait, &text);
+    if head.status.is_success() {
+        failure.kind = FailureKind::ResponseStreamConnectionFailed;
+        failure.message.push_str("; this is no event stream, check the provider's `base_url`");
+    }
+    let transient = match failure.kind {
+        FailureKind::UsageLimitExceeded | FailureKind::ContextWindowExceeded => false,
+        _ => head.status == StatusCode::TOO_MANY_REQUESTS || head.status.is_server_error(),
+    };
+    let told = head.headers.get("x-should-retry").map(|value| value.as_bytes());
+    let again = match told {
+        Some(b"true") => true,
+        Some(b"false") => false,
+        _ => transient,
+    };
+    Refused { failure, again }
+}
+
+fn silent(target: &Target, idle: Duration) -> Failure {
+    let host = target.host();
+    let seconds = idle.as_secs_f64();
+    Failure::disconnected(format!("{host} sent nothing for {seconds} s (`stream_idle_timeout_ms`)"))
+}
+
+async fn pump(
+    provider: &Provider,
+    target: &Target,
+    mut body: Incoming,
+    sender: &mpsc::Sender<Vec<Event>>,
+) {
+    let idle = provider.stream_idle_timeout;
+    let mut decoder = Decoder::new();
+    while !decoder.ended() {
+        let mut batch = Vec::new();
+        match time::timeout(idle, body.frame()).await {
+            Ok(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    decoder.feed(data, &mut batch);
+                }
+            }
+            Ok(None) => decoder.finish(&mut batch),
+            Ok(Some(Err(error))) => {
+                let message = format!("the stream from {} broke: {}", target.host(), chain(&error));
+                decoder.fail(Failure::disconnected(message), &mut batch);
+            }
+            Err(_) => decoder.fail(silent(target, idle), &mut batch),
+        }
+        redact(provider, &mut batch);
+        if decoder.ended() && matches!(batch.last(), Some(Event::Completed { .. })) {
+            // In a task of its own: the reader drops the stream once it has the last event.
+            tokio::spawn(drain(body));
+            let _ = sender.send(batch).await;
+            return;
+        }
+        if !batch.is_empty() && sender.send(batch).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// A failure may quote what the provider sent, and that may quote the key.
+fn redact(provider: &Provider, batch: &mut [Event]) {
+    if let Some(Event::Failed(failure)) = batch.last_mut() {
+        failure.message = provider.redact(&failure.message);
+    }
+}
+
+/// Reads the end of a body, so that an HTTP/1.1 connection goes back to the pool.
+async fn drain(mut body: Incoming) {
+    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    // Whoever goes on sending after the end loses the connection.
+    let _ = time::timeout(DRAIN_TIMEOUT, rest).await;
+}

@@ -1,0 +1,312 @@
+//! From the bytes of an event stream to [`Event`]s. The types of the hot deltas are found without
+//! parsing and their JSON is read in one pass; events this crate does not use cost a look at their
+//! type.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use crate::{
+    Event, Failure, FailureKind, Usage,
+    failure::excerpt,
+    sse::{Reader, TooLong},
+};
+
+mod item;
+
+/// Decodes one response. Once a terminal event was given, further bytes are ignored.
+#[derive(Debug)]
+pub struct Decoder {
+    reader: Reader,
+    ended: bool,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { reader: Reader::new(), ended: false }
+    }
+
+    /// Whether the terminal event was given.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Reads `chunk`, cut from the stream anywhere, and appends the events it completes to `out`.
+    pub fn feed(&mut self, chunk: &[u8], out: &mut Vec<Event>) {
+        if self.ended {
+            return;
+        }
+        let ended = &mut self.ended;
+        let read = self.reader.feed(chunk, |data| {
+            if *ended {
+                return;
+            }
+            match decode(data) {
+                Ok(Some(event)) => {
+                    *ended = event.is_terminal();
+                    out.push(event);
+                }
+                Ok(None) => {}
+                Err(failure) => {
+                    *ended = true;
+                    out.push(Event::Failed(failure));
+                }
+            }
+        });
+        if let Err(error @ TooLong) = read {
+            self.fail(Failure::disconnected(error.to_string()), out);
+        }
+    }
+
+    /// Ends the response with `failure`, unless it has ended.
+    pub fn fail(&mut self, failure: Failure, out: &mut Vec<Event>) {
+        if !self.ended {
+            self.ended = true;
+            out.push(Event::Failed(failure));
+        }
+    }
+
+    /// The stream is over: a response without its terminal event was cut.
+    pub fn finish(&mut self, out: &mut Vec<Event>) {
+        let message = "the model provider closed the stream before the response was complete";
+        self.fail(Failure::disconnected(message), out);
+    }
+}
+
+/// Members that deltas and part events share; the others of such an event are skipped.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Delta {
+    output_index: u32,
+    summary_index: u32,
+    content_index: u32,
+    delta: String,
+}
+
+#[derive(Deserialize)]
+struct ItemEvent<'a> {
+    #[serde(default)]
+    output_index: u32,
+    #[serde(borrow)]
+    item: &'a RawValue,
+}
+
+fn decode(data: &[u8]) -> Result<Option<Event>, Failure> {
+    if data.trim_ascii().is_empty() || data == b"[DONE]" {
+        return Ok(None);
+    }
+    let kind = event_type(data)?;
+    let event = match kind.as_ref() {
+        "response.output_text.delta" => {
+            let Delta { output_index: index, delta: text, .. } = read(data)?;
+            Event::TextDelta { index, text }
+        }
+        "response.reasoning_summary_text.delta" => {
+            let Delta { output_index: index, summary_index, delta: text, .. } = read(data)?;
+            Event::SummaryDelta { index, summary_index, text }
+        }
+        "response.reasoning_text.delta" => {
+            let Delta { output_index: index, content_index, delta: text, .. } = read(data)?;
+            Event::ReasoningDelta { index, content_index, text }
+        }
+        "response.function_call_arguments.delta" => {
+            let Delta { output_index: index, delta: text, .. } = read(data)?;
+            Event::ArgumentsDelta { index, text }
+        }
+        "response.custom_tool_call_input.delta" => {
+            let Delta { output_index: index, delta: text, .. } = read(data)?;
+            Event::CustomInputDelta { index, text }
+        }
+        "response.reasoning_summary_part.added" => {
+            let Delta { output_index: index, summary_index, .. } = read(data)?;
+            Event::SummaryPartAdded { index, summary_index }
+        }
+        "response.output_item.added" => {
+            let event: ItemEvent<'_> = read(data)?;
+            let (id, kind) = item::added(event.item.get()).map_err(|e| malformed(&e, data))?;
+            Event::ItemAdded { index: event.output_index, id, kind }
+        }
+        "response.output_item.done" => {
+            let event: ItemEvent<'_> = read(data)?;
+            let item = item::done(event.item.get()).map_err(|e| malformed(&e, data))?;
+            let raw: Arc<str> = item::as_input(event.item.get(), &item).into();
+            Event::ItemDone { index: event.output_index, raw, item }
+        }
+        "response.created" => created(data)?,
+        "response.completed" => completed(data)?,
+        "response.failed" => Event::Failed(failed(data)?),
+        "response.incomplete" => Event::Failed(incomplete(data)?),
+        "error" => Event::Failed(error(data)?),
+        _ => return Ok(None),
+    };
+    Ok(Some(event))
+}
+
+/// The `type` of an event. Providers write it first; elsewhere it costs a parse.
+fn event_type(data: &[u8]) -> Result<Cow<'_, str>, Failure> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    if let Some(rest) = data.strip_prefix(br#"{"type":""#)
+        && let Some(end) = memchr::memchr(b'"', rest)
+        && let Ok(kind) = std::str::from_utf8(&rest[..end])
+        && !kind.contains('\\')
+    {
+        return Ok(Cow::Borrowed(kind));
+    }
+    Ok(read::<Head<'_>>(data)?.kind)
+}
+
+fn read<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(data).map_err(|error| malformed(&error, data))
+}
+
+fn malformed(error: &serde_json::Error, data: &[u8]) -> Failure {
+    let start = &data[..data.len().min(2048)];
+    let excerpt = excerpt(&String::from_utf8_lossy(start));
+    Failure::disconnected(format!(
+        "the model provider sent an event that cannot be read ({error}): {excerpt}"
+    ))
+}
+
+/// `{"response": …}` around the members that a response event carries.
+#[derive(Deserialize)]
+struct Wrapped<T> {
+    response: T,
+}
+
+fn created(data: &[u8]) -> Result<Event, Failure> {
+    #[derive(Deserialize)]
+    struct Response {
+        #[serde(default)]
+        id: String,
+    }
+    let Wrapped::<Response> { response } = read(data)?;
+    Ok(Event::Created { response_id: response.id })
+}
+
+fn completed(data: &[u8]) -> Result<Event, Failure> {
+    #[derive(Deserialize)]
+    struct Response {
+        usage: Option<WireUsage>,
+    }
+    let Wrapped::<Response> { response } = read(data)?;
+    let usage = response.usage.map(Usage::from).unwrap_or_default();
+    Ok(Event::Completed { usage })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireUsage {
+    input_tokens: u64,
+    input_tokens_details: Option<WireInputDetails>,
+    output_tokens: u64,
+    output_tokens_details: Option<WireOutputDetails>,
+    total_tokens: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireInputDetails {
+    cached_tokens: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireOutputDetails {
+    reasoning_tokens: u64,
+}
+
+impl From<WireUsage> for Usage {
+    fn from(wire: WireUsage) -> Self {
+        let sum = wire.input_tokens.saturating_add(wire.output_tokens);
+        Self {
+            input: wire.input_tokens,
+            cached_input: wire.input_tokens_details.unwrap_or_default().cached_tokens,
+            output: wire.output_tokens,
+            reasoning_output: wire.output_tokens_details.unwrap_or_default().reasoning_tokens,
+            total: wire.total_tokens.unwrap_or(sum),
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireError<'a> {
+    #[serde(borrow)]
+    code: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    message: Option<Cow<'a, str>>,
+}
+
+impl WireError<'_> {
+    fn failure(&self) -> Failure {
+        let text = |member: &Option<Cow<'_, str>>| member.as_deref().unwrap_or("").to_owned();
+        Failure::from_code(&text(&self.code), &text(&self.message))
+    }
+}
+
+fn failed(data: &[u8]) -> Result<Failure, Failure> {
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow, default)]
+        error: Option<WireError<'a>>,
+    }
+    let Wrapped::<Response<'_>> { response } = read(data)?;
+    Ok(response.error.unwrap_or_default().failure())
+}
+
+fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
+    #[derive(Deserialize)]
+    struct Response {
+        incomplete_details: Option<Details>,
+    }
+    #[derive(Deserialize)]
+    struct Details {
+        reason: Option<String>,
+    }
+    let Wrapped::<Response> { response } = read(data)?;
+    let reason = response.incomplete_details.and_then(|details| details.reason);
+    let message = match reason.as_deref() {
+        Some("max_output_tokens") => "the response was cut off at the model's output limit; ask \
+                                      for a shorter answer or smaller steps"
+            .to_owned(),
+        Some("content_filter") => {
+            "the response was stopped by the provider's content filter; rephrase the request"
+                .to_owned()
+        }
+        Some(reason) => format!("the response is incomplete: {}", excerpt(reason)),
+        None => "the response is incomplete; the provider gave no reason".to_owned(),
+    };
+    Ok(Failure::new(FailureKind::Other, message))
+}
+
+/// An `error` event: members at its top, or inside an `error` object.
+fn error(data: &[u8]) -> Result<Failure, Failure> {
+    #[derive(Deserialize)]
+    struct Nested<'a> {
+        #[serde(borrow)]
+        error: WireError<'a>,
+        #[serde(default, rename = "code")]
+        _code: IgnoredAny,
+    }
+    if let Ok(nested) = serde_json::from_slice::<Nested<'_>>(data) {
+        return Ok(nested.error.failure());
+    }
+    Ok(read::<WireError<'_>>(data)?.failure())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+use super::*;
+use crate::{Item, ItemKind, Phase};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn decode_all(text: &str) -> Vec<Event> {
+    let mut decoder = Decoder::new();
+    let mut out = Vec::new();
+    decoder.feed(text.as_bytes(), &mut out);
+    out
+}
+
+fn one(event: &serde_json::Value) -> Event {
+    let mut events = decode_all(&format!("data: {event}\n\n"));
+    assert_eq!(events.len(), 1, "{event}");
+    events.remove(0)
+}
+
+#[test]
+fn deltas() {
+    let check = |json: serde_json::Value, expect: Event| assert_eq!(one(&json), expect);
+    check(
+        json!({"type": "response.output_text.delta", "item_id": "m", "output_index": 2,
+            "content_index": 0, "delta": "a\n\"é", "sequence_number": 4, "logprobs": []}),
+        Event::TextDelta { index: 2, text: "a\n\"é".into() },
+    );
+    check(
+        json!({"type": "response.reasoning_summary_text.delta", "output_index": 0,
+            "summary_index": 1, "delta": "s"}),
+        Event::SummaryDelta { index: 0, summary_index: 1, text: "s".into() },
+    );
+    check(
+        json!({"type": "response.reasoning_text.delta", "output_index": 0, "content_index": 3,
+            "delta": "r"}),
+        Event::ReasoningDelta { index: 0, content_index: 3, text: "r".into() },
+    );
+    check(
+        json!({"type": "response.function_call_arguments.delta", "output_index": 1,
+            "delta": "{"}),
+        Event::ArgumentsDelta { index: 1, text: "{".into() },
+    );
+    check(
+        json!({"type": "response.custom_tool_call_input.delta", "output_index": 1, "delta": "*"}),
+        Event::CustomInputDelta { index: 1, text: "*".into() },
+    );
+    check(
+        json!({"type": "response.reasoning_summary_part.added", "output_index": 1,
+            "summary_index": 2, "part": {"type": "summary_text", "text": ""}}),
+        Event::SummaryPartAdded { index: 1, summary_index: 2 },
+    );
+}
+
+#[test]
+fn items_that_begin() {
+    let check = |item: serde_json::Value, kind: ItemKind| {
+        let event = json!({"type": "response.output_item.added", "output_index": 1, "item": item});
+        assert_eq!(one(&event), Event::ItemAdded { index: 1, id: "i".into(), kind });
+    };
+    check(
+        json!({"type": "message", "id": "i", "phase": "commentary", "content": []}),
+        ItemKind::Message { phase: Some(Phase::Commentary) },
+    );
+    check(json!({"type": "reasoning", "id": "i", "summary": []}), ItemKind::Reasoning);
+    check(
+        json!({"type": "function_call", "id": "i", "call_id": "c", "name": "f"}),
+        ItemKind::FunctionCall { call_id: "c".into(), name: "f".into() },
+    );
+    check(
+        json!({"type": "custom_tool_call", "id": "i", "call_id": "c", "name": "f"}),
+        ItemKind::CustomToolCall { call_id: "c".into(), name: "f".into() },
+    );
+    check(json!({"type": "web_search_call", "id": "i"}), ItemKind::WebSearch);
+    check(json!({"type": "new", "id": "i"}), ItemKind::Other { kind: "new".into() });
+}
+
+#[test]
+fn whole_items_are_parsed_and_kept_as_received() {
+    let check = |raw: &str, expect_raw: &str, expect: Item| {
+        let text = format!(
+            "data: {{\"type\":\"response.output_item.done\",\"output_index\":3,\"item\":{raw}}}\n\n"
+        );
+        let expect = Event::ItemDone { index: 3, raw: expect_raw.into(), item: expect };
+        assert_eq!(decode_all(&text), [expect]);
+    };
+    let message = r#"{"id":"m", "type":"message","status":"completed","phase":"final_answer","content":[{"type":"output_text","text":"a"},{"type":"refusal","refusal":"b"}],"x":1}"#;
+    let parsed = Item::Message { text: "ab".into(), phase: Some(Phase::FinalAnswer) };
+    check(message, message, parsed);
+    let call = r#"{"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":1}"}"#;
+    let parsed = Item::FunctionCall {
+        call_id: "c".into(),
+        name: "f".into(),
+        arguments: r#"{"a":1}"#.into(),
+    };
+    check(call, call, parsed);
+    let custom = r#"{"type":"custom_tool_call","call_id":"c","name":"f","input":"x\ny"}"#;
+    let parsed =
+        Item::CustomToolCall { call_id: "c".into(), name: "f".into(), input: "x\ny".into() };
+    check(custom, custom, parsed);
+    let search =
+        r#"{"type":"web_search_call","status":"completed","action":{"type":"search","query":"q"}}"#;
+    let action = json!({"type": "search", "query": "q"});
+    check(search, search, Item::WebSearch { query: "q".into(), action });
+    check(r#"{"type":"new"}"#, r#"{"type":"new"}"#, Item::Other { kind: "new".into() });
+}
+
+#[test]
+fn reasoning_loses_what_providers_refuse_as_input() {
+    let check = |raw: &str, expect: &str| {
+        let event = format!(r#"{{"type":"response.output_item.done","item":{raw}}}"#);
+        let events = decode_all(&format!("data: {event}\n\n"));
+        let Event::ItemDone { raw, item, .. } = &events[0] else { panic!("{events:?}") };
+        assert_eq!(&**raw, expect);
+        let Item::Reasoning { summary, .. } = item else { panic!("{item:?}") };
+        assert_eq!(summary, &["s"]);
+    };
+    check(
+        r#"{"id":"r","type":"reasoning","status":null,"summary":[{"text":"s"}],"encrypted_content":"e"}"#,
+        r#"{"id":"r","type":"reasoning","summary":[{"text":"s"}],"encrypted_content":"e"}"#,
+    );
+    check(
+        r#"{"id":"r","type":"reasoning","summary":[{"text":"s"}],"encrypted_content":null}"#,
+        r#"{"type":"reasoning","summary":[{"text":"s"}],"encrypted_content":null}"#,
+    );
+}
+
+#[test]
+fn the_end_is_told_once() {
+    let done = json!({"type": "response.completed", "response": {"id": "r", "usage": {
+        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
+        "output_tokens_details": {"reasoning_tokens": 2}, "total_tokens": 15}}});
+    let usage = Usage { input: 10, cached_input: 4, output: 5, reasoning_output: 2, total: 15 };
+    let text = format!("data: {done}\n\n").repeat(2);
+    assert_eq!(decode_all(&text), [Event::Completed { usage }]);
+    let bare = json!({"type": "response.completed", "response": {}});
+    assert_eq!(one(&bare), Event::Completed { usage: Usage::default() });
+
+    let mut decoder = Decoder::new();
+    let mut out = Vec::new();
+    decoder
+        .feed(b"data: {\"type\":\"response.created\",\"response\":{\"id\":\"r\"}}\n\n", &mut out);
+    decoder.finish(&mut out);
+    decoder.finish(&mut out);
+    assert_eq!(out.len(), 2);
+    assert!(matches!(&out[1], Event::Failed(f)
+        if f.kind == FailureKind::ResponseStreamDisconnected && f.retryable));
+}
+
+#[test]
+fn failures_inside_the_stream() {
+    let check = |json: serde_json::Value, kind: FailureKind, part: &str| {
+        let Event::Failed(failure) = one(&json) else { panic!("{json}") };
+        assert_eq!(failure.kind, kind);
+        assert!(failure.message.contains(part), "{}", failure.message);
+    };
+    let failed = |code: &str| {
+        json!({"type": "response.failed",
+            "response": {"error": {"code": code, "message": "text"}}})
+    };
+    check(failed("context_length_exceeded"), FailureKind::ContextWindowExceeded, "text");
+    check(failed("server_is_overloaded"), FailureKind::ServerOverloaded, "text");
+    check(
+        json!({"type": "response.failed", "response": {"error": null}}),
+        FailureKind::Other,
+        "no message",
+    );
+    check(
+        json!({"type": "response.incomplete",
+            "response": {"incomplete_details": {"reason": "max_output_tokens"}}}),
+        FailureKind::Other,
+        "output limit",
+    );
+    check(
+        json!({"type": "error", "code": "insufficient_quota", "message": "m", "param": null}),
+        FailureKind::UsageLimitExceeded,
+        "m",
+    );
+    check(
+        json!({"type": "error", "error": {"code": "invalid_prompt", "message": "m"}}),
+        FailureKind::BadRequest,
+        "m",
+    );
+}
+
+#[test]
+fn what_cannot_be_read_ends_the_stream_and_what_is_unknown_does_not() {
+    for bad in ["nonsense", "{\"type\":\"response.output_text.delta\"", "[1]", "{}", "\"\\ud800\""]
+    {
+        let events = decode_all(&format!("data: {bad}\n\n"));
+        assert!(matches!(&events[..], [Event::Failed(f)] if f.retryable), "{bad}: {events:?}");
+    }
+    for fine in ["[DONE]", "", "{\"type\":\"response.in_progress\"}", "{\"a\":1,\"type\":\"x\"}"] {
+        assert_eq!(decode_all(&format!("data: {fine}\n\n")), [], "{fine}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_the_decoder(data in "(data: )?(\\{\"type\":\"(error|response\\.(created|failed|completed|output_item\\.(added|done)|output_text\\.delta))\")?[,:{}\\[\\]\"a-z0-9\\\\ ]{0,30}\n\n") {
+        let events = decode_all(&data);
+        prop_assert!(events.iter().filter(|event| event.is_terminal()).count() <= 1);
+    }
+}

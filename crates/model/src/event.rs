@@ -1,0 +1,162 @@
+//! What a streamed response tells the caller, already parsed. These types carry no wire names of
+//! the application server and no transport details.
+
+use std::sync::Arc;
+
+use crate::Failure;
+
+/// One step of a streamed response. A stream ends with exactly one [`Event::Completed`] or
+/// [`Event::Failed`]; nothing follows it. `index` is the item's position in the response.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    Created {
+        response_id: String,
+    },
+    /// An item begins; its deltas follow, then its [`Event::ItemDone`].
+    ItemAdded {
+        index: u32,
+        id: String,
+        kind: ItemKind,
+    },
+    TextDelta {
+        index: u32,
+        text: String,
+    },
+    SummaryPartAdded {
+        index: u32,
+        summary_index: u32,
+    },
+    SummaryDelta {
+        index: u32,
+        summary_index: u32,
+        text: String,
+    },
+    /// Raw reasoning, which few providers show.
+    ReasoningDelta {
+        index: u32,
+        content_index: u32,
+        text: String,
+    },
+    ArgumentsDelta {
+        index: u32,
+        text: String,
+    },
+    CustomInputDelta {
+        index: u32,
+        text: String,
+    },
+    /// An item is whole. `raw` is its JSON as received, fit to be sent back as an input item: only
+    /// members of a `reasoning` item that providers refuse as input (`status`; `id` when there is
+    /// no `encrypted_content` to go with it) are dropped.
+    ItemDone {
+        index: u32,
+        raw: Arc<str>,
+        item: Item,
+    },
+    Completed {
+        usage: Usage,
+    },
+    Failed(Failure),
+}
+
+impl Event {
+    /// Whether nothing can follow this event.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self, Self::Completed { .. } | Self::Failed(_))
+    }
+}
+
+/// What an item that begins is going to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ItemKind {
+    Message {
+        phase: Option<Phase>,
+    },
+    Reasoning,
+    FunctionCall {
+        call_id: String,
+        name: String,
+    },
+    CustomToolCall {
+        call_id: String,
+        name: String,
+    },
+    WebSearch,
+    /// A kind this crate does not know, with its `type`.
+    Other {
+        kind: String,
+    },
+}
+
+/// A whole item, reduced to what a turn needs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    Message {
+        text: String,
+        phase: Option<Phase>,
+    },
+    Reasoning {
+        summary: Vec<String>,
+        content: Vec<String>,
+    },
+    /// `arguments` is JSON text as the model wrote it; it may be invalid JSON.
+    FunctionCall {
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
+    /// `input` is free text, such as a patch.
+    CustomToolCall {
+        call_id: String,
+        name: String,
+        input: String,
+    },
+    /// A search the provider ran itself; `action` is the item's `action` member.
+    WebSearch {
+        query: String,
+        action: serde_json::Value,
+    },
+    Other {
+        kind: String,
+    },
+}
+
+/// The role a message plays in a turn: talk on the way, or the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Commentary,
+    FinalAnswer,
+}
+
+impl Phase {
+    /// The name used on the wire, `commentary` or `final_answer`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Commentary => "commentary",
+            Self::FinalAnswer => "final_answer",
+        }
+    }
+
+    /// The phase of that name; `None` for names this crate does not know.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "commentary" => Some(Self::Commentary),
+            "final_answer" => Some(Self::FinalAnswer),
+            _ => None,
+        }
+    }
+}
+
+/// Tokens a response used, as the provider counted them. `cached_input` is part of `input`,
+/// `reasoning_output` part of `output`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub input: u64,
+    pub cached_input: u64,
+    pub output: u64,
+    pub reasoning_output: u64,
+    pub total: u64,
+}

@@ -1,0 +1,248 @@
+//! Why a response failed, in the terms of the specification's `agentErrorInfo`, and the mapping
+//! from HTTP answers and error events to them. It decides no waits and sends nothing.
+
+use std::{borrow::Cow, time::Duration};
+
+use hyper::StatusCode;
+use serde::Deserialize;
+
+use crate::{Provider, retry};
+
+/// A failed response. `message` is written for the person at the client.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub kind: FailureKind,
+    pub message: String,
+    /// Status of the provider's answer, where there was one.
+    pub http_status: Option<u16>,
+    /// Whether sending the same request once more may succeed. Refused requests were already
+    /// retried inside, so this is true for streams that broke only.
+    pub retryable: bool,
+    /// What the provider asked to wait before coming back.
+    pub retry_after: Option<Duration>,
+}
+
+/// Specification "Errors", `agentErrorInfo`; `ServerOverloaded` is finer than the specification's
+/// list, whose closest value is `InternalServerError`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FailureKind {
+    ContextWindowExceeded,
+    UsageLimitExceeded,
+    HttpConnectionFailed,
+    ResponseStreamConnectionFailed,
+    ResponseStreamDisconnected,
+    ResponseTooManyFailedAttempts,
+    BadRequest,
+    Unauthorized,
+    ServerOverloaded,
+    InternalServerError,
+    Other,
+}
+
+/// Most characters of a foreign text that a message quotes.
+const EXCERPT_CHARS: usize = 400;
+
+impl Failure {
+    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message, http_status: None, retryable: false, retry_after: None }
+    }
+
+    /// A stream that ended or broke before its end; worth another try.
+    pub(crate) fn disconnected(message: impl Into<String>) -> Self {
+        Self { retryable: true, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
+    }
+
+    /// An `error` or `response.failed` event, from its code and message.
+    pub(crate) fn from_code(code: &str, message: &str) -> Self {
+        let text = if message.is_empty() { "no message was given" } else { message };
+        let (kind, retryable) = classify(code).unwrap_or((FailureKind::Other, true));
+        let message = match code {
+            "" => format!("the model provider reported an error: {}", excerpt(text)),
+            _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
+        };
+        let retry_after = retry::from_message(text);
+        Self { retryable, retry_after, ..Self::new(kind, message) }
+    }
+
+    /// An answer with an error status. `target` names the request (`POST https://host/path`).
+    pub(crate) fn from_status(
+        provider: &Provider,
+        target: &str,
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        body: &[u8],
+    ) -> Self {
+        let error = ErrorBody::read(body);
+        let coded = error.code().and_then(classify).map(|(kind, _)| kind);
+        let kind = match (coded, status.as_u16()) {
+            // A rate-limit code is the status 429 in other words.
+            (Some(kind), _) if kind != FailureKind::ResponseTooManyFailedAttempts => kind,
+            (_, 400) => FailureKind::BadRequest,
+            (_, 401) => FailureKind::Unauthorized,
+            (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
+            _ => FailureKind::HttpConnectionFailed,
+        };
+        let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+        let text = provider.redact(&excerpt(&text));
+        let text = if text.is_empty() { "(empty body)" } else { &text };
+        let mut message = format!("{target} answered {status}: {text}");
+        message.push_str(&advice(provider, kind));
+        Self {
+            http_status: Some(status.as_u16()),
+            retry_after: retry_after.or_else(|| retry::from_message(text)),
+            ..Self::new(kind, message)
+        }
+    }
+}
+
+/// The start of `text` on one line, bounded, for quoting in a message.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut out = String::new();
+    let flat = text.split_whitespace().flat_map(|word| [" ", word]).skip(1);
+    for (count, c) in flat.flat_map(str::chars).enumerate() {
+        if count == EXCERPT_CHARS {
+            out.push('…');
+            break;
+        }
+        out.push(if c.is_control() { '\u{fffd}' } else { c });
+    }
+    out
+}
+
+/// Error codes with a kind of their own, and whether the same request may succeed later.
+fn classify(code: &str) -> Option<(FailureKind, bool)> {
+    Some(match code {
+        "context_length_exceeded" => (FailureKind::ContextWindowExceeded, false),
+        "insufficient_quota" | "usage_limit_reached" | "billing_hard_limit_reached" => {
+            (FailureKind::UsageLimitExceeded, false)
+        }
+        "rate_limit_exceeded" => (FailureKind::ResponseTooManyFailedAttempts, true),
+        "server_is_overloaded" | "slow_down" => (FailureKind::ServerOverloaded, true),
+        "server_error" | "internal_error" => (FailureKind::InternalServerError, true),
+        "invalid_prompt" | "invalid_request_error" => (FailureKind::BadRequest, false),
+        "invalid_api_key" => (FailureKind::Unauthorized, false),
+        _ => return None,
+    })
+}
+
+/// What the person can do about it, as a sentence to append.
+fn advice(provider: &Provider, kind: FailureKind) -> String {
+    match kind {
+        FailureKind::Unauthorized => format!(
+            "; check the key of model provider `{}` (its `env_key`, or AGENT_API_KEY for the \
+             default provider)",
+            provider.id
+        ),
+        FailureKind::UsageLimitExceeded => {
+            "; check the plan and the spend limit of the account this key belongs to".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// The error object of an answer: `{"error": {"code", "type", "message"}}`, or the same members at
+/// the top; whatever cannot be read stays empty.
+#[derive(Debug, Default)]
+struct ErrorBody {
+    code: Option<String>,
+    message: Option<String>,
+}
+
+impl ErrorBody {
+    fn read(body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Outer<'a> {
+            #[serde(borrow)]
+            error: Option<&'a serde_json::value::RawValue>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Inner<'a> {
+            code: Option<serde_json::Value>,
+            #[serde(borrow, rename = "type")]
+            kind: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            message: Option<Cow<'a, str>>,
+        }
+        let outer: Option<Outer<'_>> = serde_json::from_slice(body).ok();
+        let nested = outer.and_then(|outer| outer.error).map(|error| error.get().as_bytes());
+        let inner: Inner<'_> = serde_json::from_slice(nested.unwrap_or(body)).unwrap_or_default();
+        let code = inner.code.and_then(|code| code.as_str().map(str::to_owned));
+        Self {
+            code: code.or(inner.kind.map(Cow::into_owned)),
+            message: inner.message.map(Cow::into_owned),
+        }
+    }
+
+    fn code(&self) -> Option<&str> {
+        self.code.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use FailureKind::*;
+
+    #[test]
+    fn statuses_and_error_codes_map_to_kinds() {
+        let provider = Provider::http("p", "http://host/v1");
+        let check = |status: u16, body: &str, kind: FailureKind| {
+            let status = StatusCode::from_u16(status).unwrap();
+            let failure = Failure::from_status(
+                &provider,
+                "POST http://host/v1/r",
+                status,
+                None,
+                body.as_bytes(),
+            );
+            assert_eq!(failure.kind, kind, "{status} {body}");
+            assert_eq!(failure.http_status, Some(status.as_u16()));
+            assert!(!failure.retryable);
+            assert!(failure.message.contains("host"), "{}", failure.message);
+        };
+        check(400, "", BadRequest);
+        check(400, r#"{"error":{"code":"context_length_exceeded"}}"#, ContextWindowExceeded);
+        check(401, r#"{"error":{"message":"no","type":"x"}}"#, Unauthorized);
+        check(403, "<html>", HttpConnectionFailed);
+        check(404, r#"{"error":"text"}"#, HttpConnectionFailed);
+        check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ResponseTooManyFailedAttempts);
+        check(429, r#"{"error":{"type":"insufficient_quota"}}"#, UsageLimitExceeded);
+        check(500, "oops", HttpConnectionFailed);
+        check(503, r#"{"code":"server_is_overloaded"}"#, ServerOverloaded);
+    }
+
+    #[test]
+    fn events_map_to_kinds() {
+        let check = |code: &str, message: &str, kind, retryable, wait: Option<u64>| {
+            let failure = Failure::from_code(code, message);
+            let wait = wait.map(Duration::from_millis);
+            assert_eq!((failure.kind, failure.retryable), (kind, retryable), "{code}");
+            assert_eq!(failure.retry_after, wait, "{code}");
+        };
+        check("context_length_exceeded", "too long", ContextWindowExceeded, false, None);
+        check("insufficient_quota", "", UsageLimitExceeded, false, None);
+        let limited = "Please try again in 11.5s.";
+        check("rate_limit_exceeded", limited, ResponseTooManyFailedAttempts, true, Some(11_500));
+        check("server_is_overloaded", "", ServerOverloaded, true, None);
+        check("server_error", "", InternalServerError, true, None);
+        check("invalid_prompt", "", BadRequest, false, None);
+        check("something_new", "", Other, true, None);
+        check("", "", Other, true, None);
+    }
+
+    #[test]
+    fn messages_are_bounded_single_lines_without_the_key() {
+        let key = crate::Secret::new("sk-very-secret");
+        let provider = Provider::built_in(Some(key), None);
+        let body = format!("bad key sk-very-secret\n\n{}", "x".repeat(10_000));
+        let status = StatusCode::UNAUTHORIZED;
+        let failure = Failure::from_status(&provider, "POST u", status, None, body.as_bytes());
+        assert!(!failure.message.contains("sk-very-secret"), "{}", failure.message);
+        assert!(!failure.message.contains('\n'));
+        assert!(failure.message.len() < 1000);
+        assert!(failure.message.contains("AGENT_API_KEY"));
+    }
+}

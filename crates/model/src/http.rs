@@ -1,0 +1,246 @@
+//! The HTTP side: one pooled client for HTTP/1.1 and HTTP/2 with TLS by rustls, and where a
+//! provider's requests go. It reads no proxy settings, so loopback stays loopback.
+
+use std::{error::Error as StdError, fmt::Write as _, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Uri,
+    header::{self, HeaderName, HeaderValue},
+};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+
+use crate::{Failure, FailureKind, KeySource, Options, Provider};
+
+pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Connections kept open between requests: how long, and how many a host.
+const POOL_IDLE: Duration = Duration::from_secs(90);
+const POOL_PER_HOST: usize = 16;
+
+/// Builds the client. Costs about a millisecond, so it is done at the first request.
+pub(crate) fn build(options: &Options) -> Result<HttpClient, Failure> {
+    let tls = tls_config(options)
+        .map_err(|error| Failure::new(FailureKind::Other, format!("cannot set up TLS: {error}")))?;
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_all_versions()
+        .wrap_connector(tcp);
+    Ok(Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(POOL_IDLE)
+        .pool_max_idle_per_host(POOL_PER_HOST)
+        .build(connector))
+}
+
+fn tls_config(options: &Options) -> Result<ClientConfig, Box<dyn StdError + Send + Sync>> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(pem) = &options.extra_roots_pem {
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            roots.add(certificate.map_err(|error| format!("extra root certificates: {error}"))?)?;
+        }
+    }
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    Ok(ClientConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
+/// Where one kind of request of a provider goes, credentials included.
+pub(crate) struct Target {
+    uri: Uri,
+    headers: HeaderMap,
+    /// `POST https://host/path`, for messages: without the query, which may carry a key.
+    pub(crate) label: String,
+}
+
+impl Target {
+    /// The target of `method` on `path` below the provider's base URL.
+    ///
+    /// # Errors
+    /// `Unauthorized` when a key is needed and missing; `Other` for an unusable URL or header,
+    /// naming the configuration key to correct.
+    pub(crate) fn new(provider: &Provider, method: &Method, path: &str) -> Result<Self, Failure> {
+        let headers = headers(provider)?;
+        let mut url = format!("{}{path}", provider.base_url.trim_end_matches('/'));
+        for (at, (name, value)) in provider.query_params.iter().enumerate() {
+            url.push(if at == 0 { '?' } else { '&' });
+            push_encoded(&mut url, name);
+            url.push('=');
+            push_encoded(&mut url, value);
+        }
+        let uri: Uri = url.parse().map_err(|error| bad_url(provider, &error))?;
+        let (Some("http" | "https"), Some(host)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(bad_url(provider, &"it needs http:// or https:// and a host"));
+        };
+        let host = host.as_str().rsplit('@').next().unwrap_or_default();
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let label = format!("{method} {scheme}://{host}{}", uri.path());
+        Ok(Self { uri, headers, label })
+    }
+
+    /// Scheme, host and port, for messages about connections.
+    pub(crate) fn host(&self) -> String {
+        let url = self.label.split_once(' ').map_or("", |(_, url)| url);
+        url.strip_suffix(self.uri.path()).unwrap_or(url).to_owned()
+    }
+
+    /// The request with `body` as JSON.
+    pub(crate) fn request(&self, method: &Method, body: Bytes) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+}
+
+fn headers(provider: &Provider) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::with_capacity(8);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    for (name, value) in &provider.http_headers {
+        let bad = || {
+            let message = format!(
+                "`http_headers` of model provider `{}`: `{name}` is not a usable header; correct \
+                 its name or value",
+                provider.id
+            );
+            Failure::new(FailureKind::Other, message)
+        };
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    if headers.contains_key(header::AUTHORIZATION) {
+        return Ok(headers);
+    }
+    if let Some(value) = authorization(provider)? {
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn authorization(provider: &Provider) -> Result<Option<HeaderValue>, Failure> {
+    let unauthorized = |problem: &str| {
+        let message = format!("model provider `{}` {problem}", provider.id);
+        Failure::new(FailureKind::Unauthorized, message)
+    };
+    match &provider.api_key {
+        KeySource::NotNeeded => Ok(None),
+        KeySource::Missing { instructions } => {
+            Err(unauthorized(&format!("has no API key: {instructions}")))
+        }
+        KeySource::Value(key) => {
+            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose().trim()))
+                .map_err(|_| unauthorized("has a key that no header can carry; set it again"))?;
+            value.set_sensitive(true);
+            Ok(Some(value))
+        }
+    }
+}
+
+fn bad_url(provider: &Provider, problem: &dyn std::fmt::Display) -> Failure {
+    let message =
+        format!("`base_url` of model provider `{}` is not a usable URL: {problem}", provider.id);
+    Failure::new(FailureKind::Other, message)
+}
+
+/// Appends `text` percent-encoded, all but unreserved characters.
+fn push_encoded(url: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(url, "%{byte:02X}");
+        }
+    }
+}
+
+/// An error with its causes, `a: b: c`, leaving out causes that the text already tells.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+
+    fn target(provider: &Provider) -> Result<Target, Failure> {
+        Target::new(provider, &Method::POST, "/responses")
+    }
+
+    #[test]
+    fn the_url_joins_base_path_and_encoded_parameters() {
+        let check = |base: &str, params: &[(&str, &str)], url: &str, host: &str| {
+            let mut provider = Provider::http("p", base);
+            provider.query_params =
+                params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let target = target(&provider).unwrap();
+            assert_eq!(target.uri.to_string(), url);
+            assert_eq!(target.host(), host);
+        };
+        check("http://h:1/v1", &[], "http://h:1/v1/responses", "http://h:1");
+        check("https://h/", &[], "https://h/responses", "https://h");
+        let params = [("api-version", "2026 a&b"), ("x", "é")];
+        let url = "https://h/v1/responses?api-version=2026%20a%26b&x=%C3%A9";
+        check("https://h/v1", &params, url, "https://h");
+    }
+
+    #[test]
+    fn unusable_providers_say_what_to_correct() {
+        let check = |provider: &Provider, kind: FailureKind, part: &str| {
+            let failure = target(provider).err().unwrap();
+            assert_eq!(failure.kind, kind);
+            assert!(failure.message.contains(part), "{}", failure.message);
+        };
+        check(&Provider::built_in(None, None), FailureKind::Unauthorized, "AGENT_API_KEY");
+        check(&Provider::http("p", "ftp://h"), FailureKind::Other, "base_url");
+        check(&Provider::http("p", "no url"), FailureKind::Other, "base_url");
+        let mut provider = Provider::http("p", "http://h");
+        provider.http_headers.insert("bad name".into(), "v".into());
+        check(&provider, FailureKind::Other, "http_headers");
+        let provider = Provider::built_in(Some(Secret::new("a\nb")), None);
+        check(&provider, FailureKind::Unauthorized, "key");
+    }
+
+    #[test]
+    fn a_configured_authorization_header_replaces_the_key() {
+        let mut provider = Provider::built_in(Some(Secret::new("sk")), None);
+        let sent = |provider: &Provider| {
+            target(provider).unwrap().headers[header::AUTHORIZATION].to_str().unwrap().to_owned()
+        };
+        assert_eq!(sent(&provider), "Bearer sk");
+        provider.http_headers.insert("Authorization".into(), "Basic x".into());
+        assert_eq!(sent(&provider), "Basic x");
+    }
+}

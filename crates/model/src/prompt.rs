@@ -1,0 +1,238 @@
+//! The body of a request to the Responses API. History arrives as ready-made JSON, so encoding it
+//! is copying it; this module does not look inside.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::escape;
+
+/// One request to a model. Fragments that are "ready JSON" are copied as they are: they must be
+/// valid JSON, or the provider refuses the request.
+#[derive(Debug, Clone, Default)]
+pub struct Prompt {
+    pub model: Arc<str>,
+    /// Plain text; left out when empty.
+    pub instructions: Arc<str>,
+    /// Responses input items, each ready JSON.
+    pub input: Vec<Arc<str>>,
+    /// Ready JSON array of tool definitions; empty or `[]` offers none.
+    pub tools: Arc<str>,
+    pub parallel_tool_calls: bool,
+    pub reasoning: Option<Reasoning>,
+    /// `low`, `medium` or `high`.
+    pub verbosity: Option<Arc<str>>,
+    /// Ready JSON Schema that the final message must follow.
+    pub output_schema: Option<Arc<str>>,
+    /// Sent as `prompt_cache_key`: the thread's id, so that its prefix stays cached.
+    pub cache_key: Option<Arc<str>>,
+    pub service_tier: Option<Arc<str>>,
+    /// Ask for encrypted reasoning, which lets a later request carry it without server-side state.
+    pub include_encrypted_reasoning: bool,
+}
+
+/// Reasoning options; an absent member is left to the provider's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    /// `none`, `minimal`, `low`, `medium`, `high` or `xhigh`.
+    pub effort: Option<Arc<str>>,
+    /// `auto`, `concise` or `detailed`.
+    pub summary: Option<Arc<str>>,
+}
+
+impl Prompt {
+    /// The JSON body. Members always come in the same order and what changes least comes first, so
+    /// that the provider's prompt cache keeps matching. One allocation, of the body's size.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut body = Vec::with_capacity(self.encoded_capacity());
+        body.extend_from_slice(br#"{"model":"#);
+        escape::push_str(&mut body, &self.model);
+        if !self.instructions.is_empty() {
+            string_member(&mut body, "instructions", &self.instructions);
+        }
+        if !matches!(&*self.tools, "" | "[]") {
+            raw_member(&mut body, "tools", &self.tools);
+            raw_member(&mut body, "tool_choice", "\"auto\"");
+            let parallel = if self.parallel_tool_calls { "true" } else { "false" };
+            raw_member(&mut body, "parallel_tool_calls", parallel);
+        }
+        self.push_reasoning(&mut body);
+        self.push_text(&mut body);
+        body.extend_from_slice(br#","store":false,"stream":true"#);
+        if self.include_encrypted_reasoning {
+            raw_member(&mut body, "include", r#"["reasoning.encrypted_content"]"#);
+        }
+        if let Some(tier) = &self.service_tier {
+            string_member(&mut body, "service_tier", tier);
+        }
+        if let Some(key) = &self.cache_key {
+            string_member(&mut body, "prompt_cache_key", key);
+        }
+        self.push_input(&mut body);
+        body.push(b'}');
+        Bytes::from(body)
+    }
+
+    /// At least the encoded length: the variable parts exactly, the rest generously.
+    fn encoded_capacity(&self) -> usize {
+        const FIXED: usize = 512;
+        let strings = [Some(&self.model), Some(&self.instructions), self.cache_key.as_ref()]
+            .into_iter()
+            .chain([self.service_tier.as_ref(), self.verbosity.as_ref()])
+            .flatten()
+            .map(|text| escape::escaped_len(text))
+            .sum::<usize>();
+        let items = self.input.iter().map(|item| item.len() + 1).sum::<usize>();
+        let schema = self.output_schema.as_ref().map_or(0, |schema| schema.len());
+        FIXED + strings + items + self.tools.len() + schema
+    }
+
+    fn push_reasoning(&self, body: &mut Vec<u8>) {
+        let Some(reasoning) = &self.reasoning else { return };
+        let members = [("effort", &reasoning.effort), ("summary", &reasoning.summary)];
+        push_object(body, "reasoning", members);
+    }
+
+    fn push_text(&self, body: &mut Vec<u8>) {
+        let Some(schema) = &self.output_schema else {
+            return push_object(body, "text", [("verbosity", &self.verbosity)]);
+        };
+        body.extend_from_slice(br#","text":{"#);
+        if let Some(verbosity) = &self.verbosity {
+            body.extend_from_slice(br#""verbosity":"#);
+            escape::push_str(body, verbosity);
+            body.push(b',');
+        }
+        body.extend_from_slice(
+            br#""format":{"type":"json_schema","name":"output","strict":true,"schema":"#,
+        );
+        body.extend_from_slice(schema.as_bytes());
+        body.extend_from_slice(b"}}");
+    }
+
+    fn push_input(&self, body: &mut Vec<u8>) {
+        body.extend_from_slice(br#","input":["#);
+        for (at, item) in self.input.iter().enumerate() {
+            if at > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(item.as_bytes());
+        }
+        body.push(b']');
+    }
+}
+
+fn raw_member(body: &mut Vec<u8>, name: &str, json: &str) {
+    body.extend_from_slice(b",\"");
+    body.extend_from_slice(name.as_bytes());
+    body.extend_from_slice(b"\":");
+    body.extend_from_slice(json.as_bytes());
+}
+
+fn string_member(body: &mut Vec<u8>, name: &str, text: &str) {
+    raw_member(body, name, "");
+    escape::push_str(body, text);
+}
+
+/// `,"name":{…}` with the members that are present; nothing when none is.
+fn push_object<const N: usize>(
+    body: &mut Vec<u8>,
+    name: &str,
+    members: [(&str, &Option<Arc<str>>); N],
+) {
+    let mut open = false;
+    for (member, value) in members {
+        let Some(value) = value else { continue };
+        if open {
+            body.push(b',');
+        } else {
+            raw_member(body, name, "{");
+            open = true;
+        }
+        escape::push_str(body, member);
+        body.push(b':');
+        escape::push_str(body, value);
+    }
+    if open {
+        body.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn check(prompt: &Prompt, expect: &Value) {
+        let body = prompt.encode();
+        assert_eq!(&serde_json::from_slice::<Value>(&body).unwrap(), expect);
+    }
+
+    #[test]
+    fn the_smallest_prompt_is_a_streamed_unstored_request() {
+        let prompt = Prompt { model: "m".into(), ..Prompt::default() };
+        check(&prompt, &json!({"model": "m", "store": false, "stream": true, "input": []}));
+    }
+
+    #[test]
+    fn every_member_has_its_place() {
+        let prompt = Prompt {
+            model: "gpt-5".into(),
+            instructions: "Be \"brief\".\n".into(),
+            input: vec![r#"{"a":1}"#.into(), r#"{"b":2}"#.into()],
+            tools: r#"[{"type":"web_search"}]"#.into(),
+            parallel_tool_calls: true,
+            reasoning: Some(Reasoning { effort: Some("low".into()), summary: Some("auto".into()) }),
+            verbosity: Some("low".into()),
+            output_schema: Some(r#"{"type":"object"}"#.into()),
+            cache_key: Some("thread".into()),
+            service_tier: Some("flex".into()),
+            include_encrypted_reasoning: true,
+        };
+        let format = json!({"type": "json_schema", "name": "output", "strict": true,
+            "schema": {"type": "object"}});
+        let expect = json!({"model": "gpt-5", "instructions": "Be \"brief\".\n",
+            "tools": [{"type": "web_search"}], "tool_choice": "auto", "parallel_tool_calls": true,
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "text": {"verbosity": "low", "format": format}, "store": false, "stream": true,
+            "include": ["reasoning.encrypted_content"], "service_tier": "flex",
+            "prompt_cache_key": "thread", "input": [{"a": 1}, {"b": 2}]});
+        check(&prompt, &expect);
+        let summary = Reasoning { effort: None, summary: Some("auto".into()) };
+        let bare = Prompt { reasoning: Some(summary), ..Prompt::default() };
+        check(
+            &bare,
+            &json!({"model": "", "reasoning": {"summary": "auto"}, "store": false,
+            "stream": true, "input": []}),
+        );
+    }
+
+    #[test]
+    fn a_longer_history_keeps_the_shorter_one_as_its_prefix() {
+        let short = Prompt { input: vec!["{\"a\":1}".into()], ..Prompt::default() };
+        let mut long = short.clone();
+        long.input.push("{\"b\":2}".into());
+        let (short, long) = (short.encode(), long.encode());
+        assert!(long.starts_with(&short[..short.len() - 2]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_encodes_in_one_allocation_to_valid_json(
+            instructions in any::<String>(), key in any::<String>(), verbosity in any::<String>(),
+        ) {
+            let prompt = Prompt {
+                instructions: instructions.as_str().into(),
+                cache_key: Some(key.as_str().into()),
+                verbosity: Some(verbosity.as_str().into()),
+                ..Prompt::default()
+            };
+            let body = prompt.encode();
+            prop_assert!(body.len() <= prompt.encoded_capacity());
+            let value: Value = serde_json::from_slice(&body).unwrap();
+            prop_assert_eq!(value["prompt_cache_key"].as_str(), Some(key.as_str()));
+        }
+    }
+}

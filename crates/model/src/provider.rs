@@ -1,0 +1,153 @@
+//! Where requests go and with which credentials. Everything here is already resolved: environment
+//! variables and files are the caller's business.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// Default of `model_providers.<id>.request_max_retries`.
+const REQUEST_MAX_RETRIES: u32 = 4;
+/// Default of `model_providers.<id>.stream_max_retries`.
+const STREAM_MAX_RETRIES: u32 = 5;
+/// Default of `model_providers.<id>.stream_idle_timeout_ms`.
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A model provider (configuration `model_providers.<id>`), with its values resolved.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    pub id: String,
+    /// Display name, used in messages.
+    pub name: String,
+    pub transport: Transport,
+    /// URL up to and without `/responses`; unused by the offline transport.
+    pub base_url: String,
+    pub api_key: KeySource,
+    /// Sent with every request; an `authorization` entry replaces the key's.
+    pub http_headers: BTreeMap<String, String>,
+    pub query_params: BTreeMap<String, String>,
+    /// Tries after the first one for a request that was refused or could not be sent.
+    pub request_max_retries: u32,
+    /// Only carried: reopening a cut stream is the caller's decision.
+    pub stream_max_retries: u32,
+    /// Longest silence, before and between the bytes of an answer.
+    pub stream_idle_timeout: Duration,
+}
+
+/// How a provider is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// The Responses API over HTTP or HTTPS.
+    Http,
+    /// The scripted model inside this process; the model's name selects the script.
+    Offline,
+}
+
+/// The key of a provider.
+#[derive(Debug, Clone)]
+pub enum KeySource {
+    /// Sent as `Authorization: Bearer <key>`.
+    Value(Secret),
+    /// A key is needed and absent: requests fail with these instructions, before any is sent.
+    Missing { instructions: String },
+    /// The provider takes requests without a key.
+    NotNeeded,
+}
+
+/// A value that never shows in `Debug` output or messages.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for the request that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+impl Provider {
+    /// Base URL of the built-in `default` provider.
+    pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+
+    /// A provider reached over HTTP with every limit at its default and no key.
+    pub fn http(id: impl Into<String>, base_url: impl Into<String>) -> Self {
+        let id = id.into();
+        Self {
+            name: id.clone(),
+            id,
+            transport: Transport::Http,
+            base_url: base_url.into(),
+            api_key: KeySource::NotNeeded,
+            http_headers: BTreeMap::new(),
+            query_params: BTreeMap::new(),
+            request_max_retries: REQUEST_MAX_RETRIES,
+            stream_max_retries: STREAM_MAX_RETRIES,
+            stream_idle_timeout: STREAM_IDLE_TIMEOUT,
+        }
+    }
+
+    /// The built-in provider `default`; `base_url` overrides [`Self::DEFAULT_BASE_URL`]
+    /// (configuration `default_provider_base_url`).
+    #[must_use]
+    pub fn built_in(api_key: Option<Secret>, base_url: Option<String>) -> Self {
+        let base_url = base_url.unwrap_or_else(|| Self::DEFAULT_BASE_URL.to_owned());
+        let api_key = api_key.map_or_else(
+            || KeySource::Missing {
+                instructions: "set AGENT_API_KEY or OPENAI_API_KEY in the environment, choose \
+                               another `model_provider` in config.toml, or use \
+                               `model_provider = \"offline\"` to go without a network"
+                    .to_owned(),
+            },
+            KeySource::Value,
+        );
+        Self { api_key, name: "Default".to_owned(), ..Self::http("default", base_url) }
+    }
+
+    /// The built-in provider `offline`: the scripted model inside this process.
+    #[must_use]
+    pub fn offline() -> Self {
+        Self {
+            name: "Offline (scripted)".to_owned(),
+            transport: Transport::Offline,
+            ..Self::http("offline", String::new())
+        }
+    }
+
+    /// Values that must not appear in a message or a recording: the key and the header values.
+    /// Values under 6 bytes are left out, as replacing those would garble unrelated text.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let key = match &self.api_key {
+            KeySource::Value(key) => Some(key.expose()),
+            _ => None,
+        };
+        let headers = self.http_headers.values().map(String::as_str);
+        let params = self.query_params.values().map(String::as_str);
+        key.into_iter().chain(headers).chain(params).filter(|value| value.len() >= 6)
+    }
+
+    /// `text` with every secret of this provider replaced by `***`.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.secrets().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_show_neither_in_debug_output_nor_after_redaction() {
+        let mut provider = Provider::built_in(Some(Secret::new("sk-secret-1")), None);
+        assert!(!format!("{provider:?}").contains("sk-secret"));
+        provider.http_headers.insert("x-team".into(), "team-token".into());
+        assert_eq!(provider.redact("sk-secret-1 and team-token"), "*** and ***");
+    }
+}

@@ -1,0 +1,83 @@
+//! From the events of an answer to the script steps that reproduce it. The cutting of texts into
+//! deltas and the time between them are not kept.
+
+use serde_json::Value;
+
+use crate::{
+    Event, Failure, FailureKind, Item, Usage,
+    script::{
+        self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, WebSearch,
+    },
+};
+
+/// The step for `event`; deltas and beginnings have none, their item's end has.
+pub(super) fn of_event(event: Event) -> Option<Step> {
+    match event {
+        Event::ItemDone { item, .. } => of_item(item),
+        Event::Completed { usage } => Some(Step::Usage(of_usage(usage))),
+        Event::Failed(failure) => Some(of_failure(&failure)),
+        _ => None,
+    }
+}
+
+fn of_item(item: Item) -> Option<Step> {
+    Some(match item {
+        Item::Message { text, phase } => Step::Message(Message {
+            text,
+            phase: phase.map(|phase| phase.as_str().to_owned()),
+            ..Message::default()
+        }),
+        Item::Reasoning { summary, content } => {
+            Step::Reasoning(Reasoning { summary, content, ..Reasoning::default() })
+        }
+        Item::FunctionCall { call_id, name, arguments } => Step::FunctionCall(FunctionCall {
+            name,
+            arguments: readable_arguments(arguments),
+            call_id: Some(call_id),
+        }),
+        Item::CustomToolCall { call_id, name, input } => {
+            Step::CustomToolCall(CustomToolCall { name, input, call_id: Some(call_id) })
+        }
+        Item::WebSearch { query, action } => {
+            Step::WebSearch(WebSearch { query, action: Some(action) })
+        }
+        Item::Other { .. } => return None,
+    })
+}
+
+/// An object where that says the same, for the reader of the script; else the text itself.
+fn readable_arguments(arguments: String) -> Value {
+    match serde_json::from_str::<Value>(&arguments) {
+        Ok(object @ Value::Object(_)) => object,
+        _ => Value::String(arguments),
+    }
+}
+
+fn of_usage(usage: Usage) -> script::Usage {
+    script::Usage {
+        input_tokens: usage.input,
+        cached_input_tokens: usage.cached_input,
+        output_tokens: usage.output,
+        reasoning_output_tokens: usage.reasoning_output,
+        total_tokens: Some(usage.total),
+    }
+}
+
+fn of_failure(failure: &Failure) -> Step {
+    let code = match failure.kind {
+        FailureKind::ResponseStreamDisconnected => return Step::Cut(Cut::default()),
+        FailureKind::ContextWindowExceeded => "context_length_exceeded",
+        FailureKind::UsageLimitExceeded => "insufficient_quota",
+        FailureKind::ResponseTooManyFailedAttempts => "rate_limit_exceeded",
+        FailureKind::ServerOverloaded => "server_is_overloaded",
+        FailureKind::InternalServerError => "server_error",
+        FailureKind::BadRequest => "invalid_prompt",
+        FailureKind::Unauthorized => "invalid_api_key",
+        FailureKind::HttpConnectionFailed
+        | FailureKind::ResponseStreamConnectionFailed
+        | FailureKind::Other => "other",
+    };
+    let code = Some(code.to_owned());
+    let message = Some(failure.message.clone());
+    Step::Error(ErrorStep { code, message, ..ErrorStep::default() })
+}

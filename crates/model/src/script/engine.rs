@@ -1,0 +1,277 @@
+//! Choosing the response to a request: conversations, expectations and what comes after the last
+//! response. It sends nothing; a [`Player`] renders what was chosen.
+
+use std::{
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{ErrorStep, OnExhausted, Script, Scripted, Step, player::Player, request::RequestBody};
+
+/// Conversations whose place in the script is remembered; beyond it the one unused for longest
+/// starts over.
+const MAX_CONVERSATIONS: usize = 4096;
+
+/// A script and how far each conversation has come in it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    responses: Vec<Arc<Scripted>>,
+    on_exhausted: OnExhausted,
+    conversations: Mutex<Conversations>,
+}
+
+/// What a request gets.
+pub(crate) enum Answer {
+    Stream(Player),
+    Refusal(Refusal),
+}
+
+/// An answer with an error status, sent after `delay`.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) delay: Duration,
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct Conversations {
+    known: HashMap<Box<str>, Conversation>,
+    /// Conversations seen so far, also those forgotten.
+    begun: u64,
+    clock: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Conversation {
+    ordinal: u64,
+    /// Responses given.
+    given: usize,
+    last_used: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(script: Script) -> Self {
+        Self {
+            responses: script.responses.into_iter().map(Arc::new).collect(),
+            on_exhausted: script.on_exhausted,
+            conversations: Mutex::default(),
+        }
+    }
+
+    /// Answers the request whose bytes are `body`.
+    pub(crate) fn answer(&self, body: &[u8], headers: &HeaderMap) -> Answer {
+        let request = match RequestBody::parse(body) {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format!("the request body cannot be read: {error}");
+                return Answer::Refusal(Refusal::error(400, "invalid_json", &message));
+            }
+        };
+        let (scripted, given) = match self.choose(&request, body, headers) {
+            Ok(chosen) => chosen,
+            Err(refusal) => return Answer::Refusal(refusal),
+        };
+        let delay = scripted.steps.iter().map_while(|step| match step {
+            Step::DelayMs(ms) => Some(*ms),
+            _ => None,
+        });
+        let first = scripted.steps.iter().find(|step| !matches!(step, Step::DelayMs(_)));
+        if let Some(Step::Error(error @ ErrorStep { status: Some(status), .. })) = first {
+            let delay = Duration::from_millis(delay.sum());
+            return Answer::Refusal(Refusal::scripted(error, *status, delay));
+        }
+        let tag = tag(request.conversation(), body.len(), given);
+        Answer::Stream(Player::new(scripted, &request, body.len(), tag))
+    }
+
+    /// The response for the request's conversation, and how many came before it. Only a request
+    /// that meets the response's expectations moves the conversation on.
+    fn choose(
+        &self,
+        request: &RequestBody<'_>,
+        body: &[u8],
+        headers: &HeaderMap,
+    ) -> Result<(Arc<Scripted>, usize), Refusal> {
+        let mut conversations = self.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+        let conversation = conversations.enter(request.conversation());
+        let given = conversation.given;
+        let scripted = self.nth(conversation.ordinal, given)?;
+        if let Some(expect) = &scripted.expect
+            && let Err(problem) = expect.check(request, body, headers)
+        {
+            let message = format!("expectation of response {} failed: {problem}", given + 1);
+            return Err(Refusal::error(400, "expectation_failed", &message));
+        }
+        conversation.given += 1;
+        Ok((Arc::clone(scripted), given))
+    }
+
+    fn nth(&self, ordinal: u64, given: usize) -> Result<&Arc<Scripted>, Refusal> {
+        let fits = |response: &&Arc<Scripted>| response.conversation.is_none_or(|c| c == ordinal);
+        let mut own = self.responses.iter().filter(fits);
+        if let Some(response) = own.nth(given) {
+            return Ok(response);
+        }
+        let own: Vec<_> = self.responses.iter().filter(fits).collect();
+        let again = match (self.on_exhausted, own.len()) {
+            (OnExhausted::Error, _) | (_, 0) => None,
+            (OnExhausted::RepeatLast, count) => Some(own[count - 1]),
+            (OnExhausted::Restart, count) => Some(own[given % count]),
+        };
+        again.ok_or_else(|| {
+            let message = format!(
+                "the script has {} responses for this conversation and all were given; add one, \
+                 or set `on_exhausted`",
+                own.len()
+            );
+            Refusal::error(400, "script_exhausted", &message)
+        })
+    }
+}
+
+impl Conversations {
+    fn enter(&mut self, key: &str) -> &mut Conversation {
+        self.clock += 1;
+        if !self.known.contains_key(key) && self.known.len() >= MAX_CONVERSATIONS {
+            self.forget_oldest();
+        }
+        let begun = &mut self.begun;
+        let conversation = self.known.entry(key.into()).or_insert_with(|| {
+            let ordinal = *begun;
+            *begun += 1;
+            Conversation { ordinal, given: 0, last_used: 0 }
+        });
+        conversation.last_used = self.clock;
+        conversation
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.known.iter().min_by_key(|(_, conversation)| conversation.last_used);
+        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+            self.known.remove(&key);
+        }
+    }
+}
+
+impl Refusal {
+    fn error(status: u16, code: &str, message: &str) -> Self {
+        let error = ErrorStep {
+            code: Some(code.to_owned()),
+            message: Some(message.to_owned()),
+            ..ErrorStep::default()
+        };
+        Self::scripted(&error, status, Duration::ZERO)
+    }
+
+    fn scripted(error: &ErrorStep, status: u16, delay: Duration) -> Self {
+        let body = match &error.body {
+            Some(Value::String(text)) => text.clone(),
+            Some(body) => body.to_string(),
+            None => {
+                let message = error.message.as_deref().unwrap_or("scripted error");
+                json!({"error": {"code": error.code, "message": message}}).to_string()
+            }
+        };
+        let headers = error.headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
+        Self { delay, status, headers, body: body.into() }
+    }
+}
+
+/// Tells responses apart in ids: the same request at the same place gives the same ids in every
+/// run, and within one history they do not repeat, as it grows.
+fn tag(conversation: &str, body_len: usize, given: usize) -> u64 {
+    // The standard hasher with its fixed keys: stable within a build, which is all that is needed.
+    let mut hasher = std::hash::DefaultHasher::new();
+    (conversation, body_len, given).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(json: &str) -> Engine {
+        Engine::new(Script::parse("test", json).unwrap())
+    }
+
+    fn ask(engine: &Engine, key: &str) -> String {
+        let body = json!({"prompt_cache_key": key, "input": "x"}).to_string();
+        match engine.answer(body.as_bytes(), &HeaderMap::new()) {
+            Answer::Stream(player) => player.text(),
+            Answer::Refusal(refusal) => String::from_utf8_lossy(&refusal.body).into_owned(),
+        }
+    }
+
+    const TWO: &str = r#""responses": [{"steps": [{"message": "one"}]},
+        {"steps": [{"message": "two"}]}]"#;
+
+    #[test]
+    fn conversations_advance_on_their_own() {
+        let engine = engine(&format!("{{{TWO}}}"));
+        for (key, part) in [("a", "one"), ("b", "one"), ("a", "two"), ("a", "exhausted")] {
+            assert!(ask(&engine, key).contains(part), "{key} {part}");
+        }
+    }
+
+    #[test]
+    fn after_the_last_response() {
+        for (mode, texts) in
+            [("repeat_last", ["one", "two", "two"]), ("restart", ["one", "two", "one"])]
+        {
+            let engine = engine(&format!(r#"{{"on_exhausted": "{mode}", {TWO}}}"#));
+            for text in texts {
+                assert!(ask(&engine, "a").contains(text), "{mode} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn responses_can_be_kept_for_one_conversation() {
+        let engine = engine(
+            r#"{"responses": [{"conversation": 1, "steps": [{"message": "second"}]},
+                {"conversation": 0, "steps": [{"message": "first"}]},
+                {"steps": [{"message": "common"}]}]}"#,
+        );
+        for (key, part) in
+            [("x", "first"), ("y", "second"), ("y", "common"), ("x", "common"), ("z", "common")]
+        {
+            assert!(ask(&engine, key).contains(part), "{key} {part}");
+        }
+    }
+
+    #[test]
+    fn a_failed_expectation_does_not_count() {
+        let engine =
+            engine(r#"{"responses": [{"expect": {"user_text_contains": "y"}, "steps": []}]}"#);
+        assert!(ask(&engine, "a").contains("user_text_contains"));
+        assert!(ask(&engine, "a").contains("user_text_contains"));
+    }
+
+    #[test]
+    fn the_memory_of_conversations_is_bounded() {
+        let engine = engine(&format!("{{{TWO}}}"));
+        for key in 0..=MAX_CONVERSATIONS {
+            ask(&engine, &key.to_string());
+        }
+        assert_eq!(engine.conversations.lock().unwrap().known.len(), MAX_CONVERSATIONS);
+        assert!(ask(&engine, "1").contains("two"));
+        assert!(ask(&engine, "0").contains("one"));
+    }
+
+    #[test]
+    fn a_body_that_is_no_json_is_refused() {
+        let engine = engine(&format!("{{{TWO}}}"));
+        let Answer::Refusal(refusal) = engine.answer(b"{", &HeaderMap::new()) else {
+            panic!("answered");
+        };
+        assert_eq!(refusal.status, 400);
+    }
+}

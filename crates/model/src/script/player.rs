@@ -1,0 +1,561 @@
+//! Rendering a scripted response as the event stream a provider would send, a block at a time, so
+//! that a response of 50,000 deltas takes little memory and few writes.
+
+use std::{collections::VecDeque, io::Write as _, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::{
+    CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, Scripted, Step, Usage, WebSearch,
+    request::RequestBody,
+};
+use crate::escape::{self, quoted};
+
+/// Bytes gathered before they are handed on, unless a pause comes first.
+const BLOCK: usize = 32 << 10;
+const DEFAULT_CHUNK_CHARS: usize = 32;
+/// Bytes of text that count as one token where a script gives no usage.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What to do next with the response's stream; after the last action it ends properly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    Bytes(Bytes),
+    Pause(Duration),
+    /// End the connection here.
+    Cut,
+    /// Send nothing more, ever.
+    Idle,
+}
+
+/// The actions of one response.
+#[derive(Debug)]
+pub(crate) struct Player {
+    scripted: Arc<Scripted>,
+    /// Index of the next step to expand into `queue`.
+    step: usize,
+    queue: VecDeque<Piece>,
+    out: Vec<u8>,
+    /// Comes once `out` was handed on.
+    held: Option<Action>,
+    ended: bool,
+    sequence: u64,
+    items: u32,
+    tag: u64,
+    usage: Usage,
+    written: usize,
+    last_user_text: String,
+    last_tool_output: String,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// An event: its type and its members as JSON, without braces.
+    Event(&'static str, String),
+    Deltas(Deltas),
+    Raw(String),
+    Action(Action),
+    Completed,
+}
+
+/// A run of delta events that differ in their text only.
+#[derive(Debug)]
+struct Deltas {
+    kind: &'static str,
+    /// Members before `delta`, as JSON with a trailing comma.
+    members: String,
+    chunks: Vec<String>,
+    next: usize,
+    left: usize,
+    pause: Duration,
+}
+
+impl Player {
+    /// Plays `scripted` as the answer to `request`, a body of `body_len` bytes; `tag` makes its ids.
+    pub(crate) fn new(
+        scripted: Arc<Scripted>,
+        request: &RequestBody<'_>,
+        body_len: usize,
+        tag: u64,
+    ) -> Self {
+        let uses = |name: &str| scripted.steps.iter().any(|step| mentions(step, name));
+        let last_user_text = uses(USER_TEXT).then(|| request.last_user_text()).unwrap_or_default();
+        let last_tool_output =
+            uses(TOOL_OUTPUT).then(|| request.tool_outputs()).unwrap_or_default();
+        let given = scripted.steps.iter().rev().find_map(|step| match step {
+            Step::Usage(usage) => Some(*usage),
+            _ => None,
+        });
+        let estimate = Usage {
+            input_tokens: (body_len / BYTES_PER_TOKEN) as u64,
+            // Marks that the output is still to be counted.
+            output_tokens: u64::MAX,
+            ..Usage::default()
+        };
+        let response = json!({"id": format!("resp_{tag:016x}"), "object": "response",
+            "status": "in_progress", "model": request.model});
+        let created = Piece::Event("response.created", format!("\"response\":{response}"));
+        Self {
+            scripted,
+            step: 0,
+            queue: VecDeque::from([created]),
+            out: Vec::new(),
+            held: None,
+            ended: false,
+            sequence: 0,
+            items: 0,
+            tag,
+            usage: given.unwrap_or(estimate),
+            written: 0,
+            last_user_text,
+            last_tool_output,
+        }
+    }
+
+    /// The whole stream as text, pauses skipped.
+    #[cfg(test)]
+    pub(crate) fn text(self) -> String {
+        let blocks = self.filter_map(|action| match action {
+            Action::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        });
+        blocks.collect()
+    }
+
+    fn block(&mut self) -> Action {
+        Action::Bytes(std::mem::take(&mut self.out).into())
+    }
+
+    /// Writes one piece; an action comes back.
+    fn write(&mut self, piece: Piece) -> Option<Action> {
+        match piece {
+            Piece::Event(kind, members) => self.write_event(kind, &members),
+            Piece::Deltas(deltas) => return self.write_delta(deltas),
+            Piece::Raw(text) => self.out.extend_from_slice(text.as_bytes()),
+            Piece::Action(action) => return Some(action),
+            Piece::Completed => self.write_completed(),
+        }
+        None
+    }
+
+    fn write_event(&mut self, kind: &str, members: &str) {
+        self.begin(kind);
+        self.out.extend_from_slice(members.as_bytes());
+        self.out.extend_from_slice(b"}\n\n");
+    }
+
+    fn begin(&mut self, kind: &str) {
+        let sequence = self.sequence;
+        // Writing to a vector cannot fail.
+        let _ = write!(
+            self.out,
+            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{sequence},"
+        );
+        self.sequence += 1;
+    }
+
+    fn write_delta(&mut self, mut deltas: Deltas) -> Option<Action> {
+        self.begin(deltas.kind);
+        self.out.extend_from_slice(deltas.members.as_bytes());
+        self.out.extend_from_slice(b"\"delta\":");
+        let chunk = deltas.chunks.get(deltas.next).map_or("", String::as_str);
+        escape::push_str(&mut self.out, chunk);
+        self.out.extend_from_slice(b"}\n\n");
+        self.written += chunk.len();
+        deltas.next = (deltas.next + 1) % deltas.chunks.len().max(1);
+        deltas.left -= 1;
+        let pause = deltas.pause;
+        if deltas.left > 0 {
+            self.queue.push_front(Piece::Deltas(deltas));
+        }
+        (!pause.is_zero()).then_some(Action::Pause(pause))
+    }
+
+    fn write_completed(&mut self) {
+        let mut usage = self.usage;
+        if usage.output_tokens == u64::MAX {
+            usage.output_tokens = self.written.div_ceil(BYTES_PER_TOKEN) as u64;
+        }
+        let sum = usage.input_tokens.saturating_add(usage.output_tokens);
+        let response = json!({"id": format!("resp_{:016x}", self.tag), "object": "response",
+            "status": "completed", "usage": {
+                "input_tokens": usage.input_tokens,
+                "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+                "output_tokens": usage.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": usage.reasoning_output_tokens},
+                "total_tokens": usage.total_tokens.unwrap_or(sum)}});
+        self.write_event("response.completed", &format!("\"response\":{response}"));
+    }
+
+    /// Expands the next step into pieces; `None` after the end of the response.
+    fn expand(&mut self) -> Option<()> {
+        if self.ended {
+            return None;
+        }
+        let scripted = Arc::clone(&self.scripted);
+        let Some(step) = scripted.steps.get(self.step) else {
+            self.ended = true;
+            self.queue.push_back(Piece::Completed);
+            return Some(());
+        };
+        self.step += 1;
+        match step {
+            Step::Message(message) => self.message(message),
+            Step::Reasoning(reasoning) => self.reasoning(reasoning),
+            Step::FunctionCall(call) => self.function_call(call),
+            Step::CustomToolCall(call) => self.custom_tool_call(call),
+            Step::WebSearch(search) => self.web_search(search),
+            Step::Usage(_) => {}
+            Step::DelayMs(ms) => self.action(Action::Pause(Duration::from_millis(*ms))),
+            Step::Error(error) => self.error(error),
+            Step::Cut(cut) => {
+                self.queue.push_back(Piece::Raw(cut.bytes.clone()));
+                self.action(Action::Cut);
+                self.ended = true;
+            }
+            Step::Idle => {
+                self.action(Action::Idle);
+                self.ended = true;
+            }
+        }
+        Some(())
+    }
+
+    fn action(&mut self, action: Action) {
+        self.queue.push_back(Piece::Action(action));
+    }
+
+    fn event(&mut self, kind: &'static str, members: String) {
+        self.queue.push_back(Piece::Event(kind, members));
+    }
+
+    /// The index and the id of a new item, whose id starts with `prefix`.
+    fn item(&mut self, prefix: &str) -> (u32, String) {
+        let index = self.items;
+        self.items += 1;
+        (index, format!("{prefix}_{:016x}_{index}", self.tag))
+    }
+
+    fn added(&mut self, index: u32, item: &Value) {
+        self.event(
+            "response.output_item.added",
+            format!("\"output_index\":{index},\"item\":{item}"),
+        );
+    }
+
+    fn done(&mut self, index: u32, item: &Value) {
+        self.event(
+            "response.output_item.done",
+            format!("\"output_index\":{index},\"item\":{item}"),
+        );
+    }
+
+    fn deltas(
+        &mut self,
+        kind: &'static str,
+        members: String,
+        chunks: Vec<String>,
+        repeat: usize,
+        pause: u64,
+    ) {
+        let left = chunks.len().saturating_mul(repeat);
+        if left > 0 {
+            let pause = Duration::from_millis(pause);
+            self.queue.push_back(Piece::Deltas(Deltas {
+                kind,
+                members,
+                chunks,
+                next: 0,
+                left,
+                pause,
+            }));
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        let (index, id) = self.item("msg");
+        let repeat = message.repeat.unwrap_or(1);
+        let chunks = if message.chunks.is_empty() {
+            cut_text(&self.fill_in(&message.text), message.chunk_chars)
+        } else {
+            message.chunks.iter().map(|chunk| self.fill_in(chunk)).collect()
+        };
+        let text = chunks.concat().repeat(repeat);
+        let item = |status: &str, content: Value| {
+            let mut item = json!({"id": id, "type": "message", "status": status,
+                "role": "assistant", "content": content});
+            if let Some(phase) = &message.phase {
+                item["phase"] = phase.as_str().into();
+            }
+            item
+        };
+        let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
+        let place =
+            format!("\"item_id\":{},\"output_index\":{index},\"content_index\":0,", quoted(&id));
+        self.added(index, &item("in_progress", json!([])));
+        self.event("response.content_part.added", format!("{place}\"part\":{}", part("")));
+        self.deltas(
+            "response.output_text.delta",
+            place.clone(),
+            chunks,
+            repeat,
+            message.chunk_delay_ms,
+        );
+        self.event("response.output_text.done", format!("{place}\"text\":{}", quoted(&text)));
+        self.event("response.content_part.done", format!("{place}\"part\":{}", part(&text)));
+        self.done(index, &item("completed", json!([part(&text)])));
+    }
+
+    fn reasoning(&mut self, reasoning: &Reasoning) {
+        let (index, id) = self.item("rs");
+        let quoted_id = quoted(&id);
+        let part = |text: &str| json!({"type": "summary_text", "text": text});
+        self.added(index, &json!({"id": id, "type": "reasoning", "summary": []}));
+        for (at, text) in reasoning.content.iter().enumerate() {
+            let place =
+                format!("\"item_id\":{quoted_id},\"output_index\":{index},\"content_index\":{at},");
+            let chunks = cut_text(text, reasoning.chunk_chars);
+            self.deltas(
+                "response.reasoning_text.delta",
+                place,
+                chunks,
+                1,
+                reasoning.chunk_delay_ms,
+            );
+        }
+        for (at, text) in reasoning.summary.iter().enumerate() {
+            let place =
+                format!("\"item_id\":{quoted_id},\"output_index\":{index},\"summary_index\":{at},");
+            let chunks = cut_text(text, reasoning.chunk_chars);
+            self.event(
+                "response.reasoning_summary_part.added",
+                format!("{place}\"part\":{}", part("")),
+            );
+            self.deltas(
+                "response.reasoning_summary_text.delta",
+                place.clone(),
+                chunks,
+                1,
+                reasoning.chunk_delay_ms,
+            );
+            self.event(
+                "response.reasoning_summary_part.done",
+                format!("{place}\"part\":{}", part(text)),
+            );
+        }
+        let summary: Vec<Value> = reasoning.summary.iter().map(|text| part(text)).collect();
+        let mut item = json!({"id": id, "type": "reasoning", "summary": summary});
+        if !reasoning.content.is_empty() {
+            let texts = reasoning.content.iter();
+            item["content"] =
+                texts.map(|text| json!({"type": "reasoning_text", "text": text})).collect();
+        }
+        item["encrypted_content"] = reasoning.encrypted_content.clone().into();
+        self.done(index, &item);
+    }
+
+    fn function_call(&mut self, call: &FunctionCall) {
+        let (index, id) = self.item("fc");
+        let call_id = call.call_id.clone().unwrap_or_else(|| self.call_id(index));
+        let arguments = match &call.arguments {
+            Value::String(text) => text.clone(),
+            Value::Null => "{}".to_owned(),
+            other => other.to_string(),
+        };
+        let item = |status: &str, arguments: &str| {
+            json!({"id": id, "type": "function_call", "status": status, "call_id": call_id,
+                "name": call.name, "arguments": arguments})
+        };
+        let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
+        self.added(index, &item("in_progress", ""));
+        let chunks = cut_text(&arguments, None);
+        self.deltas("response.function_call_arguments.delta", place.clone(), chunks, 1, 0);
+        let members = format!("{place}\"arguments\":{}", quoted(&arguments));
+        self.event("response.function_call_arguments.done", members);
+        self.done(index, &item("completed", &arguments));
+    }
+
+    fn custom_tool_call(&mut self, call: &CustomToolCall) {
+        let (index, id) = self.item("ctc");
+        let call_id = call.call_id.clone().unwrap_or_else(|| self.call_id(index));
+        let item = |status: &str, input: &str| {
+            json!({"id": id, "type": "custom_tool_call", "status": status, "call_id": call_id,
+                "name": call.name, "input": input})
+        };
+        let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
+        self.added(index, &item("in_progress", ""));
+        let chunks = cut_text(&call.input, None);
+        self.deltas("response.custom_tool_call_input.delta", place.clone(), chunks, 1, 0);
+        let members = format!("{place}\"input\":{}", quoted(&call.input));
+        self.event("response.custom_tool_call_input.done", members);
+        self.done(index, &item("completed", &call.input));
+    }
+
+    fn web_search(&mut self, search: &WebSearch) {
+        let (index, id) = self.item("ws");
+        let query = json!({"type": "search", "query": search.query});
+        let action = search.action.clone().unwrap_or(query);
+        let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
+        self.added(index, &item("in_progress"));
+        self.done(index, &item("completed"));
+    }
+
+    fn error(&mut self, error: &ErrorStep) {
+        self.ended = true;
+        if let Some(reason) = &error.incomplete {
+            let response =
+                json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
+            self.event("response.incomplete", format!("\"response\":{response}"));
+            return;
+        }
+        let error = json!({"code": error.code, "message": error.message});
+        let response = json!({"status": "failed", "error": error});
+        self.event("response.failed", format!("\"response\":{response}"));
+    }
+
+    fn call_id(&self, index: u32) -> String {
+        format!("call_{:016x}_{index}", self.tag)
+    }
+
+    fn fill_in(&self, text: &str) -> String {
+        if !text.contains("{{") {
+            return text.to_owned();
+        }
+        text.replace(TOOL_OUTPUT, &self.last_tool_output).replace(USER_TEXT, &self.last_user_text)
+    }
+}
+
+impl Iterator for Player {
+    type Item = Action;
+
+    fn next(&mut self) -> Option<Action> {
+        if let Some(action) = self.held.take() {
+            return Some(action);
+        }
+        loop {
+            if self.out.len() >= BLOCK {
+                return Some(self.block());
+            }
+            let Some(piece) = self.queue.pop_front() else {
+                match self.expand() {
+                    Some(()) => continue,
+                    None if self.out.is_empty() => return None,
+                    None => return Some(self.block()),
+                }
+            };
+            let Some(action) = self.write(piece) else { continue };
+            if self.out.is_empty() {
+                return Some(action);
+            }
+            self.held = Some(action);
+            return Some(self.block());
+        }
+    }
+}
+
+const USER_TEXT: &str = "{{last_user_text}}";
+const TOOL_OUTPUT: &str = "{{last_tool_output}}";
+
+fn mentions(step: &Step, name: &str) -> bool {
+    let Step::Message(message) = step else { return false };
+    message.text.contains(name) || message.chunks.iter().any(|chunk| chunk.contains(name))
+}
+
+/// Cuts `text` into pieces of `chars` characters; none for an empty text.
+fn cut_text(text: &str, chars: Option<usize>) -> Vec<String> {
+    let chars = chars.unwrap_or(DEFAULT_CHUNK_CHARS).max(1);
+    let mut chunks = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.char_indices().nth(chars).map_or(rest.len(), |(at, _)| at);
+        chunks.push(rest[..end].to_owned());
+        rest = &rest[end..];
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Decoder, Event, Item};
+
+    fn play(steps: Value) -> Vec<Action> {
+        let scripted: Scripted = serde_json::from_value(json!({"steps": steps})).unwrap();
+        let body = br#"{"model":"m","input":"hello"}"#;
+        let request = RequestBody::parse(body).unwrap();
+        Player::new(Arc::new(scripted), &request, body.len(), 7).collect()
+    }
+
+    fn events(actions: &[Action]) -> Vec<Event> {
+        let mut decoder = Decoder::new();
+        let mut out = Vec::new();
+        for action in actions {
+            if let Action::Bytes(bytes) = action {
+                decoder.feed(bytes, &mut out);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn every_step_becomes_what_the_decoder_understands() {
+        let events = events(&play(json!([
+            {"reasoning": {"summary": ["why"], "content": ["raw"]}},
+            {"message": {"text": "Said: {{last_user_text}}", "phase": "commentary", "chunk_chars": 8}},
+            {"function_call": {"name": "f", "arguments": {"a": 1}}},
+            {"custom_tool_call": {"name": "c", "input": "x", "call_id": "mine"}},
+            {"web_search": "query"},
+            {"usage": {"input_tokens": 9, "output_tokens": 3}},
+        ])));
+        let items: Vec<&Item> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::ItemDone { item, .. } => Some(item),
+                _ => None,
+            })
+            .collect();
+        assert!(matches!(items[0], Item::Reasoning { summary, content }
+            if summary == &["why"] && content == &["raw"]));
+        assert!(matches!(items[1], Item::Message { text, phase: Some(crate::Phase::Commentary) }
+            if text == "Said: hello"));
+        assert!(matches!(items[2], Item::FunctionCall { arguments, call_id, .. }
+            if arguments == r#"{"a":1}"# && call_id == "call_0000000000000007_2"));
+        assert!(matches!(items[3], Item::CustomToolCall { call_id, .. } if call_id == "mine"));
+        assert!(matches!(items[4], Item::WebSearch { query, .. } if query == "query"));
+        let texts: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::TextDelta { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(texts, ["Said: he", "llo"]);
+        let usage = crate::Usage { input: 9, output: 3, total: 12, ..crate::Usage::default() };
+        assert_eq!(events.last(), Some(&Event::Completed { usage }));
+    }
+
+    #[test]
+    fn many_deltas_come_in_few_blocks() {
+        let actions = play(json!([{"message": {"chunks": ["word "], "repeat": 50_000}}]));
+        assert!(actions.len() < 500, "{}", actions.len());
+        let events = events(&actions);
+        let deltas = events.iter().filter(|event| matches!(event, Event::TextDelta { .. }));
+        assert_eq!(deltas.count(), 50_000);
+    }
+
+    #[test]
+    fn pauses_and_ends_come_after_what_was_said_before() {
+        let actions = play(json!([{"delay_ms": 5}, {"message": "a"}, {"cut": "data: {"}]));
+        let Action::Bytes(last) = &actions[2] else { panic!("{actions:?}") };
+        assert!(matches!(actions[0], Action::Bytes(_)));
+        assert_eq!(actions[1], Action::Pause(Duration::from_millis(5)));
+        assert!(last.ends_with(b"data: {"));
+        assert_eq!(actions[3..], [Action::Cut]);
+        assert_eq!(play(json!(["idle"])).last(), Some(&Action::Idle));
+        let failed = events(&play(json!([{"error": {"code": "server_is_overloaded"}}])));
+        assert!(matches!(failed.last(), Some(Event::Failed(_))));
+        let incomplete = events(&play(json!([{"error": {"incomplete": "max_output_tokens"}}])));
+        assert!(matches!(incomplete.last(), Some(Event::Failed(_))));
+    }
+}

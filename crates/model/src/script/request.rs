@@ -1,0 +1,120 @@
+//! What the scripted model looks at in a request. Only the members asked for are read, so a long
+//! history costs a scan, not a tree.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+/// A request body, its members unread where possible.
+#[derive(Debug, Deserialize)]
+pub(crate) struct RequestBody<'a> {
+    #[serde(borrow, default)]
+    pub(crate) model: Cow<'a, str>,
+    #[serde(borrow, default)]
+    prompt_cache_key: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct InputItem<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    role: Option<Cow<'a, str>>,
+    #[serde(default)]
+    content: Value,
+    #[serde(default)]
+    output: Value,
+}
+
+impl<'a> RequestBody<'a> {
+    pub(crate) fn parse(body: &'a [u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(body)
+    }
+
+    /// The conversation that the request belongs to.
+    pub(crate) fn conversation(&self) -> &str {
+        self.prompt_cache_key.as_deref().unwrap_or_default()
+    }
+
+    /// Text of the last user message; empty when there is none.
+    pub(crate) fn last_user_text(&self) -> String {
+        if let Some(text) = self.input_text() {
+            return text;
+        }
+        let mut newest_first = self.items().into_iter().rev();
+        let user = newest_first.find(|item| item.role.as_deref() == Some("user"));
+        user.map(|item| text_of(&item.content)).unwrap_or_default()
+    }
+
+    /// Tool outputs that came after the last user message, joined by line ends.
+    pub(crate) fn tool_outputs(&self) -> String {
+        let after_user =
+            self.items().into_iter().rev().take_while(|item| item.role.as_deref() != Some("user"));
+        let mut outputs: Vec<String> = after_user
+            .filter(|item| {
+                matches!(
+                    item.kind.as_deref(),
+                    Some("function_call_output" | "custom_tool_call_output")
+                )
+            })
+            .map(|item| text_of(&item.output))
+            .collect();
+        outputs.reverse();
+        outputs.join("\n")
+    }
+
+    /// `input` as a plain string, which the API allows.
+    fn input_text(&self) -> Option<String> {
+        serde_json::from_str(self.input?.get()).ok()
+    }
+
+    /// Items that can be read; others say nothing to a script.
+    fn items(&self) -> Vec<InputItem<'a>> {
+        let raw: Vec<&RawValue> =
+            self.input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default();
+        raw.into_iter().filter_map(|item| serde_json::from_str(item.get()).ok()).collect()
+    }
+}
+
+/// Text of a content member: a string, or the `text` of its parts joined by line ends.
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+            texts.join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn texts_are_found_from_the_end() {
+        let check = |input: Value, user: &str, tools: &str| {
+            let body = json!({"model": "m", "input": input}).to_string();
+            let body = RequestBody::parse(body.as_bytes()).unwrap();
+            assert_eq!(body.last_user_text(), user);
+            assert_eq!(body.tool_outputs(), tools);
+        };
+        let user = |text: &str| {
+            json!({"type": "message", "role": "user",
+                "content": [{"type": "input_text", "text": text}]})
+        };
+        let output = |text: &str| json!({"type": "function_call_output", "output": text});
+        check(json!("plain"), "plain", "");
+        check(json!([user("a"), user("b"), {"role": "assistant"}]), "b", "");
+        check(json!([output("old"), user("a"), output("x"), output("y")]), "a", "x\ny");
+        let parts = json!({"type": "custom_tool_call_output", "output": [{"text": "p"}]});
+        check(json!([parts, {"role": "user", "content": "s"}, parts]), "s", "p");
+        check(json!([1, "x"]), "", "");
+        check(json!(null), "", "");
+    }
+}
