@@ -324,10 +324,10 @@ async fn closed_when(
     mut closed: watch::Receiver<Option<CloseReason>>,
     matters: fn(CloseReason) -> bool,
 ) -> CloseReason {
-    match closed.wait_for(|reason| reason.is_some_and(matters)).await {
-        // `wait_for` returns what the predicate accepted, which is never `None`.
-        Ok(reason) => reason.unwrap_or(CloseReason::Aborted),
-        // Everybody who could close the queue is gone, and so is the queue.
-        Err(_) => CloseReason::Aborted,
+    let reached = closed.wait_for(|reason| reason.is_some_and(matters)).await;
+    if let Some(reason) = reached.ok().and_then(|reason| *reason) {
+        return reason;
     }
+    // Both ends are gone: what was to happen has happened, and nothing else ever will.
+    std::future::pending().await
 }

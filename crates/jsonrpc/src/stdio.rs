@@ -224,3 +224,143 @@ fn ask(fd: BorrowedFd<'_>, event: PollFlags) -> rustix::io::Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, Write};
+
+    use rustix::fs::fcntl_getfl;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    const MUCH: usize = 1 << 20;
+
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        rustix::pipe::pipe().unwrap()
+    }
+
+    fn sockets() -> (OwnedFd, OwnedFd) {
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)
+            .unwrap()
+    }
+
+    fn terminal() -> (OwnedFd, OwnedFd) {
+        use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&main).unwrap();
+        unlockpt(&main).unwrap();
+        let user = ioctl_tiocgptpeer(&main, OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let mut raw = rustix::termios::tcgetattr(&user).unwrap();
+        raw.make_raw();
+        rustix::termios::tcsetattr(&user, rustix::termios::OptionalActions::Now, &raw).unwrap();
+        (main, user)
+    }
+
+    fn blocking(fd: impl AsFd) -> bool {
+        !fcntl_getfl(fd).unwrap().contains(OFlags::NONBLOCK)
+    }
+
+    /// Reads and writes more than fits, against a peer that blocks, through inherited descriptors
+    /// whose flags stay as they were.
+    async fn check(reader: OwnedFd, writer: OwnedFd) {
+        let mut from = FdReader::new(&reader).unwrap();
+        let mut to = FdWriter::new(&writer).unwrap();
+        carry(&mut from, &mut to).await;
+        assert!(blocking(&reader) && blocking(&writer), "the shared flags are untouched");
+    }
+
+    async fn carry(from: &mut FdReader, to: &mut FdWriter) {
+        let sent: Vec<u8> = (0..MUCH).map(|n| (n % 251) as u8).collect();
+        let mut received = vec![0; MUCH];
+        let (write, read) = tokio::join!(to.write_all(&sent), from.read_exact(&mut received));
+        write.unwrap();
+        read.unwrap();
+        assert!(sent == received);
+    }
+
+    #[tokio::test]
+    async fn pipes() {
+        let (reader, writer) = pipe();
+        check(reader, writer).await;
+    }
+
+    #[tokio::test]
+    async fn socket_pairs() {
+        let (left, right) = sockets();
+        check(left, right).await;
+    }
+
+    #[tokio::test]
+    async fn terminals() {
+        let (main, user) = terminal();
+        // The user's end, as a program has it for standard streams, is opened anew.
+        let mut from = FdReader::new(&user).unwrap();
+        let mut to = FdWriter::new(&main).unwrap();
+        to.write_all(b"hello").await.unwrap();
+        let mut text = [0; 5];
+        from.read_exact(&mut text).await.unwrap();
+        assert_eq!(&text, b"hello");
+        assert!(blocking(&main) && blocking(&user));
+    }
+
+    #[tokio::test]
+    async fn descriptors_that_cannot_be_opened_anew() {
+        let (reader, writer) = pipe();
+        let kept = (reader.try_clone().unwrap(), writer.try_clone().unwrap());
+        let file = File::watch(reader, Access::Asked, Interest::READABLE).unwrap();
+        let mut from = FdReader { file, untried: false };
+        let file = File::watch(writer, Access::Asked, Interest::WRITABLE).unwrap();
+        let mut to = FdWriter { file };
+        carry(&mut from, &mut to).await;
+        assert!(blocking(&kept.0) && blocking(&kept.1));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_pipe_is_seen_before_and_while_reading() {
+        for prepare in [pipe, sockets] {
+            let (reader, writer) = prepare();
+            let mut from = FdReader::new(&reader).unwrap();
+            std::fs::File::from(writer).write_all(b"rest").unwrap();
+            let mut text = String::new();
+            from.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, "rest");
+
+            let (reader, writer) = prepare();
+            drop(writer);
+            let mut from = FdReader::new(&reader).unwrap();
+            assert_eq!(from.read(&mut [0; 8]).await.unwrap(), 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_is_gone_is_an_error() {
+        for prepare in [pipe, sockets] {
+            let (reader, writer) = prepare();
+            let mut to = FdWriter::new(&writer).unwrap();
+            drop(reader);
+            let error = to.write_all(b"x").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        }
+    }
+
+    #[tokio::test]
+    async fn files_on_disk_and_null() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut to = FdWriter::new(&file).unwrap();
+        to.write_all(b"on disk").await.unwrap();
+        file.rewind().unwrap();
+        let mut text = String::new();
+        FdReader::new(&file).unwrap().read_to_string(&mut text).await.unwrap();
+        assert_eq!(text, "on disk");
+        file.rewind().unwrap();
+        let mut direct = String::new();
+        file.read_to_string(&mut direct).unwrap();
+        assert_eq!(direct, "on disk");
+
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        assert_eq!(FdReader::new(&null).unwrap().read(&mut [0; 8]).await.unwrap(), 0);
+        FdWriter::new(&null).unwrap().write_all(b"gone").await.unwrap();
+    }
+}

@@ -12,12 +12,12 @@ use tokio::io::{AsyncRead, ReadBuf};
 /// Gives the bytes in pieces of the given sizes, over and over, and counts the reads.
 struct Pieces<'a> {
     bytes: &'a [u8],
-    sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
+    sizes: std::iter::Cycle<std::iter::Copied<std::slice::Iter<'a, usize>>>,
     reads: usize,
 }
 
-fn pieces<'a>(bytes: &'a [u8], sizes: &[usize]) -> Pieces<'a> {
-    Pieces { bytes, sizes: sizes.to_vec().into_iter().cycle(), reads: 0 }
+fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> Pieces<'a> {
+    Pieces { bytes, sizes: sizes.iter().copied().cycle(), reads: 0 }
 }
 
 impl AsyncRead for Pieces<'_> {
