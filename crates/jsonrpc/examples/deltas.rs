@@ -18,7 +18,7 @@ async fn main() {
     let connection = Connection::stdio(Limits::default()).unwrap();
     let params =
         json!({"threadId": "t".repeat(36), "turnId": "u".repeat(36), "itemId": "i".repeat(36)});
-    let frame = DeltaFrame::new("item/delta", &params, "delta").unwrap();
+    let frame = DeltaFrame::new("a/b", &params, "delta").unwrap();
     let mut pushing = std::time::Duration::ZERO;
     let start = Instant::now();
     for _ in 0..count / burst {

@@ -1,7 +1,9 @@
 //! Writes an outbox to a stream of bytes, a line a message: everything that waits in one write.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -89,14 +91,24 @@ impl OutboxReceiver {
         stall: Duration,
         operation: impl Future<Output = io::Result<T>>,
     ) -> Result<T, CloseReason> {
+        let failed = |error: io::Error| CloseReason::WriteFailed(error.kind());
+        let mut operation = pin!(operation);
+        // Nearly every write is done at once, and then needs neither a timer nor a watch.
+        if let Poll::Ready(outcome) = once(operation.as_mut()).await {
+            return outcome.map_err(failed);
+        }
         tokio::select! {
             biased;
             outcome = timeout(stall, operation) => match outcome {
-                Ok(Ok(value)) => Ok(value),
-                Ok(Err(error)) => Err(CloseReason::WriteFailed(error.kind())),
+                Ok(outcome) => outcome.map_err(failed),
                 Err(_) => Err(CloseReason::Stalled),
             },
             reason = self.broken() => Err(reason),
         }
     }
+}
+
+/// Polls `future` once, as the current task.
+async fn once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
 }
