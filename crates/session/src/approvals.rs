@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::input::{Assessment, PatchPlan, RuleDecision};
-use crate::item::Action;
+use crate::item::{Action, Change, ChangeKind};
 use crate::settings::{ApprovalPolicy, SandboxPolicy, Settings};
 
 /// What the clients are asked.
@@ -60,7 +60,7 @@ pub(crate) enum Verdict {
 /// What the user allowed for the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grants {
-    commands: BTreeSet<(String, PathBuf, bool)>,
+    commands: BTreeSet<(Vec<String>, PathBuf, bool)>,
     paths: BTreeSet<String>,
 }
 
@@ -68,32 +68,46 @@ pub(crate) struct Grants {
 const MAX_GRANTS: usize = 10_000;
 
 impl Grants {
-    pub(crate) fn allow_command(&mut self, display: &str, cwd: &Path, unsandboxed: bool) {
+    /// `identity` says what runs (shell included, which the display form leaves out).
+    pub(crate) fn allow_command(&mut self, identity: Vec<String>, cwd: &Path, unsandboxed: bool) {
         if self.commands.len() < MAX_GRANTS {
-            self.commands.insert((display.to_owned(), cwd.to_owned(), unsandboxed));
+            self.commands.insert((identity, cwd.to_owned(), unsandboxed));
         }
     }
 
-    pub(crate) fn allow_paths<'a>(&mut self, paths: impl Iterator<Item = &'a str>) {
-        for path in paths {
+    pub(crate) fn allow_changes(&mut self, changes: &[Change]) {
+        for path in touched(changes) {
             if self.paths.len() < MAX_GRANTS {
                 self.paths.insert(path.to_owned());
             }
         }
     }
 
-    fn has_command(&self, display: &str, cwd: &Path, unsandboxed: bool) -> bool {
-        self.commands.contains(&(display.to_owned(), cwd.to_owned(), unsandboxed))
+    fn has_command(&self, identity: &[String], cwd: &Path, unsandboxed: bool) -> bool {
+        self.commands.contains(&(identity.to_owned(), cwd.to_owned(), unsandboxed))
     }
 
-    fn has_paths<'a>(&self, mut paths: impl Iterator<Item = &'a str>) -> bool {
-        paths.all(|path| self.paths.contains(path))
+    fn has_changes(&self, changes: &[Change]) -> bool {
+        !changes.is_empty() && touched(changes).all(|path| self.paths.contains(path))
     }
+}
+
+/// Every path that a patch writes, new names included.
+fn touched(changes: &[Change]) -> impl Iterator<Item = &str> {
+    changes.iter().flat_map(|change| {
+        let target = match &change.kind {
+            ChangeKind::Update { move_to } => move_to.as_deref(),
+            ChangeKind::Add | ChangeKind::Delete => None,
+        };
+        std::iter::once(change.path.as_str()).chain(target)
+    })
 }
 
 /// A command, as the model asks for it.
 pub(crate) struct CommandRequest<'a> {
     pub(crate) assessment: &'a Assessment,
+    /// What runs, for the session's grants.
+    pub(crate) identity: &'a [String],
     pub(crate) escalate: bool,
     pub(crate) justification: Option<&'a str>,
 }
@@ -104,13 +118,13 @@ pub(crate) fn command(
     grants: &Grants,
     request: &CommandRequest<'_>,
 ) -> Verdict {
-    let CommandRequest { assessment, escalate, justification } = *request;
+    let CommandRequest { assessment, identity, escalate, justification } = *request;
     let unsandboxed = escalate && !settings.sandbox.is_unconfined();
     let rule = assessment.rule.as_ref().map(|(decision, why)| (*decision, why.as_deref()));
     if let Some((RuleDecision::Forbidden, why)) = rule {
         return Verdict::Refuse(refusal("a rule forbids this command", why));
     }
-    if grants.has_command(&assessment.display, &assessment.cwd, unsandboxed) {
+    if grants.has_command(identity, &assessment.cwd, unsandboxed) {
         return Verdict::Run { unsandboxed };
     }
     let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
@@ -157,7 +171,7 @@ pub(crate) fn command(
 pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> Verdict {
     let outside = plan.outside.as_deref().filter(|_| !settings.sandbox.is_unconfined());
     let unsandboxed = outside.is_some();
-    if grants.has_paths(plan.changes.iter().map(|change| change.path.as_str())) {
+    if grants.has_changes(&plan.changes) {
         return Verdict::Run { unsandboxed };
     }
     match (settings.approval, outside) {
@@ -270,7 +284,8 @@ mod tests {
         for (row, (approval, sandbox, assessment, escalate, expected)) in
             rows.into_iter().enumerate()
         {
-            let request = CommandRequest { assessment, escalate, justification: None };
+            let request =
+                CommandRequest { assessment, identity: &[], escalate, justification: None };
             let verdict = command(&settings(approval, sandbox), &Grants::default(), &request);
             assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
         }
@@ -280,11 +295,12 @@ mod tests {
     fn a_grant_holds_for_the_same_command_in_the_same_place_only() {
         let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
         let mut grants = Grants::default();
-        grants.allow_command("make", Path::new("/w"), false);
-        let check = |display: &str, cwd: &str, escalate, expected| {
-            let assessment =
-                Assessment { display: display.into(), cwd: cwd.into(), ..Assessment::default() };
-            let request = CommandRequest { assessment: &assessment, escalate, justification: None };
+        grants.allow_command(vec!["make".into()], Path::new("/w"), false);
+        let check = |script: &str, cwd: &str, escalate, expected| {
+            let assessment = Assessment { cwd: cwd.into(), ..Assessment::default() };
+            let identity = &[script.to_owned()];
+            let assessment = &assessment;
+            let request = CommandRequest { assessment, identity, escalate, justification: None };
             assert_eq!(outcome(&command(&settings, &grants, &request)), expected);
         };
         check("make", "/w", false, Run);
@@ -294,19 +310,39 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_for_a_file_does_not_let_it_move_elsewhere() {
+        let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
+        let change = |move_to: Option<&str>| Change {
+            path: "/w/x".into(),
+            kind: ChangeKind::Update { move_to: move_to.map(str::to_owned) },
+            diff: String::new(),
+        };
+        let mut grants = Grants::default();
+        grants.allow_changes(&[change(Some("/w/y"))]);
+        let check = |changes: Vec<Change>, expected| {
+            let plan = PatchPlan { changes, outside: Some("outside".into()) };
+            assert_eq!(outcome(&patch(&settings, &grants, &plan)), expected);
+        };
+        check(vec![change(None)], Outside);
+        check(vec![change(Some("/w/y"))], Outside);
+        check(vec![change(Some("/etc/passwd"))], Asks);
+        check(vec![], Asks);
+    }
+
+    #[test]
     fn patches() {
         use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
         let inside = PatchPlan { changes: Vec::new(), outside: None };
         let outside = PatchPlan {
-            changes: vec![crate::Change {
+            changes: vec![Change {
                 path: "/etc/x".into(),
-                kind: crate::ChangeKind::Delete,
+                kind: ChangeKind::Delete,
                 diff: String::new(),
             }],
             outside: Some("/etc/x is read-only".into()),
         };
         let inside = PatchPlan {
-            changes: vec![crate::Change { path: "/w/x".into(), ..outside.changes[0].clone() }],
+            changes: vec![Change { path: "/w/x".into(), ..outside.changes[0].clone() }],
             ..inside
         };
         let rows = [

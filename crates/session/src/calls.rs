@@ -1,9 +1,10 @@
 //! The tool calls of a response: prepared, decided, run in parallel where they may be, answered
 //! in order.
 
-use crate::approvals::{self, Ask, CommandRequest, Decision, Verdict};
+use crate::Id;
+use crate::approvals::{self, Ask, CommandRequest, Verdict};
 use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
-use crate::event::{Event, Status, TurnStatus};
+use crate::event::Event;
 use crate::history::{self, ABORTED, CallOutput, Fragment};
 use crate::input::{Assessment, ImageData, PatchPlan, Prepared};
 use crate::item::{CommandItem, Item, ItemStatus};
@@ -11,7 +12,6 @@ use crate::machine::Machine;
 use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
 use crate::turn::with_status;
-use crate::{Id, output};
 
 /// A call and where it stands.
 pub(crate) struct Call {
@@ -22,8 +22,10 @@ pub(crate) struct Call {
     pub(crate) state: CallState,
     /// The item shown for it, while it is not final and not a running command's.
     pub(crate) item: Option<Item>,
-    plan: Option<PatchPlan>,
-    assessment: Option<Assessment>,
+    pub(crate) plan: Option<PatchPlan>,
+    /// Its command is known to be a patch.
+    pub(crate) hides_patch: bool,
+    pub(crate) assessment: Option<Assessment>,
 }
 
 #[derive(Debug)]
@@ -53,7 +55,17 @@ impl Call {
             Ok(tool) => (Some(tool), CallState::Queued),
             Err(message) => (None, CallState::Done(CallOutput::Text(message))),
         };
-        Self { number, call_id, custom, tool, state, item: None, plan: None, assessment: None }
+        Self {
+            number,
+            call_id,
+            custom,
+            tool,
+            state,
+            item: None,
+            plan: None,
+            hides_patch: false,
+            assessment: None,
+        }
     }
 
     pub(crate) fn refused(number: u64, call_id: String, custom: bool, message: String) -> Self {
@@ -79,7 +91,8 @@ impl Call {
 
     /// A patch changes what others read, so nothing runs beside it.
     fn is_exclusive(&self) -> bool {
-        matches!(self.tool, Some(tools::Call::Patch { .. })) || self.plan.is_some()
+        let is_patch = matches!(self.tool, Some(tools::Call::Patch { .. }));
+        is_patch || self.hides_patch || self.plan.is_some()
     }
 }
 
@@ -92,15 +105,16 @@ impl Machine {
     }
 
     fn next_call(&self) -> Option<u64> {
-        let calls = &self.turn.as_ref()?.calls;
-        let at = calls.iter().position(|call| matches!(call.state, CallState::Queued))?;
-        let before = &calls[..at];
-        let free = if calls[at].is_exclusive() {
-            before.iter().all(Call::is_done)
+        let turn = self.turn.as_ref().filter(|turn| turn.ending.is_none())?;
+        let is_queued = |call: &Call| matches!(call.state, CallState::Queued);
+        let next = turn.calls.iter().find(|call| is_queued(call))?;
+        let mut running = turn.calls.iter().filter(|call| !call.is_done() && !is_queued(call));
+        let free = if next.is_exclusive() {
+            running.next().is_none()
         } else {
-            !before.iter().any(|call| call.is_exclusive() && !call.is_done())
+            !running.any(Call::is_exclusive)
         };
-        free.then_some(calls[at].number)
+        free.then_some(next.number)
     }
 
     pub(crate) fn find_call(&mut self, number: u64) -> Option<&mut Call> {
@@ -149,24 +163,28 @@ impl Machine {
         if !matches!(call.state, CallState::Preparing) {
             return;
         }
+        let is_command =
+            matches!(call.tool, Some(tools::Call::Exec(_)) | Some(tools::Call::Shell(_)));
+        let is_patch = matches!(call.tool, Some(tools::Call::Patch { .. }));
         match outcome {
             Prepared::Refused(message) => self.answer(number, message),
-            Prepared::Command(assessment) => self.decide_command(&turn, number, assessment),
-            Prepared::Patch(plan) => self.decide_patch(&turn, number, plan),
+            Prepared::Command(assessment) if is_command => {
+                self.decide_command(&turn, number, assessment);
+            }
+            Prepared::Patch(plan) if is_command => self.found_patch(&turn, number, plan),
+            Prepared::Patch(plan) if is_patch => self.decide_patch(&turn, number, plan),
+            // Not what was asked for: the answer is still to come.
+            Prepared::Command(_) | Prepared::Patch(_) => {}
         }
     }
 
     fn decide_command(&mut self, turn: &Id, number: u64, assessment: Assessment) {
-        let running = self.processes.len();
-        let limit = self.limits.processes;
-        if running >= limit {
-            return self.answer(
-                number,
-                format!("{running} commands are running, {limit} at most; end one first"),
-            );
+        if let Some(message) = self.too_many_processes() {
+            return self.answer(number, message);
         }
         let id = self.ids.item();
         let Some(call) = self.find_call(number) else { return };
+        let identity = call.tool.as_ref().map(tools::Call::identity).unwrap_or_default();
         let (permissions, justification) = match &call.tool {
             Some(tools::Call::Exec(call)) => {
                 (call.sandbox_permissions.clone(), call.justification.clone())
@@ -191,6 +209,7 @@ impl Machine {
         call.assessment = Some(assessment.clone());
         let request = CommandRequest {
             assessment: &assessment,
+            identity: &identity,
             escalate: tools::wants_escalation(permissions.as_deref()),
             justification: justification.as_deref(),
         };
@@ -212,153 +231,23 @@ impl Machine {
         }
     }
 
-    fn decide_patch(&mut self, turn: &Id, number: u64, plan: PatchPlan) {
-        let id = self.ids.item();
-        let item =
-            Item::FileChange { id, changes: plan.changes.clone(), status: ItemStatus::InProgress };
-        let verdict = approvals::patch(&self.settings, &self.grants, &plan);
-        let Some(call) = self.find_call(number) else { return };
-        call.item = Some(item.clone());
-        call.plan = Some(plan);
-        self.begin_item(turn, item);
-        match verdict {
-            Verdict::Run { .. } => self.apply(turn, number),
-            Verdict::Refuse(message) => {
-                self.effect(Effect::Discard { call: number });
-                self.decline(turn, number, message);
-            }
-            Verdict::Ask { reason, unsandboxed } => {
-                self.ask(turn, number, unsandboxed, Ask::Patch { reason });
-            }
-        }
+    fn too_many_processes(&self) -> Option<String> {
+        let (running, limit) = (self.processes.len(), self.limits.processes);
+        let message = || format!("{running} commands are running, {limit} at most; end one first");
+        (running >= limit).then(message)
     }
 
     /// Stored when it begins too: what may have happened is never forgotten.
-    fn begin_item(&mut self, turn: &Id, item: Item) {
+    pub(crate) fn begin_item(&mut self, turn: &Id, item: Item) {
         self.persist(Record::Item { turn: turn.clone(), item: item.clone() });
         self.item_started(turn, item);
-    }
-
-    fn ask(&mut self, turn: &Id, number: u64, unsandboxed: bool, ask: Ask) {
-        let request = self.number();
-        let at = self.now;
-        let Some(call) = self.find_call(number) else { return };
-        call.state = CallState::Asking { request, unsandboxed };
-        let Some(item) = call.item.as_ref().map(|item| item.id().clone()) else { return };
-        self.set_status(Status::Active { waiting_on_approval: true });
-        self.effect(Effect::Ask { request, turn: turn.clone(), item, ask, at });
-    }
-
-    pub(crate) fn decided(&mut self, request: u64, decision: Decision) {
-        let Some(turn) = self.active_turn().cloned() else { return };
-        let asked = self.turn.as_ref().and_then(|turn| {
-            turn.calls.iter().find_map(|call| match call.state {
-                CallState::Asking { request: asked, unsandboxed } if asked == request => {
-                    Some((call.number, unsandboxed))
-                }
-                _ => None,
-            })
-        });
-        let Some((number, unsandboxed)) = asked else { return };
-        self.emit(Event::RequestResolved { request });
-        let cancel = decision == Decision::Cancel;
-        match decision {
-            Decision::Accept => {}
-            Decision::AcceptForSession => self.grant(number, unsandboxed),
-            Decision::AcceptWithAmendment(prefix) => {
-                let cwd = self.settings.cwd.clone();
-                self.effect(Effect::Allow { cwd, prefix });
-            }
-            Decision::Decline | Decision::Cancel => {
-                self.effect(Effect::Discard { call: number });
-                self.close_declined(&turn, number);
-            }
-        }
-        let Some(call) = self.find_call(number) else { return };
-        let declined = call.item.is_none();
-        call.state = CallState::Preparing;
-        let is_patch = call.plan.is_some();
-        self.show_waiting();
-        if cancel {
-            return self.end(TurnStatus::Interrupted, None);
-        }
-        match (declined, is_patch) {
-            (true, _) => self.answer(number, "the user declined this".into()),
-            (false, true) => self.apply(&turn, number),
-            (false, false) => self.run(&turn, number, unsandboxed),
-        }
-    }
-
-    fn show_waiting(&mut self) {
-        let waiting_on_approval = self.turn.as_ref().is_some_and(|turn| {
-            turn.calls.iter().any(|call| matches!(call.state, CallState::Asking { .. }))
-        });
-        self.set_status(Status::Active { waiting_on_approval });
-    }
-
-    fn grant(&mut self, number: u64, unsandboxed: bool) {
-        let Some(call) = self
-            .turn
-            .as_ref()
-            .and_then(|turn| turn.calls.iter().find(|call| call.number == number))
-        else {
-            return;
-        };
-        if let Some(assessment) = &call.assessment {
-            self.grants.allow_command(&assessment.display, &assessment.cwd, unsandboxed);
-        }
-        if let Some(plan) = &call.plan {
-            self.grants.allow_paths(plan.changes.iter().map(|change| change.path.as_str()));
-        }
-    }
-
-    /// Refused by policy: shown as declined, told to the model.
-    fn decline(&mut self, turn: &Id, number: u64, message: String) {
-        self.close_declined(turn, number);
-        self.answer(number, message);
-    }
-
-    fn close_declined(&mut self, turn: &Id, number: u64) {
-        let Some(item) = self.find_call(number).and_then(|call| call.item.take()) else { return };
-        self.item_completed(turn, with_status(item, ItemStatus::Declined));
-    }
-
-    fn apply(&mut self, turn: &Id, number: u64) {
-        let Some(call) = self.find_call(number) else { return };
-        call.state = CallState::Applying;
-        self.effect(Effect::Apply { call: number, turn: turn.clone() });
-    }
-
-    pub(crate) fn applied(&mut self, number: u64, outcome: Result<String, String>) {
-        let Some(turn) = self.active_turn().cloned() else { return };
-        let Some(call) = self.find_call(number) else { return };
-        if !matches!(call.state, CallState::Applying) {
-            return;
-        }
-        let Some(item) = call.item.take() else { return };
-        let names = changed_names(&item);
-        let (status, text, diff) = match outcome {
-            Ok(diff) => (ItemStatus::Completed, format!("Patch applied.\n{names}"), Some(diff)),
-            Err(message) => (ItemStatus::Failed, message, None),
-        };
-        self.item_completed(&turn, with_status(item, status));
-        if let Some(diff) = diff {
-            self.emit(Event::DiffUpdated { turn, diff });
-        }
-        let ending = self.turn.as_mut().and_then(|turn| turn.ending.take());
-        if let Some((status, error)) = ending {
-            if let Some(call) = self.find_call(number) {
-                call.state = CallState::Done(CallOutput::Text(text));
-            }
-            return self.end(status, error);
-        }
-        self.answer(number, text);
     }
 
     pub(crate) fn image_read(&mut self, number: u64, outcome: Result<ImageData, String>) {
         let Some(turn) = self.active_turn().cloned() else { return };
         let Some(call) = self.find_call(number) else { return };
-        if !matches!(call.state, CallState::Preparing) {
+        let is_image = matches!(call.tool, Some(tools::Call::Image { .. }));
+        if !is_image || !matches!(call.state, CallState::Preparing) {
             return;
         }
         match outcome {
@@ -372,7 +261,11 @@ impl Machine {
         }
     }
 
-    fn run(&mut self, turn: &Id, number: u64, unsandboxed: bool) {
+    pub(crate) fn run(&mut self, turn: &Id, number: u64, unsandboxed: bool) {
+        // While the user was asked, others may have started.
+        if let Some(message) = self.too_many_processes() {
+            return self.fail_item(turn, number, message);
+        }
         let limits = self.limits;
         let now = self.now;
         let Some(call) = self.find_call(number) else { return };
@@ -407,8 +300,18 @@ impl Machine {
         }
     }
 
+    fn fail_item(&mut self, turn: &Id, number: u64, message: String) {
+        if let Some(item) = self.find_call(number).and_then(|call| call.item.take()) {
+            self.item_completed(turn, with_status(item, ItemStatus::Failed));
+        }
+        self.answer(number, message);
+    }
+
     fn write_stdin(&mut self, turn: &Id, number: u64, write: &WriteStdin) {
         let max_poll = self.limits.max_poll_ms;
+        if let Some(answer) = self.take_ended(write.session_id, write.max_output_tokens) {
+            return self.answer(number, answer);
+        }
         let Some(process) = self.processes.get_mut(&write.session_id) else {
             let message = format!("no command with session id {} is running", write.session_id);
             return self.answer(number, message);
@@ -442,10 +345,4 @@ impl Machine {
         }
         self.effect(Effect::Wait { call: number, ms });
     }
-}
-
-fn changed_names(item: &Item) -> String {
-    let Item::FileChange { changes, .. } = item else { return String::new() };
-    let names: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
-    output::shorten(&names.join("\n"), 4_000)
 }

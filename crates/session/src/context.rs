@@ -65,8 +65,10 @@ pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragme
 pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<Fragment> {
     let mut fragments = Vec::new();
     let mut developer = Vec::new();
-    if (old.approval, &old.sandbox) != (new.approval, &new.sandbox) {
-        developer.push(permissions(new));
+    // The text, not the fields: an empty list of writable roots means the working folder.
+    let now = permissions(new);
+    if now != permissions(old) {
+        developer.push(now);
     }
     if (old.mode, &old.mode_instructions) != (new.mode, &new.mode_instructions) {
         developer.push(mode_text(new).unwrap_or_else(|| {

@@ -65,7 +65,7 @@ pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
         #[serde(borrow)]
         call_id: Option<std::borrow::Cow<'a, str>>,
     }
-    let mut open: BTreeMap<String, (usize, bool)> = BTreeMap::new();
+    let mut open: BTreeMap<String, Vec<(usize, bool)>> = BTreeMap::new();
     for (at, fragment) in history.iter().enumerate() {
         if !fragment.contains("\"call_id\"") {
             continue;
@@ -74,20 +74,21 @@ pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
             continue;
         };
         match &*kind {
-            "function_call" => drop(open.insert(call_id.into_owned(), (at, false))),
-            "custom_tool_call" => drop(open.insert(call_id.into_owned(), (at, true))),
-            "function_call_output" | "custom_tool_call_output" => drop(open.remove(&*call_id)),
+            "function_call" => open.entry(call_id.into_owned()).or_default().push((at, false)),
+            "custom_tool_call" => open.entry(call_id.into_owned()).or_default().push((at, true)),
+            "function_call_output" | "custom_tool_call_output" => {
+                open.get_mut(&*call_id).and_then(Vec::pop);
+            }
             _ => {}
         }
     }
-    let mut missing: Vec<_> = open.into_iter().collect();
-    missing.sort_by_key(|(_, (at, _))| *at);
-    missing
+    let mut missing: Vec<(usize, String, bool)> = open
         .into_iter()
-        .map(|(call_id, (_, custom))| {
-            call_output(&call_id, custom, &CallOutput::Text(ABORTED.into()))
-        })
-        .collect()
+        .flat_map(|(id, calls)| calls.into_iter().map(move |(at, custom)| (at, id.clone(), custom)))
+        .collect();
+    missing.sort_unstable();
+    let aborted = CallOutput::Text(ABORTED.into());
+    missing.into_iter().map(|(_, id, custom)| call_output(&id, custom, &aborted)).collect()
 }
 
 fn fragment(value: &serde_json::Value) -> Fragment {

@@ -5,15 +5,18 @@
 //! any run can be replayed from its inputs, failures included. The types here are not wire types.
 
 mod approvals;
+mod asking;
 mod calls;
 mod context;
 mod effect;
+mod ending;
 mod event;
 mod history;
 mod input;
 mod item;
 mod machine;
 mod output;
+mod patches;
 mod plan_tags;
 mod processes;
 mod sampling;

@@ -9,7 +9,7 @@ use crate::effect::{Effect, Prompt, Record};
 use crate::event::{Event, Status};
 use crate::history::{self, Fragment};
 use crate::input::{Input, Usage};
-use crate::processes::Process;
+use crate::processes::{Ended, Process};
 use crate::settings::{Overrides, Settings};
 use crate::tools::{self, PatchTool};
 use crate::turn::Turn;
@@ -90,8 +90,14 @@ pub struct Machine {
     pub(crate) previewed: bool,
     pub(crate) turn: Option<Turn>,
     pub(crate) processes: BTreeMap<u64, Process>,
+    /// Commands that ended in the background, until the model asks for them.
+    pub(crate) ended: BTreeMap<u64, Ended>,
     pub(crate) grants: Grants,
     pub(crate) now: Millis,
+    /// Set by the shutdown.
+    pub(crate) closed: bool,
+    /// Outputs that a restored history lacked, until a turn stores them.
+    repairs: Vec<Fragment>,
     instructions: Arc<str>,
     tools: Arc<str>,
     next: u64,
@@ -109,7 +115,8 @@ impl Machine {
         restored: Restored,
     ) -> Self {
         let mut history = restored.history;
-        history.extend(history::missing_outputs(&history));
+        let repairs = history::missing_outputs(&history);
+        history.extend(repairs.iter().cloned());
         let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
         Self {
             settings,
@@ -123,8 +130,11 @@ impl Machine {
             previewed: restored.previewed,
             turn: None,
             processes: BTreeMap::new(),
+            ended: BTreeMap::new(),
             grants: Grants::default(),
             now: 0,
+            closed: false,
+            repairs,
             instructions,
             tools: tools::offered(patch),
             next: 1,
@@ -210,6 +220,14 @@ impl Machine {
         }
         self.history.extend(fragments.iter().cloned());
         self.persist(Record::History { turn: turn.clone(), fragments });
+    }
+
+    /// Stores what completed a restored history, so that it stands in the same place next time.
+    pub(crate) fn store_repairs(&mut self, turn: &Id) {
+        let fragments = std::mem::take(&mut self.repairs);
+        if !fragments.is_empty() {
+            self.persist(Record::History { turn: turn.clone(), fragments });
+        }
     }
 
     pub(crate) fn set_status(&mut self, status: Status) {

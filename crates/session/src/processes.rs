@@ -1,7 +1,5 @@
 //! The commands of a thread while they run: their output, their item, and the call that waits.
 
-use std::collections::BTreeSet;
-
 use crate::calls::CallState;
 use crate::effect::Effect;
 use crate::event::Event;
@@ -60,16 +58,8 @@ impl Process {
 
     /// What a call is answered: the state of the command and its new output.
     fn answer(&mut self, now: Millis, state: &str) -> String {
-        let text = self.unread.take();
-        let cap = usize::try_from(self.tokens.saturating_mul(4)).unwrap_or(usize::MAX);
-        let seconds = (now - self.asked_at).max(0) as f64 / 1000.0;
-        let mut answer = format!("Wall time: {seconds:.1} seconds\n{state}\n");
-        if text.len() > cap {
-            answer.push_str(&format!("Original token count: {}\n", text.len() / 4));
-        }
-        answer.push_str("Output:\n");
-        answer.push_str(&output::shorten(&text, cap));
-        answer
+        let waited = (now - self.asked_at).max(0);
+        answer(waited, state, &self.unread.take(), self.tokens)
     }
 
     fn final_item(&self, now: Millis, status: ItemStatus, exit_code: Option<i32>) -> Item {
@@ -80,6 +70,28 @@ impl Process {
         item.output = Some(self.aggregated.text());
         Item::Command(item)
     }
+}
+
+/// A command that ended while no call waited for it.
+pub(crate) struct Ended {
+    state: String,
+    unread: String,
+}
+
+fn answer(waited: Millis, state: &str, text: &str, tokens: u64) -> String {
+    let cap = bytes(tokens);
+    let seconds = waited as f64 / 1000.0;
+    let mut answer = format!("Wall time: {seconds:.1} seconds\n{state}\n");
+    if text.len() > cap {
+        answer.push_str(&format!("Original token count: {}\n", text.len() / 4));
+    }
+    answer.push_str("Output:\n");
+    answer.push_str(&output::shorten(text, cap));
+    answer
+}
+
+fn bytes(tokens: u64) -> usize {
+    usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX)
 }
 
 impl Machine {
@@ -113,10 +125,29 @@ impl Machine {
         let item = process.final_item(self.now, status, exit_code);
         let turn = process.turn.clone();
         self.item_completed(&turn, item);
-        if let Some(call) = process.waiting {
-            let answer = process.answer(self.now, &state);
-            self.answer(call, answer);
+        match process.waiting {
+            Some(call) => {
+                let answer = process.answer(self.now, &state);
+                self.answer(call, answer);
+            }
+            None => self.keep_ended(number, state, &mut process),
         }
+    }
+
+    /// Keeps how a command ended for the call that will ask; the oldest go first.
+    fn keep_ended(&mut self, number: u64, state: String, process: &mut Process) {
+        let unread = output::shorten(&process.unread.take(), bytes(process.default_tokens));
+        self.ended.insert(number, Ended { state, unread });
+        if self.ended.len() > self.limits.processes {
+            self.ended.pop_first();
+        }
+    }
+
+    /// What a call is answered that asks for a command that ended before; only once.
+    pub(crate) fn take_ended(&mut self, number: u64, tokens: Option<u64>) -> Option<String> {
+        let Ended { state, unread } = self.ended.remove(&number)?;
+        let most = self.limits.tool_output_tokens;
+        Some(answer(0, &state, &unread, tokens.unwrap_or(most).min(most)))
     }
 
     /// The call has waited long enough: it is answered with what there is.
@@ -130,21 +161,24 @@ impl Machine {
         self.answer(number, answer);
     }
 
-    /// Kills what a turn that did not end well began.
-    pub(crate) fn end_processes_of(&mut self, turn: &Id) {
-        let numbers: BTreeSet<u64> = self
+    /// Kills the commands that `which` names.
+    pub(crate) fn end_processes(&mut self, which: impl Fn(&Process) -> bool) {
+        let numbers: Vec<u64> = self
             .processes
             .iter()
-            .filter(|(_, process)| process.turn == *turn)
+            .filter(|(_, process)| which(process))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
             let Some(process) = self.processes.remove(&number) else { continue };
             self.effect(Effect::Kill { process: number });
             let item = process.final_item(self.now, ItemStatus::Failed, None);
-            self.item_completed(turn, item);
+            self.item_completed(&process.turn, item);
         }
-        // A call of this turn may wait for a command of an earlier one.
+    }
+
+    /// No call waits any more, also not for a command of an earlier turn.
+    pub(crate) fn stop_waiting(&mut self) {
         for process in self.processes.values_mut() {
             process.waiting = None;
         }

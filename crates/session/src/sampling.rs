@@ -13,6 +13,9 @@ use crate::plan_tags::{self, Piece, Splitter};
 use crate::settings::Mode;
 use crate::{Id, tools};
 
+/// What an empty item or section counts of the bound on a response.
+const ITEM_BYTES: usize = 64;
+
 /// A response that is being streamed.
 pub(crate) struct Sample {
     pub(crate) number: u64,
@@ -31,6 +34,8 @@ enum Streaming {
 #[derive(Default)]
 struct Plan {
     splitter: Splitter,
+    /// Whether any text came.
+    fed: bool,
     item: Option<(Id, String)>,
 }
 
@@ -93,6 +98,10 @@ impl Machine {
     }
 
     fn open_item(&mut self, turn: &Id, index: usize, kind: ModelItemKind) {
+        self.close_item(turn, index);
+        if !self.within_bound(ITEM_BYTES) {
+            return;
+        }
         let streaming = match kind {
             ModelItemKind::Message { phase } => {
                 let plan = (self.settings.mode == Mode::Plan).then(Plan::default);
@@ -134,6 +143,7 @@ impl Machine {
                 self.emit(Event::MessageDelta { turn: turn.clone(), item, text: delta });
             }
             Some(plan) => {
+                plan.fed = true;
                 let pieces = plan.splitter.push(&delta);
                 self.plan_pieces(turn, index, pieces);
             }
@@ -177,9 +187,14 @@ impl Machine {
         if self.streaming(index).is_none() {
             self.open_item(turn, index, ModelItemKind::Reasoning);
         }
+        if !self.within_bound(ITEM_BYTES) {
+            return;
+        }
         let Some(Streaming::Reasoning { id, summary, .. }) = self.streaming(index) else { return };
         let item = id.clone();
-        slot(summary, part);
+        if slot(summary, part).is_none() {
+            return;
+        }
         // The first section needs no boundary before it.
         if part > 0 {
             self.emit(Event::SummaryPartAdded { turn: turn.clone(), item, index: part });
@@ -194,7 +209,7 @@ impl Machine {
         text: String,
         is_summary: bool,
     ) {
-        if !self.within_bound(text.len()) {
+        if !self.within_bound(text.len().max(ITEM_BYTES)) {
             return;
         }
         if self.streaming(index).is_none() {
@@ -222,37 +237,39 @@ impl Machine {
         match item {
             ModelItem::Message { text, phase } => self.message_done(turn, index, text, phase),
             ModelItem::Reasoning { summary, content } => {
-                let opened = self.take_streaming(index);
-                let id = match opened {
+                let id = match self.take_streaming(index) {
                     Some(Streaming::Reasoning { id, .. }) => id,
-                    _ => self.started_reasoning(turn),
+                    other => {
+                        self.close_streaming(turn, other);
+                        self.started_reasoning(turn)
+                    }
                 };
                 self.item_completed(turn, Item::Reasoning { id, summary, content });
             }
             ModelItem::FunctionCall { call_id, name, arguments } => {
-                self.take_streaming(index);
+                self.close_item(turn, index);
                 let call = tools::read_function(&name, &arguments);
                 self.call(turn, call_id, false, call);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
-                self.take_streaming(index);
+                self.close_item(turn, index);
                 self.call(turn, call_id, true, tools::read_custom(&name, &input));
             }
             ModelItem::WebSearch { query, action } => {
-                self.take_streaming(index);
+                self.close_item(turn, index);
                 let item = Item::WebSearch { id: self.ids.item(), query, action };
                 self.item_started(turn, item.clone());
                 self.item_completed(turn, item);
             }
-            ModelItem::Other => drop(self.take_streaming(index)),
+            ModelItem::Other => self.close_item(turn, index),
         }
     }
 
     fn message_done(&mut self, turn: &Id, index: usize, text: String, done: Option<Phase>) {
-        if self.streaming(index).is_none() {
+        if !matches!(self.streaming(index), Some(Streaming::Message { .. })) {
             self.open_item(turn, index, ModelItemKind::Message { phase: done });
-            self.text_delta_whole(turn, index, &text);
         }
+        self.whole_plan(turn, index, &text);
         self.finish_plan(turn, index);
         let Some(Streaming::Message { id, phase, plan, .. }) = self.take_streaming(index) else {
             return;
@@ -261,11 +278,14 @@ impl Machine {
         self.item_completed(turn, Item::AgentMessage { id, text, phase: done.or(phase) });
     }
 
-    /// A message that came whole still shows its plan.
-    fn text_delta_whole(&mut self, turn: &Id, index: usize, text: &str) {
+    /// A message that came without deltas still shows its plan.
+    fn whole_plan(&mut self, turn: &Id, index: usize, text: &str) {
         let Some(Streaming::Message { plan: Some(plan), .. }) = self.streaming(index) else {
             return;
         };
+        if std::mem::replace(&mut plan.fed, true) {
+            return;
+        }
         let pieces = plan.splitter.push(text);
         self.plan_pieces(turn, index, pieces);
     }
@@ -359,18 +379,28 @@ impl Machine {
     /// Items that were cut are final with what came of them: that is what the user saw.
     pub(crate) fn close_sample(&mut self, turn: &Id, sample: Sample) {
         for streaming in sample.items.into_values() {
-            match streaming {
-                Streaming::Message { id, text, phase, plan } => {
-                    if let Some((id, text)) = plan.and_then(|plan| plan.item) {
-                        self.item_completed(turn, Item::Plan { id, text });
-                    }
-                    self.item_completed(turn, Item::AgentMessage { id, text, phase });
+            self.close_streaming(turn, Some(streaming));
+        }
+    }
+
+    /// Closes the item at `index`, which goes on as something else, or not at all.
+    fn close_item(&mut self, turn: &Id, index: usize) {
+        let streaming = self.take_streaming(index);
+        self.close_streaming(turn, streaming);
+    }
+
+    fn close_streaming(&mut self, turn: &Id, streaming: Option<Streaming>) {
+        match streaming {
+            Some(Streaming::Message { id, text, phase, plan }) => {
+                if let Some((id, text)) = plan.and_then(|plan| plan.item) {
+                    self.item_completed(turn, Item::Plan { id, text });
                 }
-                Streaming::Reasoning { id, summary, content } => {
-                    self.item_completed(turn, Item::Reasoning { id, summary, content });
-                }
-                Streaming::Other => {}
+                self.item_completed(turn, Item::AgentMessage { id, text, phase });
             }
+            Some(Streaming::Reasoning { id, summary, content }) => {
+                self.item_completed(turn, Item::Reasoning { id, summary, content });
+            }
+            Some(Streaming::Other) | None => {}
         }
     }
 }

@@ -63,6 +63,22 @@ pub(crate) struct WriteStdin {
     pub(crate) max_output_tokens: Option<u64>,
 }
 
+impl Call {
+    /// What a command runs, told apart from everything else that may look the same.
+    pub(crate) fn identity(&self) -> Vec<String> {
+        match self {
+            Self::Exec(ExecCall { cmd, shell, login, .. }) => {
+                let shell = shell.clone().unwrap_or_default();
+                vec!["script".to_owned(), cmd.clone(), shell, login.to_string()]
+            }
+            Self::Shell(ShellCall { command, .. }) => {
+                std::iter::once("argv".to_owned()).chain(command.iter().cloned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// Reads a function call; the error is for the model.
 pub(crate) fn read_function(name: &str, arguments: &str) -> Result<Call, String> {
     #[derive(Deserialize)]

@@ -1,13 +1,13 @@
-//! A turn from its start to its one end: starting, steering, interrupting, going on, finishing.
+//! A turn while it runs: starting, steering, joining, interrupting, going on.
 
 use std::sync::Arc;
 
 use crate::Id;
-use crate::calls::{Call, CallState};
+use crate::calls::Call;
 use crate::effect::{Answer, Effect, Record, Refusal};
 use crate::event::{Event, Status, TurnError, TurnStatus, TurnView};
 use crate::history::{self, Fragment};
-use crate::input::{Failure, FailureKind, same};
+use crate::input::same;
 use crate::item::{Item, ItemStatus, UserContent};
 use crate::machine::Machine;
 use crate::sampling::Sample;
@@ -29,8 +29,10 @@ pub(crate) struct Turn {
     pub(crate) calls: Vec<Call>,
     /// Steering input that the model has not seen.
     pub(crate) pending: Vec<Fragment>,
-    /// Set while the end waits for a patch that is being applied.
+    /// Set once the turn is to end; its end may still wait for a patch that is being applied.
     pub(crate) ending: Option<(TurnStatus, Option<TurnError>)>,
+    /// Callers that interrupted: answered when the turn is over, so that they can start the next.
+    pub(crate) interrupters: Vec<u64>,
 }
 
 impl Machine {
@@ -44,17 +46,14 @@ impl Machine {
         if content.is_empty() {
             return self.refuse(reply, "input must not be empty".into());
         }
-        let view = TurnView {
-            id: self.ids.turn(),
-            status: TurnStatus::InProgress,
-            error: None,
-            started_at: self.now,
-            completed_at: None,
-        };
-        self.override_settings(overrides);
-        if self.turn.is_some() {
-            return self.join(reply, content, view);
+        if self.closed {
+            return self.refuse(reply, "the server is shutting down".into());
         }
+        if self.turn.is_some() {
+            return self.join(reply, content, overrides, output_schema);
+        }
+        let view = self.new_turn();
+        self.override_settings(overrides);
         self.persist(Record::TurnStarted { turn: view.id.clone(), at: self.now });
         self.effect(Effect::Reply { reply, result: Ok(Answer::Started(view.clone())) });
         self.set_status(Status::Active { waiting_on_approval: false });
@@ -71,7 +70,9 @@ impl Machine {
             calls: Vec::new(),
             pending: Vec::new(),
             ending: None,
+            interrupters: Vec::new(),
         });
+        self.store_repairs(&turn);
         self.introduce(&turn);
         self.preview(&content);
         let fragment = history::user_message(&content);
@@ -80,15 +81,35 @@ impl Machine {
         self.advance();
     }
 
-    /// A turn started while another runs: its input joins that one, and it ends with it.
-    fn join(&mut self, reply: u64, content: Vec<UserContent>, view: TurnView) {
-        let full = self.pending_is_full();
-        let Some(turn) = &mut self.turn else { return };
-        if full || turn.ending.is_some() {
+    fn new_turn(&mut self) -> TurnView {
+        TurnView {
+            id: self.ids.turn(),
+            status: TurnStatus::InProgress,
+            error: None,
+            started_at: self.now,
+            completed_at: None,
+        }
+    }
+
+    /// A turn started while another runs: its input joins that one, and it ends with it. Its
+    /// overrides and its schema hold from the next request to the model on.
+    fn join(
+        &mut self,
+        reply: u64,
+        content: Vec<UserContent>,
+        overrides: Overrides,
+        output_schema: Option<Arc<str>>,
+    ) {
+        if self.takes_no_input() {
             return self.refuse(reply, "the running turn takes no more input".into());
         }
-        turn.joined.push(view.clone());
+        let view = self.new_turn();
+        self.override_settings(overrides);
         let joined = view.id.clone();
+        if let Some(turn) = &mut self.turn {
+            turn.joined.push(view.clone());
+            turn.output_schema = output_schema.or(turn.output_schema.take());
+        }
         self.persist(Record::TurnStarted { turn: joined.clone(), at: self.now });
         self.effect(Effect::Reply { reply, result: Ok(Answer::Started(view.clone())) });
         self.emit(Event::TurnStarted(view));
@@ -107,20 +128,25 @@ impl Machine {
         if content.is_empty() {
             return self.refuse(reply, "input must not be empty".into());
         }
-        if turn.ending.is_some() || self.pending_is_full() {
+        if self.takes_no_input() {
             return self.refuse(reply, "the running turn takes no more input".into());
         }
-        let id = turn.view.id.clone();
+        let Some(id) = self.active_turn().cloned() else { return };
         self.effect(Effect::Reply { reply, result: Ok(Answer::Steered { turn: id.clone() }) });
         self.add_pending(&id, content);
     }
 
-    fn pending_is_full(&self) -> bool {
-        self.turn.as_ref().is_some_and(|turn| turn.pending.len() >= self.limits.pending_inputs)
+    /// Whether the running turn is ending, or has as much waiting input or joined turns as it may.
+    fn takes_no_input(&self) -> bool {
+        let limit = self.limits.pending_inputs;
+        self.turn.as_ref().is_some_and(|turn| {
+            turn.ending.is_some() || turn.pending.len() >= limit || turn.joined.len() >= limit
+        })
     }
 
     /// Stored at once, seen by the model at its next request.
     fn add_pending(&mut self, turn: &Id, content: Vec<UserContent>) {
+        self.preview(&content);
         let fragment = history::user_message(&content);
         self.persist(Record::History { turn: turn.clone(), fragments: vec![fragment.clone()] });
         if let Some(active) = &mut self.turn {
@@ -150,7 +176,8 @@ impl Machine {
     }
 
     pub(crate) fn interrupt(&mut self, reply: u64, expected: &str) {
-        let Some(turn) = &self.turn else {
+        let limit = self.limits.pending_inputs;
+        let Some(turn) = &mut self.turn else {
             return self.refuse(reply, "no active turn to interrupt".into());
         };
         if !turn.answers_to(expected) {
@@ -158,7 +185,10 @@ impl Machine {
             let message = format!("expected active turn id `{expected}` but found `{active}`");
             return self.refuse(reply, message);
         }
-        self.effect(Effect::Reply { reply, result: Ok(Answer::Interrupted) });
+        if turn.interrupters.len() >= limit {
+            return self.refuse(reply, "the turn is being interrupted already".into());
+        }
+        turn.interrupters.push(reply);
         self.end(TurnStatus::Interrupted, None);
     }
 
@@ -169,6 +199,9 @@ impl Machine {
     /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
     pub(crate) fn advance(&mut self) {
         let Some(turn) = &mut self.turn else { return };
+        if turn.ending.is_some() {
+            return;
+        }
         if turn.sample.is_some() || turn.calls.iter().any(|call| !call.is_done()) {
             return;
         }
@@ -196,89 +229,6 @@ impl Machine {
             turn.sample = Some(Sample::new(number));
         }
         self.effect(Effect::Sample { sample: number, prompt });
-    }
-
-    pub(crate) fn fail(&mut self, failure: Failure) {
-        let error = TurnError {
-            message: failure.message,
-            kind: failure.kind,
-            http_status: failure.http_status,
-        };
-        self.end(TurnStatus::Failed, Some(error));
-    }
-
-    pub(crate) fn store_failed(&mut self, message: String) {
-        let failure = Failure {
-            kind: FailureKind::InternalServerError,
-            message,
-            http_status: None,
-            retryable: false,
-            retry_after_ms: None,
-        };
-        self.fail(failure);
-    }
-
-    pub(crate) fn shutdown(&mut self) {
-        self.end(TurnStatus::Interrupted, None);
-        for process in std::mem::take(&mut self.processes).into_keys() {
-            self.effect(Effect::Kill { process });
-        }
-    }
-
-    /// Ends the turn. A patch that is being applied is waited for: it is never cut in half.
-    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) {
-        let Some(turn) = &mut self.turn else { return };
-        if turn.calls.iter().any(|call| matches!(call.state, CallState::Applying)) {
-            turn.ending.get_or_insert((status, error));
-            return;
-        }
-        let Some(mut turn) = self.turn.take() else { return };
-        let id = turn.view.id.clone();
-        if let Some(sample) = turn.sample.take() {
-            self.effect(Effect::CancelSample { sample: sample.number });
-            self.close_sample(&id, sample);
-        }
-        let outputs = std::mem::take(&mut turn.calls)
-            .into_iter()
-            .filter_map(|call| self.abandon(&id, call, status))
-            .collect();
-        if status != TurnStatus::Completed {
-            self.end_processes_of(&id);
-        }
-        self.remember(&id, outputs);
-        self.history.append(&mut turn.pending);
-        if let Some(error) = &error {
-            let (turn, error) = (id.clone(), error.clone());
-            self.emit(Event::Error { turn, error, will_retry: false });
-        }
-        for mut view in std::iter::once(turn.view).chain(turn.joined) {
-            view.status = status;
-            view.error.clone_from(&error);
-            view.completed_at = Some(self.now);
-            self.persist(Record::TurnFinished { view: view.clone(), status });
-            self.emit(Event::TurnCompleted(view));
-        }
-        let failed = status == TurnStatus::Failed;
-        self.set_status(if failed { Status::SystemError } else { Status::Idle });
-        self.effect(Effect::TurnEnded { turn: id });
-    }
-
-    /// Closes a call that will not finish; gives the output that the history needs.
-    fn abandon(&mut self, turn: &Id, mut call: Call, status: TurnStatus) -> Option<Fragment> {
-        if let CallState::Asking { request, .. } = call.state {
-            self.emit(Event::RequestResolved { request });
-        }
-        if matches!(call.state, CallState::Asking { .. } | CallState::Preparing) {
-            self.effect(Effect::Discard { call: call.number });
-        }
-        if let Some(item) = call.item.take() {
-            let declined =
-                status == TurnStatus::Interrupted && matches!(call.state, CallState::Asking { .. });
-            let ended = if declined { ItemStatus::Declined } else { ItemStatus::Failed };
-            self.item_completed(turn, with_status(item, ended));
-        }
-        call.abort();
-        call.into_fragment()
     }
 
     pub(crate) fn item_started(&mut self, turn: &Id, item: Item) {

@@ -1,0 +1,121 @@
+//! The one end of a turn: what still runs is stopped at once, a patch that is being applied is
+//! waited for, then callers and subscribers are told.
+
+use crate::Id;
+use crate::calls::{Call, CallState};
+use crate::effect::{Answer, Effect, Record};
+use crate::event::{Event, Status, TurnError, TurnStatus};
+use crate::input::{Failure, FailureKind};
+use crate::item::ItemStatus;
+use crate::machine::Machine;
+use crate::turn::with_status;
+
+impl Machine {
+    /// Ends the turn for a failure that no retry helps.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        let error = TurnError {
+            message: failure.message,
+            kind: failure.kind,
+            http_status: failure.http_status,
+        };
+        self.end(TurnStatus::Failed, Some(error));
+    }
+
+    pub(crate) fn store_failed(&mut self, message: String) {
+        let failure = Failure {
+            kind: FailureKind::InternalServerError,
+            message,
+            http_status: None,
+            retryable: false,
+            retry_after_ms: None,
+        };
+        self.fail(failure);
+    }
+
+    /// Ends the turn and every command; no turn starts after it.
+    pub(crate) fn shutdown(&mut self) {
+        self.closed = true;
+        self.end(TurnStatus::Interrupted, None);
+        self.end_processes(|_| true);
+    }
+
+    /// Ends the turn. A patch that is being applied is waited for: it is never cut in half.
+    pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) {
+        let Some(turn) = &mut self.turn else { return };
+        if turn.ending.is_some() {
+            return;
+        }
+        turn.ending = Some((status, error));
+        turn.retry = None;
+        let id = turn.view.id.clone();
+        let sample = turn.sample.take();
+        let mut calls = std::mem::take(&mut turn.calls);
+        if let Some(sample) = sample {
+            self.effect(Effect::CancelSample { sample: sample.number });
+            self.close_sample(&id, sample);
+        }
+        for call in &mut calls {
+            self.abandon(&id, call, status);
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.calls = calls;
+        }
+        if status != TurnStatus::Completed {
+            self.end_processes(|process| process.turn == id);
+            self.stop_waiting();
+        }
+        self.finish();
+    }
+
+    /// The end itself, once no patch is being applied any more.
+    pub(crate) fn finish(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        if turn.calls.iter().any(|call| matches!(call.state, CallState::Applying)) {
+            return self.show_waiting();
+        }
+        let Some(mut turn) = self.turn.take() else { return };
+        let Some((status, error)) = turn.ending.take() else { return };
+        let id = turn.view.id.clone();
+        let outputs =
+            std::mem::take(&mut turn.calls).into_iter().filter_map(Call::into_fragment).collect();
+        self.remember(&id, outputs);
+        self.history.append(&mut turn.pending);
+        for reply in turn.interrupters {
+            self.effect(Effect::Reply { reply, result: Ok(Answer::Interrupted) });
+        }
+        for mut view in std::iter::once(turn.view).chain(turn.joined) {
+            if let Some(error) = &error {
+                let (turn, error) = (view.id.clone(), error.clone());
+                self.emit(Event::Error { turn, error, will_retry: false });
+            }
+            view.status = status;
+            view.error.clone_from(&error);
+            view.completed_at = Some(self.now);
+            self.persist(Record::TurnFinished { view: view.clone(), status });
+            self.emit(Event::TurnCompleted(view));
+        }
+        let failed = status == TurnStatus::Failed;
+        self.set_status(if failed { Status::SystemError } else { Status::Idle });
+        self.effect(Effect::TurnEnded { turn: id });
+    }
+
+    /// Closes a call that will not finish, and answers it; but a patch that is being applied.
+    fn abandon(&mut self, turn: &Id, call: &mut Call, status: TurnStatus) {
+        if matches!(call.state, CallState::Applying) {
+            return;
+        }
+        let asking = matches!(call.state, CallState::Asking { .. });
+        if let CallState::Asking { request, .. } = call.state {
+            self.emit(Event::RequestResolved { request });
+        }
+        if asking || matches!(call.state, CallState::Preparing) {
+            self.effect(Effect::Discard { call: call.number });
+        }
+        if let Some(item) = call.item.take() {
+            let declined = status == TurnStatus::Interrupted && asking;
+            let ended = if declined { ItemStatus::Declined } else { ItemStatus::Failed };
+            self.item_completed(turn, with_status(item, ended));
+        }
+        call.abort();
+    }
+}

@@ -1,0 +1,92 @@
+//! Patches: decided, applied with nothing beside them, reported.
+
+use crate::approvals::{self, Ask, Verdict};
+use crate::calls::CallState;
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::history::CallOutput;
+use crate::input::PatchPlan;
+use crate::item::{Item, ItemStatus};
+use crate::machine::Machine;
+use crate::turn::with_status;
+use crate::{Id, output};
+
+impl Machine {
+    /// A command turned out to be a patch. When anything runs beside it, or comes before it, it
+    /// goes back into the queue and is looked at again when it is alone: by then the files may
+    /// have changed.
+    pub(crate) fn found_patch(&mut self, turn: &Id, number: u64, plan: PatchPlan) {
+        let calls = self.turn.as_ref().map(|turn| turn.calls.as_slice()).unwrap_or_default();
+        let is_alone = calls.iter().all(|call| {
+            let queued_behind = call.number > number && matches!(call.state, CallState::Queued);
+            call.number == number || call.is_done() || queued_behind
+        });
+        if is_alone {
+            return self.decide_patch(turn, number, plan);
+        }
+        self.effect(Effect::Discard { call: number });
+        if let Some(call) = self.find_call(number) {
+            call.hides_patch = true;
+            call.state = CallState::Queued;
+        }
+        self.pump(turn);
+    }
+
+    pub(crate) fn decide_patch(&mut self, turn: &Id, number: u64, plan: PatchPlan) {
+        let id = self.ids.item();
+        let item =
+            Item::FileChange { id, changes: plan.changes.clone(), status: ItemStatus::InProgress };
+        let verdict = approvals::patch(&self.settings, &self.grants, &plan);
+        let Some(call) = self.find_call(number) else { return };
+        call.item = Some(item.clone());
+        call.plan = Some(plan);
+        self.begin_item(turn, item);
+        match verdict {
+            Verdict::Run { .. } => self.apply(turn, number),
+            Verdict::Refuse(message) => {
+                self.effect(Effect::Discard { call: number });
+                self.decline(turn, number, message);
+            }
+            Verdict::Ask { reason, unsandboxed } => {
+                self.ask(turn, number, unsandboxed, Ask::Patch { reason });
+            }
+        }
+    }
+
+    pub(crate) fn apply(&mut self, turn: &Id, number: u64) {
+        let Some(call) = self.find_call(number) else { return };
+        call.state = CallState::Applying;
+        self.effect(Effect::Apply { call: number, turn: turn.clone() });
+    }
+
+    pub(crate) fn applied(&mut self, number: u64, outcome: Result<String, String>) {
+        let Some(turn) = self.active_turn().cloned() else { return };
+        let Some(call) = self.find_call(number) else { return };
+        if !matches!(call.state, CallState::Applying) {
+            return;
+        }
+        let Some(item) = call.item.take() else { return };
+        let names = changed_names(&item);
+        let (status, text, diff) = match outcome {
+            Ok(diff) => (ItemStatus::Completed, format!("Patch applied.\n{names}"), Some(diff)),
+            Err(message) => (ItemStatus::Failed, message, None),
+        };
+        self.item_completed(&turn, with_status(item, status));
+        if let Some(diff) = diff {
+            self.emit(Event::DiffUpdated { turn, diff });
+        }
+        if self.turn.as_ref().is_some_and(|turn| turn.ending.is_some()) {
+            if let Some(call) = self.find_call(number) {
+                call.state = CallState::Done(CallOutput::Text(text));
+            }
+            return self.finish();
+        }
+        self.answer(number, text);
+    }
+}
+
+fn changed_names(item: &Item) -> String {
+    let Item::FileChange { changes, .. } = item else { return String::new() };
+    let names: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    output::shorten(&names.join("\n"), 4_000)
+}

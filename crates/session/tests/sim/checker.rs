@@ -1,0 +1,343 @@
+//! What must hold in every run, whatever the script and the order: checked after each step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use session::{
+    Answer, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record, Status,
+    TurnStatus, TurnView,
+};
+
+use crate::prompts::Prompts;
+use crate::script::Script;
+
+/// An item that was started.
+struct Seen {
+    turn: Id,
+    command: bool,
+    streamed: String,
+    completed: bool,
+}
+
+/// A turn that was started.
+#[derive(Default)]
+struct Turn {
+    told: bool,
+    error: bool,
+    completed: Option<TurnStatus>,
+    ended: bool,
+}
+
+/// Watches inputs and effects; panics at the first promise that is broken.
+pub(crate) struct Checker {
+    coherent: bool,
+    max_processes: usize,
+    replies: BTreeMap<u64, bool>,
+    turns: BTreeMap<Id, Turn>,
+    items: BTreeMap<Id, Seen>,
+    stored_items: BTreeMap<Id, Option<ItemStatus>>,
+    stored_starts: BTreeSet<Id>,
+    stored_ends: BTreeSet<Id>,
+    /// Open requests, with the item that they are about.
+    asks: BTreeMap<u64, Id>,
+    asked: BTreeSet<u64>,
+    /// Running commands; true once their first call was answered.
+    running: BTreeMap<u64, bool>,
+    sample: Option<u64>,
+    retry: Option<u64>,
+    applying: BTreeSet<u64>,
+    /// The turn that a client stopped: nothing new begins in it.
+    stopped: bool,
+    failed: bool,
+    prompts: Prompts,
+}
+
+impl Checker {
+    pub(crate) fn new(script: &Script) -> Self {
+        Self {
+            coherent: script.coherent,
+            max_processes: script.limits.processes,
+            replies: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            items: BTreeMap::new(),
+            stored_items: BTreeMap::new(),
+            stored_starts: BTreeSet::new(),
+            stored_ends: BTreeSet::new(),
+            asks: BTreeMap::new(),
+            asked: BTreeSet::new(),
+            running: BTreeMap::new(),
+            sample: None,
+            retry: None,
+            applying: BTreeSet::new(),
+            stopped: false,
+            failed: script.restored.failed,
+            prompts: Prompts::new(&script.restored.history),
+        }
+    }
+
+    /// Takes note of what happened, before the machine does.
+    pub(crate) fn input(&mut self, input: &Input) {
+        if let Input::Interrupt { turn, .. } = input {
+            self.stopped |= self.is_running(turn);
+        }
+        match input {
+            Input::Start { reply, .. }
+            | Input::Steer { reply, .. }
+            | Input::Interrupt { reply, .. } => {
+                assert!(self.replies.insert(*reply, false).is_none(), "reply {reply} used twice");
+            }
+            Input::Exited { process, .. } => drop(self.running.remove(process)),
+            Input::Elapsed { call } => {
+                if let Some(yielded) = self.running.get_mut(call) {
+                    *yielded = true;
+                }
+            }
+            Input::Applied { call, .. } => drop(self.applying.remove(call)),
+            Input::RetryDue { sample } if self.retry == Some(*sample) => self.retry = None,
+            Input::Model { sample, events } if self.sample == Some(*sample) => {
+                let ends = |event: &ModelEvent| {
+                    matches!(event, ModelEvent::Completed { .. } | ModelEvent::Failed(_))
+                };
+                self.sample = self.sample.filter(|_| !events.iter().any(ends));
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks one step's effects, and the state that it left.
+    pub(crate) fn effects(&mut self, effects: &[Effect], machine: &Machine) {
+        // A step's records are stored before anything of the step is told.
+        for effect in effects {
+            if let Effect::Persist(record) = effect {
+                self.record(record);
+            }
+        }
+        for effect in effects {
+            self.effect(effect);
+        }
+        self.state(machine);
+    }
+
+    fn record(&mut self, record: &Record) {
+        match record {
+            Record::TurnStarted { turn, .. } => {
+                assert!(self.stored_starts.insert(turn.clone()), "{turn} stored twice");
+            }
+            Record::Item { turn, item } => {
+                assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
+                self.stored_items.insert(item.id().clone(), item.status());
+            }
+            Record::History { turn, fragments } => {
+                assert!(self.stored_starts.contains(turn), "history of an unknown turn");
+                self.prompts.stored(fragments);
+            }
+            Record::TurnFinished { view, status } => {
+                assert_eq!(view.status, *status);
+                assert!(self.stored_ends.insert(view.id.clone()), "{} ended twice", view.id);
+            }
+            Record::Settings(_) | Record::Preview(_) | Record::TokenUsage { .. } => {}
+        }
+    }
+
+    fn effect(&mut self, effect: &Effect) {
+        let begins = matches!(
+            effect,
+            Effect::Sample { .. }
+                | Effect::Prepare { .. }
+                | Effect::Run { .. }
+                | Effect::Apply { .. }
+                | Effect::Ask { .. }
+                | Effect::RetryAfter { .. }
+        );
+        assert!(!(begins && self.stopped), "begun after the turn was stopped: {effect:?}");
+        match effect {
+            Effect::Reply { reply, result } => {
+                let answered = self.replies.insert(*reply, true);
+                assert_eq!(answered, Some(false), "reply {reply} answered twice or never asked");
+                match result {
+                    Ok(Answer::Started(view)) => assert!(self.stored_starts.contains(&view.id)),
+                    Ok(Answer::Interrupted) => assert!(self.stopped),
+                    Ok(Answer::Steered { turn }) => self.assert_running(turn),
+                    Err(refusal) => assert!(!refusal.0.is_empty()),
+                }
+            }
+            Effect::Persist(_) | Effect::Wait { .. } | Effect::Discard { .. } => {}
+            Effect::Allow { prefix, .. } => assert!(!prefix.is_empty(), "all would be allowed"),
+            Effect::Emit(event) => self.event(event),
+            Effect::Sample { sample, prompt } => {
+                assert_eq!(self.sample.replace(*sample), None, "two requests at once");
+                assert_eq!(self.retry, None, "asked while waiting to retry");
+                self.prompts.sent(prompt);
+            }
+            // Its last event may have come in the same batch.
+            Effect::CancelSample { sample } => {
+                let open = self.sample.take();
+                assert!(open.is_none_or(|open| open == *sample));
+            }
+            Effect::RetryAfter { sample, .. } => self.retry = Some(*sample),
+            Effect::Prepare { turn, .. } => {
+                self.assert_running(turn);
+                assert!(self.applying.is_empty(), "looked at beside a patch that is applied");
+            }
+            Effect::Run { process, .. } => {
+                assert!(self.applying.is_empty(), "run beside a patch");
+                assert!(self.running.insert(*process, false).is_none());
+                assert!(self.running.len() <= self.max_processes, "too many commands");
+            }
+            Effect::Write { process, .. } => assert!(self.running.contains_key(process)),
+            Effect::Kill { process } => {
+                assert!(self.running.remove(process).is_some(), "killed twice: {process}");
+            }
+            Effect::Apply { call, .. } => {
+                assert!(self.running.values().all(|yielded| *yielded), "applied beside a command");
+                assert!(self.applying.insert(*call));
+                assert_eq!(self.applying.len(), 1, "two patches at once");
+            }
+            Effect::Ask { request, item, turn, .. } => {
+                self.assert_running(turn);
+                let seen = self.items.get(item).expect("asked about an item never shown");
+                assert!(!seen.completed, "asked about an item that is final");
+                assert!(self.asked.insert(*request), "request {request} asked twice");
+                self.asks.insert(*request, item.clone());
+            }
+            Effect::TurnEnded { turn } => {
+                let state = self.turns.get_mut(turn).expect("an unknown turn ended");
+                assert!(state.completed.is_some() && !state.ended);
+                state.ended = true;
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::TurnStarted(view) => {
+                assert!(self.stored_starts.contains(&view.id), "told before it is stored");
+                let told = self.turns.entry(view.id.clone()).or_default().told;
+                assert!(!told, "{} started twice", view.id);
+                self.turns.insert(view.id.clone(), Turn { told: true, ..Turn::default() });
+            }
+            Event::TurnCompleted(view) => self.turn_completed(view),
+            Event::ItemStarted { turn, item, .. } => self.item_started(turn, item),
+            Event::ItemCompleted { turn, item, .. } => self.item_completed(turn, item),
+            Event::MessageDelta { item, text, .. } | Event::PlanDelta { item, text, .. } => {
+                self.open_item(item).streamed.push_str(text);
+            }
+            Event::SummaryPartAdded { item, .. }
+            | Event::SummaryDelta { item, .. }
+            | Event::ReasoningDelta { item, .. }
+            | Event::CommandOutput { item, .. } => {
+                self.open_item(item);
+            }
+            Event::TerminalInteraction { turn, item, .. } => {
+                self.assert_running(turn);
+                self.open_item(item);
+            }
+            Event::PlanUpdated { turn, .. }
+            | Event::DiffUpdated { turn, .. }
+            | Event::TokenUsage { turn, .. } => self.assert_running(turn),
+            Event::Error { turn, will_retry, .. } => {
+                self.assert_running(turn);
+                let state = self.turns.get_mut(turn).expect("checked above");
+                assert!(!state.error, "an error after the last one");
+                state.error = !will_retry;
+            }
+            Event::RequestResolved { request } => {
+                assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");
+            }
+            Event::StatusChanged(_) => {}
+        }
+    }
+
+    fn turn_completed(&mut self, view: &TurnView) {
+        assert!(self.stored_ends.contains(&view.id), "told before it is stored");
+        assert!(view.completed_at.is_some());
+        assert!(self.asks.is_empty(), "a turn ended with open requests");
+        let open = self
+            .items
+            .values()
+            .any(|item| item.turn == view.id && !item.completed && !item.command);
+        assert!(!open, "{} ended with open items", view.id);
+        let turn = self.turns.get_mut(&view.id).expect("an unknown turn ended");
+        assert_eq!(turn.completed, None, "{} completed twice", view.id);
+        let failed = view.status == TurnStatus::Failed;
+        assert_eq!(turn.error, failed, "the error event and the status disagree");
+        assert_eq!(view.error.is_some(), failed);
+        turn.completed = Some(view.status);
+        self.failed = failed;
+        self.stopped = false;
+        self.sample = None;
+        self.retry = None;
+    }
+
+    fn item_started(&mut self, turn: &Id, item: &Item) {
+        self.assert_running(turn);
+        let seen = Seen {
+            turn: turn.clone(),
+            command: matches!(item, Item::Command(_)),
+            streamed: String::new(),
+            completed: false,
+        };
+        assert!(self.items.insert(item.id().clone(), seen).is_none(), "started twice: {item:?}");
+    }
+
+    fn item_completed(&mut self, turn: &Id, item: &Item) {
+        let id = item.id();
+        assert_eq!(self.stored_items.get(id), Some(&item.status()), "told before it is stored");
+        assert_ne!(item.status(), Some(ItemStatus::InProgress));
+        assert!(!self.asks.values().any(|asked| asked == id), "final before its request is");
+        let coherent = self.coherent;
+        let seen = self.open_item(id);
+        assert_eq!(seen.turn, *turn, "completed in another turn");
+        if let Item::AgentMessage { text, .. } | Item::Plan { text, .. } = item {
+            let streamed = seen.streamed.trim();
+            assert!(!coherent || streamed.is_empty() || streamed == text.trim());
+        }
+        seen.completed = true;
+    }
+
+    /// An item that is not final; after its turn's end only a command may be.
+    fn open_item(&mut self, id: &Id) -> &mut Seen {
+        let seen = self.items.get_mut(id).expect("an item never started");
+        assert!(!seen.completed, "item {id} is final already");
+        let over = self.turns[&seen.turn].completed.is_some();
+        assert!(!over || seen.command, "item {id} goes on after its turn");
+        seen
+    }
+
+    fn is_running(&self, turn: &str) -> bool {
+        self.turns.get(turn).is_some_and(|turn| turn.completed.is_none())
+    }
+
+    fn assert_running(&self, turn: &Id) {
+        let state = self.turns.get(turn).expect("a turn never started");
+        assert_eq!(state.completed, None, "{turn} is over");
+    }
+
+    fn state(&mut self, machine: &Machine) {
+        if machine.active_turn().is_none() {
+            let expected = if self.failed { Status::SystemError } else { Status::Idle };
+            assert_eq!(machine.status(), expected);
+            let open = self.turns.values().any(|turn| turn.completed.is_none());
+            assert!(!open, "no turn runs, but one was not completed");
+            return;
+        }
+        let waiting_on_approval = !self.asks.is_empty();
+        assert_eq!(machine.status(), Status::Active { waiting_on_approval });
+    }
+
+    /// Checks what must hold when nothing is under way any more.
+    pub(crate) fn finish(&self, machine: &Machine) {
+        assert!(machine.active_turn().is_none(), "the turn hangs");
+        assert!(self.replies.values().all(|answered| *answered), "a caller waits for ever");
+        assert!(self.asks.is_empty());
+        assert!(self.applying.is_empty());
+        for (id, item) in &self.items {
+            assert!(item.completed || item.command, "item {id} is never final");
+        }
+        let open = self.items.values().filter(|item| !item.completed).count();
+        assert_eq!(open, self.running.len(), "open command items and running commands differ");
+        assert_eq!(machine.is_quiet(), self.running.is_empty());
+        for id in &self.stored_starts {
+            assert!(self.stored_ends.contains(id), "{id} has no stored end");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The session driven through whole turns by a simulated world: scripted model, commands and
+//! clients, virtual time, explored orders, and a checker of what must hold in every run.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod checker;
+mod outside;
+mod prompts;
+mod response;
+mod scenarios;
+mod script;
+mod sweeps;
+mod world;

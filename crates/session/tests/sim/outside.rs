@@ -1,0 +1,126 @@
+//! How the simulated machine behaves: what a command, a patch or an image does is written in its
+//! own text, as words, so that a script needs no second table.
+//!
+//! Commands: `safe`, `dangerous`, `allow`, `prompt`, `forbid` (assessment), `amend` (an amendment
+//! is offered), `refused` (cannot be prepared), `patch` (is a patch), `after:MS`, `print:TEXT`,
+//! `exit:CODE`, `unstartable`, `forever` (ends only when `quit` is typed).
+//! Patches: `path:P`, `to:P`, `outside`, `bad` (does not fit), `breaks` (fails when applied).
+//! Images: `missing` (cannot be read).
+
+use session::{
+    Assessment, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, PatchPlan, Prepared,
+    ProcessEnd, RuleDecision, ToolRequest,
+};
+
+/// What looking at a request reports.
+pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
+    let outcome = match request {
+        ToolRequest::Script { script, workdir, .. } => command(script, workdir.as_deref()),
+        ToolRequest::Argv { argv, workdir } => command(&argv.join(" "), workdir.as_deref()),
+        ToolRequest::Patch { text } => plan(text),
+        ToolRequest::Image { path } => return image(call, path),
+    };
+    Input::Prepared { call, outcome }
+}
+
+fn image(call: u64, path: &str) -> Input {
+    let outcome = if path.contains("missing") {
+        Err(format!("{path} does not exist"))
+    } else {
+        Ok(ImageData { path: path.to_owned(), data_url: "data:image/png;base64,AA==".into() })
+    };
+    Input::ImageRead { call, outcome }
+}
+
+fn has(text: &str, word: &str) -> bool {
+    text.split_whitespace().any(|found| found == word)
+}
+
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix(':'))
+}
+
+fn command(text: &str, workdir: Option<&str>) -> Prepared {
+    if has(text, "refused") {
+        return Prepared::Refused("this cannot be run".into());
+    }
+    if has(text, "patch") {
+        return plan(text);
+    }
+    let rule = [
+        ("allow", RuleDecision::Allow),
+        ("prompt", RuleDecision::Prompt),
+        ("forbid", RuleDecision::Forbidden),
+    ]
+    .into_iter()
+    .find(|(word, _)| has(text, word))
+    .map(|(_, decision)| (decision, Some("a rule of the test".to_owned())));
+    Prepared::Command(Assessment {
+        display: text.to_owned(),
+        cwd: workdir.unwrap_or("/w").into(),
+        actions: Vec::new(),
+        known_safe: has(text, "safe"),
+        dangerous: has(text, "dangerous"),
+        rule,
+        amendment: has(text, "amend").then(|| vec!["make".to_owned()]),
+    })
+}
+
+fn plan(text: &str) -> Prepared {
+    if has(text, "bad") {
+        return Prepared::Refused("the patch does not fit".into());
+    }
+    let path = value(text, "path").unwrap_or("/w/file").to_owned();
+    let kind = ChangeKind::Update { move_to: value(text, "to").map(str::to_owned) };
+    let changes = vec![Change { path, kind, diff: "@@\n-a\n+b\n".into() }];
+    let outside = has(text, "outside").then(|| "it lies outside of the writable roots".to_owned());
+    Prepared::Patch(PatchPlan { changes, outside })
+}
+
+/// What applying the patch of `request` reports.
+pub(crate) fn apply(call: u64, request: &ToolRequest) -> Input {
+    let breaks = match request {
+        ToolRequest::Patch { text } | ToolRequest::Script { script: text, .. } => {
+            has(text, "breaks")
+        }
+        _ => false,
+    };
+    let outcome = if breaks { Err("the disk is full".into()) } else { Ok("the diff".into()) };
+    Input::Applied { call, outcome }
+}
+
+/// A running command: what it will report, and when after its start.
+pub(crate) struct Program {
+    pub(crate) output: Vec<(Millis, String)>,
+    /// `None`: it runs until somebody types `quit`.
+    pub(crate) end: Option<(Millis, ProcessEnd)>,
+}
+
+/// What a started command does.
+pub(crate) fn run(spec: &ExecSpec) -> Program {
+    let text = match &spec.request {
+        ToolRequest::Script { script, .. } => script.clone(),
+        ToolRequest::Argv { argv, .. } => argv.join(" "),
+        _ => String::new(),
+    };
+    if has(&text, "unstartable") {
+        let end = ProcessEnd::NotStarted("no such program".into());
+        return Program { output: Vec::new(), end: Some((1, end)) };
+    }
+    let after = value(&text, "after").map_or(20, |ms| ms.parse().unwrap());
+    let output = value(&text, "print")
+        .map(|text| {
+            let half = text.len() / 2;
+            vec![(after / 2, text[..half].to_owned()), (after / 2 + 1, text[half..].to_owned())]
+        })
+        .unwrap_or_default();
+    let code = value(&text, "exit").map_or(0, |code| code.parse().unwrap());
+    let end = (!has(&text, "forever")).then_some((after + 2, ProcessEnd::Code(code)));
+    let limit = spec.timeout_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
+    let end = match (end, limit) {
+        (Some((at, _)), Some(limit)) if at > limit => Some((limit, ProcessEnd::TimedOut)),
+        (None, Some(limit)) => Some((limit, ProcessEnd::TimedOut)),
+        (end, _) => end,
+    };
+    Program { output, end }
+}

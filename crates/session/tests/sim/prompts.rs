@@ -1,0 +1,63 @@
+//! What must hold of the history that the model is sent: it only grows at its end, equals what is
+//! stored, and answers every call exactly once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use session::Prompt;
+
+/// The history so far, as stored and as last sent.
+pub(crate) struct Prompts {
+    stored: Vec<Arc<str>>,
+    sent: Vec<Arc<str>>,
+    /// Calls without an output, by call id.
+    open: BTreeMap<String, usize>,
+}
+
+impl Prompts {
+    pub(crate) fn new(restored: &[Arc<str>]) -> Self {
+        let mut prompts =
+            Self { stored: restored.to_vec(), sent: Vec::new(), open: BTreeMap::new() };
+        restored.iter().for_each(|fragment| prompts.count(fragment));
+        prompts.sent = restored.to_vec();
+        prompts
+    }
+
+    pub(crate) fn stored(&mut self, fragments: &[Arc<str>]) {
+        self.stored.extend(fragments.iter().cloned());
+    }
+
+    pub(crate) fn sent(&mut self, prompt: &Prompt) {
+        let input = &prompt.input;
+        assert!(input.starts_with(&self.sent), "the prompt does not begin as the last one did");
+        let sorted = |fragments: &[Arc<str>]| {
+            let mut fragments = fragments.to_vec();
+            fragments.sort();
+            fragments
+        };
+        assert_eq!(sorted(input), sorted(&self.stored), "stored and sent histories differ");
+        for fragment in &input[self.sent.len()..] {
+            self.count(fragment);
+        }
+        assert!(self.open.is_empty(), "calls without an output: {:?}", self.open);
+        self.sent.clone_from(input);
+    }
+
+    fn count(&mut self, fragment: &str) {
+        if !fragment.contains("\"call_id\"") {
+            return;
+        }
+        let value: Value = serde_json::from_str(fragment).expect("a fragment is JSON");
+        let Some(call) = value["call_id"].as_str() else { return };
+        if !value["type"].as_str().unwrap_or_default().ends_with("_output") {
+            *self.open.entry(call.to_owned()).or_default() += 1;
+            return;
+        }
+        let count = self.open.get_mut(call).expect("an output without its call");
+        *count -= 1;
+        if *count == 0 {
+            self.open.remove(call);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What happens outside of the session in one run: turns, responses, decisions, settings.
+
+use std::sync::Arc;
+
+use session::{
+    ApprovalPolicy, Decision, Limits, Mode, Overrides, ReadAccess, Restored, SandboxPolicy,
+    Settings, UserContent,
+};
+
+use crate::response::{Output, Response, respond};
+
+/// One run's script. When the responses are used up, the model says a closing word.
+#[derive(Clone, Debug)]
+pub(crate) struct Script {
+    pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) restored: Restored,
+    /// Started one after another, each when the one before has ended.
+    pub(crate) turns: Vec<Start>,
+    /// One a request to the model.
+    pub(crate) responses: Vec<Response>,
+    /// One an approval request; then everything is accepted.
+    pub(crate) decisions: Vec<Decision>,
+    /// What a second client answers to every approval request.
+    pub(crate) second_answer: Option<Decision>,
+    /// Whether deltas and final texts of the model agree.
+    pub(crate) coherent: bool,
+}
+
+/// A turn that a client starts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Start {
+    pub(crate) text: String,
+    pub(crate) overrides: Overrides,
+    pub(crate) output_schema: Option<Arc<str>>,
+}
+
+impl Script {
+    /// One turn, answered with `responses`.
+    pub(crate) fn new(responses: &[&[Output]]) -> Self {
+        Self {
+            settings: settings(),
+            limits: Limits::default(),
+            restored: Restored::default(),
+            turns: vec![Start { text: "go".into(), ..Start::default() }],
+            responses: responses.iter().map(|outputs| respond(outputs)).collect(),
+            decisions: Vec::new(),
+            second_answer: None,
+            coherent: true,
+        }
+    }
+
+    /// Under another approval policy.
+    pub(crate) fn asking(mut self, approval: ApprovalPolicy) -> Self {
+        self.settings.approval = approval;
+        self
+    }
+
+    /// With these answers to approval requests.
+    pub(crate) fn deciding(mut self, decisions: &[Decision]) -> Self {
+        self.decisions = decisions.to_vec();
+        self
+    }
+
+    /// With one more turn.
+    pub(crate) fn then(mut self, text: &str) -> Self {
+        self.turns.push(Start { text: text.into(), ..Start::default() });
+        self
+    }
+}
+
+/// Settings of a confined thread that asks when something lies outside.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        model: "m".into(),
+        provider: "p".into(),
+        cwd: "/w".into(),
+        approval: ApprovalPolicy::OnRequest,
+        sandbox: SandboxPolicy::WorkspaceWrite {
+            writable_roots: Vec::new(),
+            read: ReadAccess::Full,
+            network: false,
+            exclude_slash_tmp: false,
+            exclude_tmpdir: false,
+        },
+        effort: None,
+        summary: None,
+        verbosity: None,
+        personality: None,
+        service_tier: None,
+        mode: Mode::Default,
+        mode_instructions: None,
+    }
+}
+
+/// A user's text as turn input.
+pub(crate) fn text(text: &str) -> Vec<UserContent> {
+    vec![UserContent::Text(text.to_owned())]
+}
