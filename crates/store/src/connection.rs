@@ -20,7 +20,7 @@ use crate::{StoreError, Synchronous, schema};
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
 
 /// How long a write waits for another process's write before it is refused.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most memory of one connection's page cache, in KiB. A store has at most three connections.
 const CACHE_KIB: i64 = 1024;

@@ -4,12 +4,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::StoreError;
-use crate::connection::{Link, Role, Target};
+use crate::connection::{BUSY_TIMEOUT, Link, Role, Target};
 use crate::error::Failure;
 
 /// Most reader threads, and so read connections.
@@ -34,6 +35,8 @@ pub(crate) struct Pool {
     state: Mutex<State>,
     waiting: Arc<Mutex<mpsc::Receiver<Order>>>,
     open_jobs: Arc<AtomicUsize>,
+    /// Held while the log is copied: of two copies at once SQLite would refuse one.
+    copying: Arc<Mutex<()>>,
 }
 
 struct State {
@@ -59,6 +62,7 @@ impl Pool {
             state: Mutex::new(State { orders: Some(orders), threads: Vec::new() }),
             waiting: Arc::new(Mutex::new(waiting)),
             open_jobs: Arc::default(),
+            copying: Arc::default(),
         }
     }
 
@@ -77,14 +81,33 @@ impl Pool {
 
     /// Copies the log into the database soon, as far as readers allow. Does nothing when the queue
     /// is full: the log stays as it is, and the writer asks again.
-    pub(crate) fn checkpoint(&self) {
+    pub(crate) fn checkpoint_soon(&self) {
         let Ok((orders, token)) = self.sender() else { return };
-        let job: Job = Box::new(|link| {
+        let copying = Arc::clone(&self.copying);
+        let job: Job = Box::new(move |link| {
+            let _held = lock(&copying);
             // A failure leaves everything in the log, where it is as durable; a disk without room
             // shows in the commit that the log cannot take.
             let _ = link.run(|conn| checkpoint(conn, "PASSIVE"));
         });
         let _ = orders.try_send(Order::Do(job, token));
+    }
+
+    /// Copies the log into the database on the caller's connection, after a copy that is running.
+    pub(crate) fn checkpoint_now(&self, link: &mut Link) -> Result<(), StoreError> {
+        let _held = lock(&self.copying);
+        link.run(|conn| checkpoint(conn, "PASSIVE"))
+    }
+
+    /// Copies the log and empties it, unless another process or a read is in the way just now.
+    pub(crate) fn empty_log(&self, link: &mut Link) -> Result<(), StoreError> {
+        let _held = lock(&self.copying);
+        link.run(|conn| {
+            conn.busy_timeout(Duration::ZERO)?;
+            let outcome = checkpoint(conn, "TRUNCATE");
+            conn.busy_timeout(BUSY_TIMEOUT)?;
+            outcome
+        })
     }
 
     /// Lets the waiting reads finish and ends the threads. Reads that come too late are told.
@@ -162,10 +185,9 @@ pub(crate) fn answering<T: Send + 'static>(
     })
 }
 
-/// Copies the log into the database; returns the pages that the log holds.
-pub(crate) fn checkpoint(conn: &Connection, mode: &str) -> Result<u32, Failure> {
-    let pages: i64 =
-        conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(1))?;
-    // -1: not in log mode.
-    Ok(u32::try_from(pages).unwrap_or(0))
+/// Copies the log into the database; with `TRUNCATE` also empties it. What readers still need
+/// stays in the log, which is no failure.
+fn checkpoint(conn: &Connection, mode: &str) -> Result<(), Failure> {
+    conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))?;
+    Ok(())
 }

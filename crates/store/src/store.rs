@@ -1,18 +1,18 @@
 //! The handle that the rest of the program uses: opening, committing, reading, closing. Does no
 //! work itself; it asks the writer and the readers.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::connection::{Link, Role, Target, create_private_dir, database_path};
 use crate::error::Failure;
 use crate::owner::OwnerLock;
 use crate::pool::{Pool, answering};
-use crate::writer::{self, CheckpointDue, Commit, Job, Writer};
+use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
     ItemRow, ListQuery, OrphanedTurn, Page, StoreError, StoredThread, TurnRow, TurnsQuery, Write,
     read, threads,
@@ -74,7 +74,9 @@ pub struct Store {
 
 struct Inner {
     /// `None` only while dropping.
-    jobs: Option<mpsc::Sender<Job>>,
+    jobs: Option<mpsc::Sender<Queued>>,
+    /// Bounds what waits in `jobs`; closed with the store.
+    places: Arc<Semaphore>,
     pool: Arc<Pool>,
     writer: Option<JoinHandle<()>>,
     in_memory: bool,
@@ -122,14 +124,16 @@ impl Store {
         target: Target,
         conn: Connection,
         owner: String,
-        lock: Option<(std::path::PathBuf, OwnerLock)>,
+        lock: Option<(PathBuf, OwnerLock)>,
     ) -> Result<Self, StoreError> {
-        let (jobs, waiting) = mpsc::channel(writer::QUEUE);
+        let (jobs, waiting) = mpsc::channel();
+        let places = Arc::new(Semaphore::new(QUEUE));
         let pool = Arc::new(Pool::new(target.clone()));
         let (path, in_memory) = (Arc::clone(&target.path), target.in_memory);
         let writer = Writer {
             link: Link::new(target, Role::Writer, Some(conn)),
             jobs: waiting,
+            places: Arc::clone(&places),
             pool: Arc::clone(&pool),
             owner,
             lock,
@@ -137,7 +141,7 @@ impl Store {
         };
         let thread =
             writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
-        let inner = Inner { jobs: Some(jobs), pool, writer: Some(thread), in_memory };
+        let inner = Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -257,7 +261,9 @@ impl Store {
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let jobs = self.inner.jobs.as_ref().ok_or(StoreError::Closed)?;
-        jobs.send(job(reply)).await.map_err(|_| StoreError::Closed)?;
+        let place = Arc::clone(&self.inner.places).acquire_owned().await;
+        let place = place.map_err(|_| StoreError::Closed)?;
+        jobs.send((job(reply), place)).map_err(|_| StoreError::Closed)?;
         answer.await.map_err(|_| StoreError::Closed)
     }
 

@@ -5,15 +5,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::connection::Link;
 use crate::error::Failure;
 use crate::owner::OwnerLock;
-use crate::pool::{Pool, checkpoint};
+use crate::pool::Pool;
 use crate::{OrphanedTurn, StoreError, Write, apply, recovery};
 
 /// Jobs that may wait for the writer; more wait in their callers.
@@ -28,6 +30,13 @@ const LOG_SOFT_PAGES: u32 = 256;
 /// Log size from which the writer copies it itself, between commits, to bound the log.
 const LOG_HARD_PAGES: u32 = 4096;
 
+/// After so long without a job, a log of [`LOG_IDLE_PAGES`] or more is emptied and gives its disk
+/// space back. Only when that happens depends on it, not what is stored.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// Log size that is not worth emptying.
+const LOG_IDLE_PAGES: u32 = 64;
+
 /// What the writer is asked to do.
 pub(crate) enum Job {
     Commit(Commit),
@@ -39,6 +48,9 @@ pub(crate) enum Job {
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
+/// A job and the place that it takes in the queue, which is free again once the writer has it.
+pub(crate) type Queued = (Job, OwnedSemaphorePermit);
+
 /// Writes that take effect together, and whom to tell.
 pub(crate) struct Commit {
     pub(crate) writes: Vec<Write>,
@@ -47,7 +59,9 @@ pub(crate) struct Commit {
 
 pub(crate) struct Writer {
     pub(crate) link: Link,
-    pub(crate) jobs: mpsc::Receiver<Job>,
+    pub(crate) jobs: Receiver<Queued>,
+    /// [`QUEUE`] places.
+    pub(crate) places: Arc<Semaphore>,
     pub(crate) pool: Arc<Pool>,
     /// Name that started turns are owned by.
     pub(crate) owner: String,
@@ -65,7 +79,7 @@ impl Writer {
 
     fn run(mut self) {
         let mut closers = Vec::new();
-        while let Some(job) = self.jobs.blocking_recv() {
+        while let Some(job) = self.next_job(!closers.is_empty()) {
             let mut next = Some(job);
             while let Some(job) = next.take() {
                 match job {
@@ -81,7 +95,7 @@ impl Writer {
                     }
                     Job::Read(read) => read(&mut self.link),
                     Job::Close(reply) => {
-                        self.jobs.close();
+                        self.places.close();
                         closers.push(reply);
                     }
                 }
@@ -90,13 +104,29 @@ impl Writer {
         self.shut_down(closers);
     }
 
+    /// Waits for a job; empties the log meanwhile when none comes. `None` ends the writer: all
+    /// handles are gone, or it is `closing` and nothing waits.
+    fn next_job(&mut self, closing: bool) -> Option<Job> {
+        if closing {
+            return self.jobs.try_recv().ok().map(|(job, _)| job);
+        }
+        if self.log_pages() >= LOG_IDLE_PAGES {
+            match self.jobs.recv_timeout(IDLE) {
+                Ok((job, _)) => return Some(job),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => self.empty_log(),
+            }
+        }
+        self.jobs.recv().ok().map(|(job, _)| job)
+    }
+
     /// Takes what else waits into the same group, up to the first job of another kind.
     fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
         let mut group = vec![first];
         while group.len() < GROUP {
             match self.jobs.try_recv() {
-                Ok(Job::Commit(commit)) => group.push(commit),
-                Ok(other) => return (group, Some(other)),
+                Ok((Job::Commit(commit), _)) => group.push(commit),
+                Ok((other, _)) => return (group, Some(other)),
                 Err(_) => break,
             }
         }
@@ -136,22 +166,30 @@ impl Writer {
     }
 
     fn bound_log(&mut self) {
-        let pages = self.link.target().log_pages.load(Ordering::Relaxed);
+        let pages = self.log_pages();
         match self.checkpoint_due.after_commit(pages) {
             Due::No => {}
-            Due::Soon => self.pool.checkpoint(),
+            Due::Soon => self.pool.checkpoint_soon(),
             // A failure leaves everything in the log, where it is as durable; tried again later.
-            Due::Now => drop(self.link.run(|conn| checkpoint(conn, "PASSIVE"))),
+            Due::Now => drop(self.pool.checkpoint_now(&mut self.link)),
         }
+    }
+
+    /// A failure leaves the log as it is; tried again after the next commit.
+    fn empty_log(&mut self) {
+        drop(self.pool.empty_log(&mut self.link));
+        self.link.target().log_pages.store(0, Ordering::Relaxed);
+    }
+
+    /// Pages in the log after the latest commit; 0 once it was emptied.
+    fn log_pages(&self) -> u32 {
+        self.link.target().log_pages.load(Ordering::Relaxed)
     }
 
     fn shut_down(mut self, closers: Vec<oneshot::Sender<Result<(), StoreError>>>) {
         self.pool.close();
-        let result = if self.link.target().in_memory {
-            Ok(())
-        } else {
-            self.link.run(|conn| checkpoint(conn, "TRUNCATE")).map(drop)
-        };
+        let result =
+            if self.link.target().in_memory { Ok(()) } else { self.pool.empty_log(&mut self.link) };
         // Callers are told when nothing of the store is open any more.
         drop(self.link);
         drop(self.lock);
