@@ -6,22 +6,43 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Writes files below a root.
+/// Makes every file of one folder.
 struct Generator {
-    name: &'static str,
-    /// Folders that hold generated files only, relative to the root.
-    outputs: &'static [&'static str],
-    /// Rewrites everything in `outputs` below the given root.
-    run: fn(&Path) -> std::io::Result<Vec<PathBuf>>,
+    /// Holds generated files only; relative to the root.
+    folder: &'static str,
+    /// Each file's path below the folder, and its content.
+    files: fn() -> Vec<(String, String)>,
 }
 
-const GENERATORS: &[Generator] = &[];
+const GENERATORS: &[Generator] =
+    &[Generator { folder: "schema", files: protocol::generate::all_files }];
 
-/// Rewrites every generated file of the checkout.
+impl Generator {
+    fn fresh(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let files = (self.files)().into_iter();
+        files.map(|(path, content)| (PathBuf::from(path), content.into_bytes())).collect()
+    }
+}
+
+/// Rewrites every generated file of the checkout that differs, and removes those that are no longer
+/// generated.
 pub(crate) fn write(root: &Path) -> Result<()> {
     for generator in GENERATORS {
-        let written = (generator.run)(root).with_context(|| generator.name)?;
-        println!("{}: {} files", generator.name, written.len());
+        let folder = root.join(generator.folder);
+        let (fresh, committed) = (generator.fresh(), contents(&folder)?);
+        for (path, content) in
+            fresh.iter().filter(|(path, text)| committed.get(*path) != Some(*text))
+        {
+            let file = folder.join(path);
+            let parent = file.parent().unwrap_or(&folder);
+            std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+            std::fs::write(&file, content).with_context(|| file.display().to_string())?;
+            println!("wrote {}/{}", generator.folder, path.display());
+        }
+        for path in committed.keys().filter(|path| !fresh.contains_key(*path)) {
+            std::fs::remove_file(folder.join(path)).with_context(|| path.display().to_string())?;
+            println!("removed {}/{}", generator.folder, path.display());
+        }
     }
     Ok(())
 }
@@ -30,14 +51,9 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut stale = Vec::new();
     for generator in GENERATORS {
-        let fresh = tempfile::tempdir().context("a folder for the fresh files")?;
-        (generator.run)(fresh.path()).with_context(|| generator.name)?;
-        for output in generator.outputs {
-            let expected = contents(&fresh.path().join(output))?;
-            let committed = contents(&root.join(output))?;
-            let differing = differences(&expected, &committed);
-            stale.extend(differing.iter().map(|line| format!("{output}/{line}")));
-        }
+        let committed = contents(&root.join(generator.folder))?;
+        let lines = differences(&generator.fresh(), &committed);
+        stale.extend(lines.iter().map(|line| format!("{}/{line}", generator.folder)));
     }
     if !stale.is_empty() {
         bail!(

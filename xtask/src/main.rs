@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask test | tidy | generate`. Not part of the product; it may
+//! Developer tasks: `cargo xtask test | tidy | generate | bench`. Not part of the product; it may
 //! start programs and print, which the crates may not.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
+mod bench;
 mod generate;
 mod test;
 mod tidy;
@@ -14,7 +15,8 @@ usage: cargo xtask <task>
 
   test                  everything a change must pass: format, lints, tidy, generated files, tests
   tidy                  the rules of the code that no compiler checks
-  generate [--check]    rewrite the generated files (--check: compare only)";
+  generate [--check]    rewrite the generated files (--check: compare only)
+  bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["generate"] => generate::write(&root),
         ["generate", "--check"] => generate::check(&root),
+        ["bench", options @ ..] => bench::run(&root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -248,7 +248,7 @@ fn is_continued(code: &str) -> bool {
 
 fn is_test_file(file: &Path) -> bool {
     let part = |name: &str| file.components().any(|c| c.as_os_str() == name);
-    part("tests") || part("benches") || part("examples") || file.ends_with("tests.rs")
+    part("tests") || part("benches") || file.ends_with("tests.rs")
 }
 
 /// The line of a trailing `#[cfg(test)] mod …`, else the number of lines.

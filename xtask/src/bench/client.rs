@@ -1,0 +1,271 @@
+//! A light client of the protocol over blocking pipes: one reader thread that stamps messages as
+//! they arrive and only counts streamed deltas, so that the client's own cost does not distort.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+/// Messages between the reader thread and the scenario; past it the server feels a slow client.
+const QUEUE: usize = 4096;
+/// Longest wait for one message.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) struct Client {
+    /// `None` once the server's input is closed.
+    input: Option<Box<dyn Write + Send>>,
+    arriving: Receiver<Arrived>,
+    deltas: Arc<AtomicU64>,
+    next_id: u64,
+    /// Notifications that arrived while an answer was awaited.
+    waiting: Vec<Arrived>,
+}
+
+/// A message that is not a delta, and when its last byte was read.
+#[derive(Debug)]
+struct Arrived {
+    message: Value,
+    at: Instant,
+}
+
+impl Client {
+    /// A client on the two ends of a server's pipes.
+    pub(crate) fn over(
+        output: impl Read + Send + 'static,
+        input: impl Write + Send + 'static,
+    ) -> Client {
+        let (sender, arriving) = sync_channel(QUEUE);
+        let deltas = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&deltas);
+        std::thread::spawn(move || read_messages(output, &sender, &counter));
+        Client { input: Some(Box::new(input)), arriving, deltas, next_id: 1, waiting: Vec::new() }
+    }
+
+    /// The handshake; returns when `initialize` was answered.
+    pub(crate) fn initialize(&mut self) -> Result<Instant> {
+        let params = json!({
+            "clientInfo": {"name": "bench", "title": "Benchmark", "version": "1"},
+        });
+        let (_, at) = self.request("initialize", params)?;
+        self.send(&json!({"method": "initialized", "params": {}}))?;
+        Ok(at)
+    }
+
+    /// Starts a thread; its id, and the time from writing the request to reading the answer.
+    pub(crate) fn start_thread(&mut self, cwd: &Path) -> Result<(String, Duration)> {
+        let began = Instant::now();
+        let (result, at) = self.request("thread/start", json!({"cwd": cwd}))?;
+        let id = result["thread"]["id"].as_str().context("thread/start answered no thread.id")?;
+        Ok((id.to_owned(), at.duration_since(began)))
+    }
+
+    /// Runs one turn; the time from writing `turn/start` to reading `turn/completed`.
+    pub(crate) fn turn(&mut self, thread: &str) -> Result<Duration> {
+        let began = Instant::now();
+        let turn = self.start_turn(thread)?;
+        Ok(self.completed(&turn)?.duration_since(began))
+    }
+
+    /// Starts a turn and does not wait for its end; its id.
+    pub(crate) fn start_turn(&mut self, thread: &str) -> Result<String> {
+        let input = json!([{"type": "text", "text": "go on"}]);
+        let params = json!({"threadId": thread, "input": input});
+        let (result, _) = self.request("turn/start", params)?;
+        let id = result["turn"]["id"].as_str().context("turn/start answered no turn.id")?;
+        Ok(id.to_owned())
+    }
+
+    /// Waits for the end of a turn, which must have gone well; when it was read.
+    pub(crate) fn completed(&mut self, turn: &str) -> Result<Instant> {
+        let ends = |arrived: &Arrived| {
+            arrived.message["method"] == "turn/completed"
+                && arrived.message["params"]["turn"]["id"] == turn
+        };
+        let found = self.waiting.iter().position(&ends);
+        let ended = match found {
+            Some(at) => self.waiting.swap_remove(at),
+            None => loop {
+                let arrived = self.next(&format!("the end of turn {turn}"))?;
+                if ends(&arrived) {
+                    break arrived;
+                }
+                self.keep(arrived);
+            },
+        };
+        let turn = &ended.message["params"]["turn"];
+        if turn["status"] != "completed" {
+            bail!("a turn ended as {}: {}", turn["status"], turn["error"]);
+        }
+        Ok(ended.at)
+    }
+
+    /// Streamed deltas of messages read so far.
+    pub(crate) fn deltas(&self) -> u64 {
+        self.deltas.load(Ordering::Acquire)
+    }
+
+    /// Ends the server's input.
+    pub(crate) fn close(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends a request and waits for its answer; the result, and when it was read.
+    fn request(&mut self, method: &str, params: Value) -> Result<(Value, Instant)> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.send(&json!({"id": id, "method": method, "params": params}))?;
+        loop {
+            let mut arrived = self.next(&format!("the answer to {method}"))?;
+            if arrived.message.get("method").is_some() || arrived.message["id"] != id {
+                self.keep(arrived);
+                continue;
+            }
+            return match arrived.message.get("error") {
+                Some(error) => bail!("{method} was refused: {error}"),
+                None => Ok((arrived.message["result"].take(), arrived.at)),
+            };
+        }
+    }
+
+    /// Only ends of turns are waited for later; anything else has been measured by arriving.
+    fn keep(&mut self, arrived: Arrived) {
+        if arrived.message["method"] == "turn/completed" {
+            self.waiting.push(arrived);
+        }
+    }
+
+    fn send(&mut self, message: &Value) -> Result<()> {
+        let input = self.input.as_mut().context("the server's input is closed")?;
+        let mut line = message.to_string();
+        line.push('\n');
+        input.write_all(line.as_bytes()).context("writing to the server")?;
+        input.flush().context("writing to the server")
+    }
+
+    fn next(&mut self, what: &str) -> Result<Arrived> {
+        let arrived = match self.arriving.recv_timeout(PATIENCE) {
+            Ok(arrived) => arrived,
+            Err(RecvTimeoutError::Timeout) => bail!("waited {PATIENCE:?} for {what}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the server ended before {what}"),
+        };
+        let message = &arrived.message;
+        if let (Some(method), Some(_)) = (message.get("method"), message.get("id")) {
+            bail!("the server asks {method}, although nothing here needs an approval");
+        }
+        Ok(arrived)
+    }
+}
+
+/// The reader thread: ends with the server's output.
+fn read_messages(output: impl Read, sender: &SyncSender<Arrived>, deltas: &AtomicU64) {
+    let mut output = BufReader::with_capacity(64 * 1024, output);
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let at = Instant::now();
+        if is_delta(&line) {
+            deltas.fetch_add(1, Ordering::Release);
+        } else if let Ok(message) = serde_json::from_slice(&line)
+            && sender.send(Arrived { message, at }).is_err()
+        {
+            return;
+        }
+        line.clear();
+    }
+}
+
+/// Whether a line is a delta of a message, without reading it as JSON: there are 50,000 in a row.
+/// The method's name can only stand in quotes as the value of `method`, as quotes within text are
+/// escaped.
+fn is_delta(line: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"item/agentMessage/delta\"";
+    let head = &line[..line.len().min(128)];
+    head.windows(NAME.len()).any(|window| window == NAME)
+        || line.len() > 128 && line[line.len() - 128..].windows(NAME.len()).any(|w| w == NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Answer = fn(&Value) -> Vec<Value>;
+
+    /// A client whose server answers each line with the lines that `answer` makes of it.
+    fn client(answer: Answer) -> Client {
+        let (requests, to_server) = std::io::pipe().unwrap();
+        let (from_server, mut answers) = std::io::pipe().unwrap();
+        std::thread::spawn(move || {
+            for line in BufReader::new(requests).lines().map_while(Result::ok) {
+                for answer in answer(&serde_json::from_str(&line).unwrap()) {
+                    writeln!(answers, "{answer}").unwrap();
+                }
+            }
+        });
+        Client::over(from_server, to_server)
+    }
+
+    fn well_behaved(request: &Value) -> Vec<Value> {
+        let result = match request["method"].as_str() {
+            Some("thread/start") => json!({"thread": {"id": "t1"}}),
+            Some("turn/start") => json!({"turn": {"id": "u1"}}),
+            Some("initialize") => json!({}),
+            _ => return vec![],
+        };
+        let mut lines = vec![json!({"id": request["id"], "result": result})];
+        if request["method"] == "turn/start" {
+            let delta = json!({"method": "item/agentMessage/delta", "params": {"delta": "x"}});
+            lines.extend([delta.clone(), delta]);
+            // The end may overtake the answer: nothing orders them.
+            let turn = json!({"id": "u1", "status": "completed"});
+            lines.insert(0, json!({"method": "turn/completed", "params": {"turn": turn}}));
+        }
+        lines
+    }
+
+    #[test]
+    fn a_turn_is_driven_to_its_end() {
+        let mut client = client(well_behaved);
+        client.initialize().unwrap();
+        let (thread, _) = client.start_thread(Path::new("/w")).unwrap();
+        client.turn(&thread).unwrap();
+        client.start_turn(&thread).unwrap();
+        assert!(client.deltas() >= 2);
+    }
+
+    #[test]
+    fn what_goes_wrong_is_said() {
+        let answers: [(Answer, &str); 3] = [
+            (
+                |r| vec![json!({"id": r["id"], "error": {"code": -1, "message": "no"}})],
+                "initialize was refused",
+            ),
+            (
+                |_| vec![json!({"id": 0, "method": "item/x", "params": {}})],
+                "the server asks \"item/x\"",
+            ),
+            (|_| panic!("ends the server"), "the server ended before the answer to initialize"),
+        ];
+        for (answer, expected) in answers {
+            let message = client(answer).initialize().unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn deltas_are_recognised_by_their_method() {
+        let long = "y".repeat(500);
+        for (line, expected) in [
+            (json!({"method": "item/agentMessage/delta", "params": {"delta": long}}).to_string(), true),
+            (format!("{{\"params\":{{\"delta\":\"{long}\"}},\"method\":\"item/agentMessage/delta\"}}"), true),
+            (json!({"method": "item/completed", "params": {"text": "\"item/agentMessage/delta\""}}).to_string(), false),
+            (json!({"method": "item/agentMessage/deltas"}).to_string(), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_delta(line.as_bytes()), expected, "{line}");
+        }
+    }
+}

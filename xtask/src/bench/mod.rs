@@ -1,0 +1,106 @@
+//! `cargo xtask bench`: measures a server of this protocol from outside, as a client sees it, and
+//! others beside it. Drives any of them over stdio with a scripted model, so that only the server's
+//! own cost is left. It judges nothing; the goals are printed beside the figures.
+
+mod client;
+mod delta;
+mod disk;
+mod model_server;
+mod options;
+mod process;
+mod report;
+mod start;
+mod streams;
+mod target;
+mod thread_start;
+mod tool;
+mod turn;
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use model_server::{ModelServer, Script};
+use options::Options;
+use report::{Column, Figure};
+use target::{Run, Target};
+
+/// What is measured: one file each.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// What the scripted model answers.
+    pub(crate) script: Script,
+    pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Figure>>,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    start::SCENARIO,
+    thread_start::SCENARIO,
+    turn::SCENARIO,
+    delta::SCENARIO,
+    tool::SCENARIO,
+    streams::SCENARIO,
+    disk::SCENARIO,
+];
+
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    let Some(options) = Options::parse(arguments, &names)? else {
+        println!("{}\nscenarios: {}", options::USAGE, names.join(", "));
+        return Ok(());
+    };
+    let agentd = own_binary(root, &options)?;
+    let mut targets = vec![match &options.server {
+        Some(server) => server.clone(),
+        None => Target::new("agentd", agentd.clone(), "AGENT_HOME"),
+    }];
+    targets.extend(options.peers.clone());
+    for target in &targets {
+        ensure!(target.binary.is_file(), "{}: no such program", target.binary.display());
+    }
+    let mut columns: Vec<Column> = targets
+        .iter()
+        .map(|target| Column { name: target.name.clone(), figures: vec![] })
+        .collect();
+    for scenario in SCENARIOS.iter().filter(|scenario| options.wants(scenario.name)) {
+        let model = ModelServer::start(&agentd, &scenario.script)
+            .with_context(|| format!("{}: the scripted model", scenario.name))?;
+        for (target, column) in targets.iter().zip(&mut columns) {
+            eprintln!("{}: {}", scenario.name, target.name);
+            let run = Run { target, model: &model, repeats: options.runs };
+            let figures = (scenario.measure)(&run);
+            column
+                .figures
+                .extend(figures.with_context(|| format!("{}: {}", scenario.name, target.name))?);
+        }
+    }
+    publish(root, &options, &columns, arguments)
+}
+
+fn publish(root: &Path, options: &Options, columns: &[Column], arguments: &[&str]) -> Result<()> {
+    let table = report::table(columns);
+    println!("{table}");
+    let Some(file) = &options.write else { return Ok(()) };
+    let page = report::page(&table, &process::machine(), &options::shown(arguments));
+    let file = root.join(file);
+    std::fs::write(&file, page).with_context(|| file.display().to_string())?;
+    println!("written to {}", file.display());
+    Ok(())
+}
+
+/// The release build of this checkout: the default server, and always the scripted model.
+fn own_binary(root: &Path, options: &Options) -> Result<std::path::PathBuf> {
+    if let Some(binary) = &options.model_server {
+        return Ok(binary.clone());
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--package", "cli"])
+        .current_dir(root)
+        .status()
+        .context("cargo")?;
+    ensure!(built.success(), "`cargo build --release --package cli` failed: see above");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(target).join("release/agentd"))
+}

@@ -1,0 +1,97 @@
+//! The scripted model as a server: our own binary with a script of the scenario's. The same one
+//! answers every server that is measured.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+/// What the model answers to each request of a thread, in turn and then from the start again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Script {
+    /// One message in this many deltas, with this many milliseconds after each.
+    Deltas { count: usize, delay_ms: u64 },
+    /// A turn that runs `true` and says so, then a turn that only says so.
+    ToolThenNone,
+}
+
+pub(crate) struct ModelServer {
+    pub(crate) base_url: String,
+    child: Child,
+    _script: NamedTempFile,
+}
+
+const READY: &str = "listening on ";
+
+impl ModelServer {
+    pub(crate) fn start(agentd: &Path, script: &Script) -> Result<ModelServer> {
+        let file = tempfile::Builder::new().suffix(".json").tempfile().context("a script file")?;
+        std::fs::write(file.path(), script.json().to_string())?;
+        let mut child = Command::new(agentd)
+            .args(["model-server", "--listen", "127.0.0.1:0", "--script"])
+            .arg(file.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| agentd.display().to_string())?;
+        let output = child.stdout.take().context("its output")?;
+        // From here on `Drop` ends the child, whatever goes wrong.
+        let mut server = ModelServer { base_url: String::new(), child, _script: file };
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line).context("its first line")?;
+        let address = line.trim().strip_prefix(READY);
+        address
+            .with_context(|| format!("it printed {line:?} in place of `{READY}http://…`"))?
+            .clone_into(&mut server.base_url);
+        Ok(server)
+    }
+}
+
+impl Drop for ModelServer {
+    fn drop(&mut self) {
+        // It has nothing to lose, and one that has ended already is fine too.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Script {
+    /// In the format of `docs/model-server.md`.
+    fn json(&self) -> Value {
+        let responses = match *self {
+            Script::Deltas { count, delay_ms } => {
+                let message =
+                    json!({"chunks": ["word "], "repeat": count, "chunk_delay_ms": delay_ms});
+                vec![json!({"steps": [{"message": message}]})]
+            }
+            Script::ToolThenNone => {
+                let call = json!({"name": "exec_command", "arguments": {"cmd": "true"}});
+                let done = json!({"steps": [{"message": "done"}]});
+                vec![json!({"steps": [{"function_call": call}]}), done.clone(), done]
+            }
+        };
+        json!({"responses": responses, "on_exhausted": "restart"})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_have_the_documented_shape() {
+        assert_eq!(
+            Script::Deltas { count: 2, delay_ms: 0 }.json(),
+            json!({
+                "on_exhausted": "restart",
+                "responses": [{"steps": [{"message": {"chunks": ["word "], "repeat": 2, "chunk_delay_ms": 0}}]}],
+            })
+        );
+        let tool = Script::ToolThenNone.json();
+        assert_eq!(tool["responses"].as_array().map(Vec::len), Some(3));
+        assert_eq!(tool["responses"][0]["steps"][0]["function_call"]["name"], "exec_command");
+    }
+}

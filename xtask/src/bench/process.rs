@@ -1,0 +1,130 @@
+//! What Linux says of a running process: CPU time and memory, its children included. Reads `/proc`
+//! only.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Nanoseconds of one tick of `/proc/<pid>/stat`; Linux shows a hundred a second to every program.
+const TICK: u64 = 10_000_000;
+
+/// CPU time that a process and its children have used so far.
+pub(crate) fn cpu(pid: u32) -> Result<Duration> {
+    let mut total = 0;
+    for process in family(pid) {
+        let folder = Path::new("/proc").join(process.to_string());
+        let stat = std::fs::read_to_string(folder.join("stat"));
+        let ticks = match stat {
+            Ok(stat) => stat_ticks(&stat).with_context(|| format!("/proc/{process}/stat"))?,
+            // A child may have ended since the list was made.
+            Err(_) if process != pid => continue,
+            Err(error) => return Err(error).context("the server is gone"),
+        };
+        // Ticks are coarse but count threads that ended; the scheduler's figures are exact but only
+        // of threads that live. The larger is the closer one.
+        total += scheduled(&folder).max(ticks * TICK);
+    }
+    Ok(Duration::from_nanos(total))
+}
+
+/// Resident memory now, in bytes.
+pub(crate) fn resident(pid: u32) -> Result<u64> {
+    memory(pid, "VmRSS")
+}
+
+/// The most resident memory so far, in bytes; children count with what they have now.
+pub(crate) fn peak(pid: u32) -> Result<u64> {
+    memory(pid, "VmHWM")
+}
+
+/// Cores, processor, memory and kernel; nothing that names the machine.
+pub(crate) fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown processor", |(_, name)| name);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let gigabytes = status_field(&read("/proc/meminfo"), "MemTotal").unwrap_or(0) >> 30;
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let kernel = kernel.trim().split('-').next().unwrap_or_default().to_owned();
+    format!("{cores} cores ({model}), {gigabytes} GB memory, Linux {kernel}")
+}
+
+fn memory(pid: u32, field: &str) -> Result<u64> {
+    let mut total = 0;
+    for process in family(pid) {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+        let name = if process == pid { field } else { "VmRSS" };
+        match status.ok().as_deref().and_then(|text| status_field(text, name)) {
+            Some(bytes) => total += bytes,
+            None if process != pid => {}
+            None => anyhow::bail!("/proc/{process}/status has no {name}: the server is gone"),
+        }
+    }
+    Ok(total)
+}
+
+/// A process and all below it, itself first.
+fn family(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(parent) = found.get(at) {
+        for task in tasks(&Path::new("/proc").join(parent.to_string())) {
+            let children = std::fs::read_to_string(task.join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found
+}
+
+fn tasks(process: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(process.join("task")).into_iter().flatten();
+    entries.flatten().map(|entry| entry.path()).collect()
+}
+
+/// Nanoseconds on a processor, of the threads that live.
+fn scheduled(process: &Path) -> u64 {
+    let of_task = |task: PathBuf| -> Option<u64> {
+        std::fs::read_to_string(task.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
+    };
+    tasks(process).into_iter().filter_map(of_task).sum()
+}
+
+/// `utime` + `stime`; the program's name before them may hold spaces and brackets.
+fn stat_ticks(stat: &str) -> Option<u64> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+/// A field like `VmRSS:  1234 kB`, in bytes.
+fn status_field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_s_formats_are_read() {
+        let stat = "7 (a) b) S 1 2 3 4 5 6 7 8 9 10 120 30 0 0 20 0 1";
+        assert_eq!(stat_ticks(stat), Some(150));
+        assert_eq!(stat_ticks("7 (a"), None);
+        assert_eq!(status_field("VmHWM:\t  20 kB\nVmRSS:\t  12 kB\n", "VmRSS"), Some(12 * 1024));
+        assert_eq!(status_field("VmRSSX: 1 kB", "VmRSS"), None);
+    }
+
+    #[test]
+    fn this_process_has_used_something() {
+        let own = std::process::id();
+        assert!(resident(own).unwrap() > 0);
+        assert!(peak(own).unwrap() >= resident(own).unwrap() / 2);
+        assert!(cpu(own).unwrap() > Duration::ZERO);
+        assert!(machine().contains("Linux"));
+    }
+}

@@ -1,0 +1,199 @@
+//! A server to be measured, and the fresh home and workspace that it is started in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use super::client::Client;
+use super::model_server::ModelServer;
+
+/// A program that speaks the protocol on stdio when it is started as `BINARY app-server`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) binary: PathBuf,
+    /// The environment variable that names its home folder.
+    pub(crate) home_env: String,
+}
+
+/// What a scenario is given.
+pub(crate) struct Run<'r> {
+    pub(crate) target: &'r Target,
+    pub(crate) model: &'r ModelServer,
+    /// How often a quick measurement is repeated.
+    pub(crate) repeats: usize,
+}
+
+/// A running server with a home of its own, which goes away with it.
+pub(crate) struct Server {
+    pub(crate) client: Client,
+    child: Child,
+    /// Holds `home`, `work`, `user` and `stderr`.
+    folder: TempDir,
+    spawned: Instant,
+}
+
+/// A server that has not ended by itself this long after its input was closed is stopped.
+const EXIT_PATIENCE: Duration = Duration::from_secs(20);
+
+impl Target {
+    pub(crate) fn new(name: &str, binary: impl Into<PathBuf>, home_env: &str) -> Target {
+        Target { name: name.to_owned(), binary: binary.into(), home_env: home_env.to_owned() }
+    }
+}
+
+impl Run<'_> {
+    /// Starts the server in a fresh home that selects the scripted model.
+    pub(crate) fn start(&self) -> Result<Server> {
+        let folder = tempfile::tempdir().context("a folder for the server's home")?;
+        for name in ["home", "work", "user"] {
+            std::fs::create_dir(folder.path().join(name))?;
+        }
+        let home = folder.path().join("home");
+        std::fs::write(home.join("config.toml"), config(&self.model.base_url))?;
+        let stderr = std::fs::File::create(folder.path().join("stderr"))?;
+        let spawned = Instant::now();
+        let mut child = Command::new(&self.target.binary)
+            .arg("app-server")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", folder.path().join("user"))
+            .env(&self.target.home_env, &home)
+            .current_dir(folder.path().join("work"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| self.target.binary.display().to_string())?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let client = Client::over(output.context("its output")?, input.context("its input")?);
+        Ok(Server { client, child, folder, spawned })
+    }
+
+    /// Starts the server and completes the handshake; also how long that took.
+    pub(crate) fn start_initialized(&self) -> Result<(Server, Duration)> {
+        let mut server = self.start()?;
+        let answered = match server.client.initialize() {
+            Ok(answered) => answered,
+            Err(error) => return Err(error.context(server.last_words())),
+        };
+        let took = answered.duration_since(server.spawned);
+        Ok((server, took))
+    }
+}
+
+impl Server {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The folder that threads work in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub(crate) fn start_thread(&mut self) -> Result<(String, Duration)> {
+        let work = self.work();
+        self.client.start_thread(&work)
+    }
+
+    /// The server's own home folder.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Closes the server's input and waits for its end, which must be a good one.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.client.close();
+        let status = self.wait()?;
+        if !status.success() {
+            bail!("the server ended with {status}; {}", self.last_words());
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus> {
+        let deadline = Instant::now() + EXIT_PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                self.child.kill()?;
+                self.child.wait()?;
+                bail!("the server did not end within {EXIT_PATIENCE:?} of its input's end");
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let text = std::fs::read(self.folder.path().join("stderr")).unwrap_or_default();
+        let tail = &text[text.len().saturating_sub(2000)..];
+        format!("its standard error ends: {}", String::from_utf8_lossy(tail).trim())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that ended already, or never will: both are all the same to what comes after.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The same for every server: keys that the specification names.
+fn config(base_url: &str) -> String {
+    format!(
+        r#"model = "scripted"
+model_provider = "scripted"
+approval_policy = "never"
+sandbox_mode = "workspace-write"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{base_url}"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"#
+    )
+}
+
+/// Bytes that the files below `folder` take on disk.
+pub(crate) fn disk_bytes(folder: &Path) -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let mut total = 0;
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let metadata = entry.path().symlink_metadata()?;
+        total +=
+            if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_is_toml() {
+        let table: toml::Table = config("http://127.0.0.1:1/v1").parse().unwrap();
+        assert_eq!(
+            table["model_providers"]["scripted"]["base_url"].as_str(),
+            Some("http://127.0.0.1:1/v1")
+        );
+    }
+
+    #[test]
+    fn disk_counts_files_in_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/b"), vec![1; 10_000]).unwrap();
+        assert!(disk_bytes(folder.path()).unwrap() <= 1 << 20);
+    }
+}

@@ -1,0 +1,53 @@
+//! What a turn itself costs, with a model that answers one delta at once: the first turn of a
+//! thread, and the 200th.
+
+use anyhow::Result;
+
+use super::model_server::Script;
+use super::report::{Figure, median, milliseconds};
+use super::target::Server;
+use super::{Run, Scenario, process};
+
+pub(crate) const SCENARIO: Scenario =
+    Scenario { name: "turn", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
+
+const LATE: usize = 200;
+
+fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
+    let (mut server, _) = run.start_initialized()?;
+    let (warm, _) = server.start_thread()?;
+    server.client.turn(&warm)?;
+
+    let mut threads = Vec::new();
+    for _ in 0..run.repeats {
+        threads.push(server.start_thread()?.0);
+    }
+    let (first_wall, first_cpu) = turns(&mut server, &threads)?;
+
+    // The measured turns lie around the 200th.
+    let before = LATE.saturating_sub(run.repeats / 2).saturating_sub(1);
+    for _ in 1..before {
+        server.client.turn(&warm)?;
+    }
+    let (late_wall, late_cpu) = turns(&mut server, &vec![warm; run.repeats])?;
+    server.finish()?;
+
+    let row = |what, value| Figure { what, value, unit: "ms", goal: Some(2.0) };
+    Ok(vec![
+        row("a turn's own overhead, first turn", first_wall),
+        row("the same, CPU of the server", first_cpu),
+        row("a turn's own overhead, 200th turn", late_wall),
+        row("the same on the 200th turn, CPU of the server", late_cpu),
+    ])
+}
+
+/// One turn in each thread: the median time, and the mean CPU, in milliseconds.
+fn turns(server: &mut Server, threads: &[String]) -> Result<(f64, f64)> {
+    let before = process::cpu(server.pid())?;
+    let mut times = Vec::new();
+    for thread in threads {
+        times.push(milliseconds(server.client.turn(thread)?));
+    }
+    let used = process::cpu(server.pid())?.saturating_sub(before);
+    Ok((median(times), milliseconds(used) / threads.len() as f64))
+}
