@@ -139,12 +139,14 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// The numbers are the provider's, so that they may be anything.
     pub(crate) fn add(&mut self, other: Self) {
-        self.input += other.input;
-        self.cached_input += other.cached_input;
-        self.output += other.output;
-        self.reasoning_output += other.reasoning_output;
-        self.total += other.total;
+        let add = |sum: &mut i64, more: i64| *sum = sum.saturating_add(more);
+        add(&mut self.input, other.input);
+        add(&mut self.cached_input, other.cached_input);
+        add(&mut self.output, other.output);
+        add(&mut self.reasoning_output, other.reasoning_output);
+        add(&mut self.total, other.total);
     }
 }
 

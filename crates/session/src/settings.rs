@@ -157,8 +157,8 @@ pub struct Overrides {
     pub summary: Option<String>,
     /// See [`Settings::personality`].
     pub personality: Option<String>,
-    /// See [`Settings::service_tier`].
-    pub service_tier: Option<String>,
+    /// See [`Settings::service_tier`]; `Some(None)` returns to the provider's default.
+    pub service_tier: Option<Option<String>>,
     /// The mode and its developer instructions (`None`: the built-in ones).
     pub mode: Option<(Mode, Option<String>)>,
 }
@@ -176,7 +176,7 @@ impl Settings {
         replace(&mut self.effort, overrides.effort.map(Some));
         replace(&mut self.summary, overrides.summary.map(Some));
         replace(&mut self.personality, overrides.personality.map(Some));
-        replace(&mut self.service_tier, overrides.service_tier.map(Some));
+        replace(&mut self.service_tier, overrides.service_tier);
         if let Some((mode, instructions)) = overrides.mode {
             self.mode = mode;
             self.mode_instructions = instructions;

@@ -2,11 +2,13 @@
 //! clients, virtual time, explored orders, and a checker of what must hold in every run.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod chaos;
 mod checker;
 mod outside;
 mod prompts;
 mod response;
 mod scenarios;
 mod script;
+mod stories;
 mod sweeps;
 mod world;

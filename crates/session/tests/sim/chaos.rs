@@ -1,0 +1,308 @@
+//! Random scripts, random client inputs at random moments, and garbage: whatever comes, the
+//! promises hold and every turn ends.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use serde_json::json;
+use session::{
+    ApprovalPolicy, Assessment, Decision, Failure, FailureKind, Granular, Input, Mode, ModelEvent,
+    ModelItem, ModelItemKind, Overrides, PatchPlan, Prepared, ProcessEnd, SandboxPolicy, Usage,
+};
+
+use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
+use crate::script::{Script, Start, text};
+use crate::world::{Order, World};
+
+/// The same cases in every run.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x5EED),
+        ..ProptestConfig::default()
+    }
+}
+
+/// An output item but for its call id.
+fn output() -> impl Strategy<Value = Output> {
+    let command = prop::sample::select(vec![
+        "safe",
+        "print:abc",
+        "after:15000",
+        "after:60000 print:x",
+        "exit:1",
+        "dangerous",
+        "prompt",
+        "forbid",
+        "allow",
+        "amend",
+        "refused",
+        "unstartable",
+        "forever",
+        "patch",
+        "patch outside",
+        "patch breaks",
+        "patch bad",
+    ]);
+    let change = prop::sample::select(vec![
+        "path:/w/a",
+        "path:/w/a to:/w/b",
+        "path:/etc/x outside",
+        "bad",
+        "breaks",
+    ]);
+    prop_oneof![
+        3 => "[a-z<>/_ \n]{0,40}".prop_map(|words| say(&words)),
+        1 => "[a-z ]{0,20}(<proposed_plan>[a-z\n]{0,9}(</proposed_plan>)?)?[a-z]{0,9}"
+            .prop_map(|words| say(&words)),
+        1 => "[a-z]{0,20}".prop_map(Output::Whole),
+        1 => (vec("[a-z]{0,9}", 0..3), vec("[a-z]{0,9}", 0..3))
+            .prop_map(|(summary, content)| Output::Reasoning { summary, content }),
+        4 => command.clone().prop_map(|words| exec("", words)),
+        1 => command.clone().prop_map(|words| escalated("", words)),
+        2 => (command, 1_u64..20_000).prop_map(|(words, ms)| {
+            let argv: Vec<_> = words.split(' ').collect();
+            call("", "shell", json!({ "command": argv, "timeout_ms": ms }))
+        }),
+        3 => change.prop_map(|words| patch("", words)),
+        2 => (0_u64..12, prop::sample::select(vec!["", "x", "quit"]))
+            .prop_map(|(session, chars)| write("", session, chars)),
+        1 => Just(call("", "update_plan", json!({ "plan": [] }))),
+        1 => Just(call("", "view_image", json!({ "path": "/w/a.png" }))),
+        1 => Just(call("", "no_such_tool", json!([]))),
+        1 => Just(Output::Search("x".into())),
+        1 => Just(Output::Unknown),
+    ]
+}
+
+fn response() -> impl Strategy<Value = (Vec<Output>, Option<bool>)> {
+    let failure = prop_oneof![5 => Just(None), 2 => Just(Some(true)), 1 => Just(Some(false))];
+    (vec(output(), 0..6), failure)
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        4 => Just(Decision::Accept),
+        2 => Just(Decision::AcceptForSession),
+        1 => vec("[a-z]{1,4}", 0..2).prop_map(Decision::AcceptWithAmendment),
+        2 => Just(Decision::Decline),
+        1 => Just(Decision::Cancel),
+    ]
+}
+
+fn approval() -> impl Strategy<Value = ApprovalPolicy> {
+    prop_oneof![
+        1 => Just(ApprovalPolicy::Never),
+        4 => Just(ApprovalPolicy::UnlessTrusted),
+        3 => Just(ApprovalPolicy::OnRequest),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(sandbox_approval, rules)| {
+            ApprovalPolicy::Granular(Granular {
+                sandbox_approval,
+                rules,
+                mcp_elicitations: false,
+                request_permissions: false,
+                skill_approval: false,
+            })
+        }),
+    ]
+}
+
+fn overrides() -> impl Strategy<Value = Overrides> {
+    let mode = prop::option::of(prop::sample::select(vec![Mode::Default, Mode::Plan]));
+    (prop::option::of(approval()), mode, any::<bool>()).prop_map(|(approval, mode, full)| {
+        Overrides {
+            approval,
+            mode: mode.map(|mode| (mode, None)),
+            sandbox: full.then_some(SandboxPolicy::DangerFullAccess),
+            ..Overrides::default()
+        }
+    })
+}
+
+fn script() -> impl Strategy<Value = Script> {
+    (
+        vec(response(), 0..7),
+        vec(overrides(), 1..4),
+        approval(),
+        vec(decision(), 0..6),
+        prop::option::of(decision()),
+        (1_usize..5, 1_usize..8, 0_u32..4),
+    )
+        .prop_map(|(responses, turns, approval, decisions, second_answer, limits)| {
+            let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
+            script.second_answer = second_answer;
+            (script.limits.processes, script.limits.calls, script.limits.stream_retries) = limits;
+            script.turns = turns
+                .into_iter()
+                .map(|overrides| Start { text: "go".into(), overrides, output_schema: None })
+                .collect();
+            let mut ids = 0..;
+            for (mut outputs, failure) in responses {
+                outputs.iter_mut().for_each(|output| name(output, &mut ids));
+                let mut events = cut(&outputs);
+                events.push(failure.map_or_else(completed, failed));
+                script.responses.push(events);
+            }
+            script
+        })
+}
+
+fn name(output: &mut Output, ids: &mut impl Iterator<Item = u32>) {
+    if let Output::Call { id, .. } | Output::Custom { id, .. } = output {
+        *id = format!("call-{}", ids.next().unwrap());
+    }
+}
+
+/// What a client does at some moment.
+#[derive(Clone, Debug)]
+enum Act {
+    Start(Overrides),
+    Steer {
+        wrong: bool,
+    },
+    Interrupt {
+        wrong: bool,
+    },
+    Override(Overrides),
+    StoreFailed,
+    Shutdown,
+    /// An input that nothing asked for.
+    Garbage(Input),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => overrides().prop_map(Act::Start),
+        3 => any::<bool>().prop_map(|wrong| Act::Steer { wrong }),
+        3 => any::<bool>().prop_map(|wrong| Act::Interrupt { wrong }),
+        2 => overrides().prop_map(Act::Override),
+        1 => Just(Act::StoreFailed),
+        1 => Just(Act::Shutdown),
+    ]
+}
+
+fn garbage() -> impl Strategy<Value = Act> {
+    let number = 0_u64..16;
+    let applied = prop::sample::select(vec![Ok("diff".to_owned()), Err("no".to_owned())]);
+    prop_oneof![
+        6 => (number.clone(), vec(event(), 0..4))
+            .prop_map(|(sample, events)| Input::Model { sample, events }),
+        1 => number.clone().prop_map(|sample| Input::RetryDue { sample }),
+        2 => (number.clone(), prepared())
+            .prop_map(|(call, outcome)| Input::Prepared { call, outcome }),
+        1 => (number.clone(), applied)
+            .prop_map(|(call, outcome)| Input::Applied { call, outcome }),
+        1 => number.clone()
+            .prop_map(|call| Input::ImageRead { call, outcome: Err("no".into()) }),
+        1 => (number.clone(), "[a-zé]{0,9}")
+            .prop_map(|(process, text)| Input::Output { process, text }),
+        1 => number.clone()
+            .prop_map(|process| Input::Exited { process, end: ProcessEnd::TimedOut }),
+        1 => number.clone().prop_map(|call| Input::Elapsed { call }),
+        2 => (number, decision())
+            .prop_map(|(request, decision)| Input::Decided { request, decision }),
+    ]
+    .prop_map(Act::Garbage)
+}
+
+fn prepared() -> impl Strategy<Value = Prepared> {
+    prop_oneof![
+        Just(Prepared::Refused("no".into())),
+        Just(Prepared::Command(Assessment::default())),
+        Just(Prepared::Patch(PatchPlan { changes: Vec::new(), outside: None })),
+    ]
+}
+
+fn event() -> impl Strategy<Value = ModelEvent> {
+    let index = prop_oneof![4 => 0_usize..4, 1 => any::<usize>()];
+    let kind = prop::sample::select(vec![
+        ModelItemKind::Message { phase: None },
+        ModelItemKind::Reasoning,
+        ModelItemKind::Other,
+    ]);
+    let item = prop::sample::select(vec![
+        ModelItem::Message { text: "x".into(), phase: None },
+        ModelItem::Reasoning { summary: vec![], content: vec![] },
+        ModelItem::WebSearch { query: String::new(), action: None },
+        ModelItem::Other,
+    ]);
+    let failure = Failure {
+        kind: FailureKind::Other,
+        message: String::new(),
+        http_status: Some(500),
+        retryable: true,
+        retry_after_ms: Some(u64::from(u32::MAX)),
+    };
+    let usage = Usage { input: i64::MAX, total: i64::MIN, ..Usage::default() };
+    prop_oneof![
+        2 => (index.clone(), kind).prop_map(|(index, kind)| ModelEvent::ItemAdded { index, kind }),
+        2 => (index.clone(), "[a-z<>_]{0,20}")
+            .prop_map(|(index, text)| ModelEvent::TextDelta { index, text }),
+        1 => (index.clone(), index.clone())
+            .prop_map(|(index, part)| ModelEvent::SummaryPartAdded { index, part }),
+        1 => (index.clone(), index.clone())
+            .prop_map(|(index, part)| ModelEvent::SummaryDelta { index, part, text: "x".into() }),
+        1 => (index.clone(), index.clone())
+            .prop_map(|(index, part)| ModelEvent::ReasoningDelta { index, part, text: "x".into() }),
+        2 => (index, item)
+            .prop_map(|(index, item)| ModelEvent::ItemDone { index, raw: "{}".into(), item }),
+        1 => Just(ModelEvent::Failed(failure)),
+        1 => Just(ModelEvent::Completed { usage }),
+    ]
+}
+
+/// Runs `script` with `acts`, each before the step that it names.
+fn run(script: &Script, seed: u64, acts: &[(usize, Act)]) {
+    let mut acts: Vec<_> = acts.to_vec();
+    acts.sort_by_key(|(at, _)| *at);
+    let mut acts = acts.into_iter().peekable();
+    World::run_with(script, Order::Shuffled(seed), |world| {
+        while let Some((_, act)) = acts.next_if(|(at, _)| *at <= world.steps) {
+            let input = input(world, act);
+            world.step(input);
+        }
+    });
+}
+
+fn input(world: &mut World, act: Act) -> Input {
+    let active = world.machine.active_turn().map(ToString::to_string).unwrap_or_default();
+    let name = |wrong| if wrong { "turn-77".to_owned() } else { active.clone() };
+    let content = text("more");
+    match act {
+        Act::Start(overrides) => {
+            Input::Start { reply: world.reply(), content, overrides, output_schema: None }
+        }
+        Act::Steer { wrong } => {
+            Input::Steer { reply: world.reply(), content, expected_turn: name(wrong) }
+        }
+        Act::Interrupt { wrong } => Input::Interrupt { reply: world.reply(), turn: name(wrong) },
+        Act::Override(overrides) => Input::Override { overrides },
+        Act::StoreFailed => Input::StoreFailed { message: "the disk is full".into() },
+        Act::Shutdown => Input::Shutdown,
+        Act::Garbage(input) => input,
+    }
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    #[test]
+    fn random_runs_keep_every_promise(
+        script in script(),
+        seed in any::<u64>(),
+        acts in vec((0_usize..80, act()), 0..6),
+    ) {
+        run(&script, seed, &acts);
+    }
+
+    #[test]
+    fn garbage_leaves_the_state_sane(
+        mut script in script(),
+        seed in any::<u64>(),
+        acts in vec((0_usize..80, prop_oneof![1 => act(), 5 => garbage()]), 0..30),
+    ) {
+        script.coherent = false;
+        run(&script, seed, &acts);
+    }
+}

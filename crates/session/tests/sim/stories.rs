@@ -1,0 +1,481 @@
+//! What single scenarios must show beyond the promises that hold in every run.
+
+use serde_json::json;
+use session::{
+    ApprovalPolicy, Ask, Decision, Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record,
+    Restored, SandboxPolicy, Status, TurnStatus,
+};
+
+use crate::response::{Output, call, cut, exec, failed, patch, respond, say, write};
+use crate::scenarios;
+use crate::script::{Script, settings, text};
+use crate::world::{Order, World};
+
+fn run(script: &Script) -> World {
+    World::run(script, Order::Timely)
+}
+
+fn scenario(name: &str) -> World {
+    let (_, script) = scenarios::all().into_iter().find(|(found, _)| *found == name).unwrap();
+    run(&script)
+}
+
+fn statuses(world: &World) -> Vec<ItemStatus> {
+    world.items().into_iter().filter_map(Item::status).collect()
+}
+
+fn prefix() -> Decision {
+    Decision::AcceptWithAmendment(vec!["make".into()])
+}
+
+#[test]
+fn plain_text_streams_and_completes() {
+    let world = scenario("plain text");
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    let deltas: Vec<&str> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::MessageDelta { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deltas, ["Hello", " there"]);
+    assert!(matches!(world.items()[1], Item::AgentMessage { text, .. } if text == "Hello there"));
+    assert!(world.records.iter().any(|record| matches!(record, Record::Preview(_))));
+}
+
+#[test]
+fn the_boundary_between_summary_sections_is_told_once() {
+    let world = scenario("reasoning");
+    let boundaries: Vec<usize> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::SummaryPartAdded { index, .. } => Some(*index),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(boundaries, [1]);
+    let expected = ["first".to_owned(), "second".to_owned()];
+    assert!(matches!(world.items()[1], Item::Reasoning { summary, content, .. }
+        if *summary == expected && content == &["raw".to_owned()]));
+}
+
+#[test]
+fn a_plan_is_its_own_item() {
+    let plan_of = |world: &World| {
+        world.items().into_iter().find_map(|item| match item {
+            Item::Plan { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!(plan_of(&scenario("plan mode")).as_deref(), Some("1. do"));
+    // Also when the provider sends no deltas.
+    let whole = "<proposed_plan>\n2. whole\n</proposed_plan>";
+    let mut script = Script::new(&[&[Output::Whole(whole.into())]]);
+    script.settings.mode = Mode::Plan;
+    assert_eq!(plan_of(&run(&script)).as_deref(), Some("2. whole"));
+    script.responses[0].insert(
+        0,
+        session::ModelEvent::ItemAdded {
+            index: 0,
+            kind: session::ModelItemKind::Message { phase: None },
+        },
+    );
+    assert_eq!(plan_of(&run(&script)).as_deref(), Some("2. whole"));
+}
+
+#[test]
+fn commands_run_side_by_side_and_answer_in_order() {
+    let world = scenario("parallel commands");
+    let order: Vec<bool> = world
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Run { .. } => Some(true),
+            Effect::Emit(Event::ItemCompleted { item: Item::Command(_), .. }) => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, [true, true, false, false]);
+    assert_eq!(statuses(&world), [ItemStatus::Completed, ItemStatus::Failed]);
+    assert!(world.output_of("a").contains("exited with code 0\nOutput:\none"));
+    assert!(world.output_of("b").contains("exited with code 2"));
+}
+
+#[test]
+fn a_patch_runs_alone() {
+    let world = scenario("patch between commands");
+    let order: Vec<&str> = world
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Run { .. } => Some("run"),
+            Effect::Apply { .. } => Some("apply"),
+            Effect::Emit(Event::DiffUpdated { .. }) => Some("diff"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, ["run", "apply", "diff", "run"]);
+}
+
+#[test]
+fn patches_inside_commands_wait_for_each_other_and_are_looked_at_again() {
+    let world = scenario("patches in the shell");
+    let prepared = world.effects.iter().filter(|e| matches!(e, Effect::Prepare { .. })).count();
+    assert!(prepared > 3, "looked at once more when alone");
+    assert_eq!(statuses(&world), [ItemStatus::Completed; 3]);
+    assert!(
+        world.output_of("a").contains("Patch applied") && world.output_of("b").contains("/w/b")
+    );
+}
+
+#[test]
+fn every_bad_call_is_answered_with_what_is_wrong() {
+    let world = scenario("every tool");
+    for (id, expected) in [
+        ("a", "Plan updated"),
+        ("b", "data:image"),
+        ("c", "does not exist"),
+        ("d", "no tool `no_such_tool`"),
+        ("e", "cannot be read"),
+        ("f", "Patch applied"),
+        ("g", "no tool `novel`"),
+        ("h", "cannot be run"),
+        ("i", "does not fit"),
+        ("j", "disk is full"),
+        ("k", "not started: no such program"),
+        ("l", "a rule forbids"),
+    ] {
+        let output = world.output_of(id);
+        assert!(output.contains(expected), "{id}: {output}");
+    }
+    use ItemStatus::{Completed, Declined, Failed};
+    assert_eq!(statuses(&world), [Completed, Failed, Declined, Failed]);
+}
+
+#[test]
+fn a_command_may_end_in_a_later_turn() {
+    let world = scenario("polled command");
+    let started = world.output_of("a");
+    assert!(started.contains("running with session ID 2"), "{started}");
+    assert!(world.output_of("c").contains("another call waits"));
+    let own_turn = world.events.iter().find_map(|event| match event {
+        Event::ItemCompleted { turn, item: Item::Command(item), .. } => {
+            Some((turn.to_string(), item.command.contains("60000")))
+        }
+        _ => None,
+    });
+    assert!(own_turn.is_some_and(|(turn, _)| turn == "turn-1" || turn == "turn-2"));
+}
+
+#[test]
+fn the_end_of_a_background_command_waits_for_the_model() {
+    // The command ends while nobody waits for it; the next poll still learns how it ended.
+    let script = Script::new(&[
+        &[exec("a", "after:24000 print:late exit:3")],
+        &[exec("b", "after:9000")],
+        &[exec("e", "after:9000")],
+        &[write("c", 2, "")],
+        &[write("d", 2, "")],
+    ]);
+    let world = run(&script);
+    let output = world.output_of("c");
+    assert!(output.contains("exited with code 3") && output.contains("late"), "{output}");
+    assert!(world.output_of("d").contains("no command with session id 2"));
+}
+
+#[test]
+fn shell_commands_end_at_their_timeout() {
+    let world = scenario("shell");
+    assert!(world.output_of("a").contains("Output:\nx"));
+    assert!(world.output_of("b").contains("killed at its timeout (exit code 124)"));
+}
+
+#[test]
+fn limits_are_told_to_the_model() {
+    let world = scenario("limits");
+    assert!(world.output_of("c").contains("2 commands are running, 2 at most"));
+    assert!(world.output_of("d").contains("more than 3 tool calls"));
+}
+
+#[test]
+fn approved_commands_keep_to_the_limit() {
+    let mut script = Script::new(&[&[exec("a", "a"), exec("b", "b"), exec("c", "c")]])
+        .asking(ApprovalPolicy::UnlessTrusted);
+    script.limits.processes = 1;
+    let world = run(&script);
+    assert!(world.output_of("b").contains("1 commands are running, 1 at most"));
+    assert_eq!(world.asks(), 3);
+}
+
+#[test]
+fn every_decision_leads_where_it_should() {
+    use ItemStatus::{Completed, Declined};
+    let check = |decision: Decision, end: TurnStatus, expected: &[ItemStatus], allows: usize| {
+        let script = Script::new(&[&[
+            exec("a", "amend print:a"),
+            patch("b", "path:/w/x"),
+            exec("c", "safe"),
+        ]])
+        .asking(ApprovalPolicy::UnlessTrusted)
+        .deciding(&[decision.clone(), decision.clone()]);
+        let world = run(&script);
+        assert_eq!(world.ends(), [end], "{decision:?}");
+        assert_eq!(statuses(&world), expected, "{decision:?}");
+        let allowed = world.effects.iter().filter(|e| matches!(e, Effect::Allow { .. })).count();
+        assert_eq!(allowed, allows, "{decision:?}");
+    };
+    check(Decision::Accept, TurnStatus::Completed, &[Completed; 3], 0);
+    check(Decision::AcceptForSession, TurnStatus::Completed, &[Completed; 3], 0);
+    // A patch has no prefix to allow, and an empty prefix would allow everything.
+    check(prefix(), TurnStatus::Completed, &[Completed; 3], 1);
+    check(Decision::AcceptWithAmendment(vec![]), TurnStatus::Completed, &[Completed; 3], 0);
+    check(Decision::Decline, TurnStatus::Completed, &[Declined, Declined, Completed], 0);
+    check(Decision::Cancel, TurnStatus::Interrupted, &[Declined], 0);
+}
+
+#[test]
+fn what_was_granted_for_the_session_is_not_asked_again() {
+    assert_eq!(scenario("session grants").asks(), 2);
+    let other_shell = json!({ "cmd": "print:a", "shell": "/tmp/other" });
+    let script = Script::new(&[
+        &[exec("a", "print:a"), patch("b", "path:/w/x")],
+        &[call("c", "exec_command", other_shell), patch("d", "path:/w/x to:/w/y")],
+    ])
+    .asking(ApprovalPolicy::UnlessTrusted)
+    .deciding(&[Decision::AcceptForSession, Decision::AcceptForSession]);
+    assert_eq!(run(&script).asks(), 4, "another shell or another target is another thing");
+}
+
+#[test]
+fn an_approval_offers_what_the_rules_offer() {
+    let world = scenario("accept");
+    let asked = world.effects.iter().find_map(|effect| match effect {
+        Effect::Ask { ask: Ask::Command { amendment, command, .. }, .. } => {
+            Some((amendment.clone(), command.clone()))
+        }
+        _ => None,
+    });
+    let expected = (Some(vec!["make".to_owned()]), "amend print:a".to_owned());
+    assert_eq!(asked, Some(expected));
+}
+
+#[test]
+fn nobody_is_asked_who_cannot_be() {
+    let world = scenario("nobody to ask");
+    assert_eq!(world.asks(), 0);
+    assert_eq!(statuses(&world), [ItemStatus::Declined; 2]);
+    assert!(world.output_of("a").contains("nobody can be asked"));
+}
+
+#[test]
+fn overrides_stick_and_the_schema_does_not() {
+    let world = scenario("output schema");
+    let schemas: Vec<bool> = world.prompts.iter().map(|p| p.output_schema.is_some()).collect();
+    assert_eq!(schemas, [true, false]);
+    let world = scenario("overrides");
+    assert!(world.prompts.iter().all(|prompt| prompt.model == "other"));
+    assert_eq!(world.machine.settings().sandbox, SandboxPolicy::DangerFullAccess);
+    assert_eq!(world.prompts[0].input.len() + 2, world.prompts[1].input.len());
+}
+
+#[test]
+fn the_model_learns_of_a_new_working_folder_and_what_is_writable_there() {
+    let mut script = Script::new(&[]).then("there");
+    script.turns[1].overrides = Overrides { cwd: Some("/there".into()), ..Overrides::default() };
+    let world = run(&script);
+    let added = world.prompts[1].input[world.prompts[0].input.len()..].concat();
+    assert!(added.contains("<cwd>/there</cwd>") && added.contains("write in /there"), "{added}");
+}
+
+#[test]
+fn a_joined_turn_brings_its_overrides_and_its_schema() {
+    let script = Script::new(&[&[say("one")], &[say("two")]]);
+    let mut joined = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if world.steps == 2 && !std::mem::replace(&mut joined, true) {
+            let reply = world.reply();
+            world.step(Input::Start {
+                reply,
+                content: text("also"),
+                overrides: Overrides { model: Some("other".into()), ..Overrides::default() },
+                output_schema: Some("{}".into()),
+            });
+        }
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    let asked: Vec<_> =
+        world.prompts.iter().map(|p| (p.model.as_str(), p.output_schema.is_some())).collect();
+    assert_eq!(asked, [("m", false), ("other", true)]);
+}
+
+#[test]
+fn retries_go_on_where_the_stream_broke() {
+    let world = scenario("retries");
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    let errors: Vec<String> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Error { error, will_retry: true, .. } => Some(error.message.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(errors.len(), 3);
+    assert!(errors[2].contains("try 3 of 5"), "{errors:?}");
+    assert!(world.output_of("a").contains("slow"));
+}
+
+#[test]
+fn a_failed_turn_shows_until_the_next() {
+    for (name, ends) in [
+        ("fatal failure", [TurnStatus::Failed, TurnStatus::Completed]),
+        ("retries used up", [TurnStatus::Failed, TurnStatus::Completed]),
+    ] {
+        let world = scenario(name);
+        assert_eq!(world.ends(), ends, "{name}");
+        let failed = world
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::StatusChanged(Status::SystemError)));
+        assert!(failed, "{name}");
+        assert_eq!(world.machine.status(), Status::Idle, "{name}");
+    }
+}
+
+#[test]
+fn a_patch_in_flight_survives_an_interrupt_and_the_callers_wait_for_it() {
+    let mut script = Script::new(&[]);
+    script.responses = vec![cut(&[patch("a", "path:/w/x"), exec("b", "print:b"), say("still")])];
+    script.responses[0].push(failed(true));
+    let mut done = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        let applying = world.effects.iter().any(|e| matches!(e, Effect::Apply { .. }));
+        if !applying || std::mem::replace(&mut done, true) {
+            return;
+        }
+        let (reply, turn) = (world.reply(), "turn-1".to_owned());
+        world.step(Input::Interrupt { reply, turn });
+        assert!(!world.replies.contains_key(&reply), "answered before the turn is over");
+        let cancelled = world.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }));
+        assert!(cancelled, "the model talks on");
+    });
+    assert!(done);
+    assert_eq!(world.ends(), [TurnStatus::Interrupted]);
+    assert_eq!(statuses(&world), [ItemStatus::Completed]);
+    assert!(world.output_of("a").contains("Patch applied"));
+    assert!(world.output_of("b").contains("aborted"));
+}
+
+#[test]
+fn what_completes_a_cut_history_is_stored() {
+    let world = scenario("restored");
+    let output = world.output_of("y");
+    assert!(output.contains("aborted"), "{output}");
+    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    let call = r#"{"type":"function_call","call_id":"twice","name":"x","arguments":""}"#;
+    let mut script = Script::new(&[]);
+    script.restored = Restored {
+        history: vec![call.into(), call.into()],
+        introduced: Some(settings()),
+        ..Restored::default()
+    };
+    run(&script);
+}
+
+#[test]
+fn a_response_without_end_is_bounded() {
+    let world = scenario("response too long");
+    assert_eq!(world.ends(), [TurnStatus::Failed]);
+    let mut script = Script::new(&[]);
+    script.limits.response_bytes = 10_000;
+    script.coherent = false;
+    let kind = session::ModelItemKind::Reasoning;
+    let mut flood: Vec<_> = (0..10_000)
+        .map(|index| session::ModelEvent::ItemAdded { index, kind: kind.clone() })
+        .collect();
+    script.responses = vec![std::mem::take(&mut flood)];
+    assert_eq!(run(&script).ends(), [TurnStatus::Failed]);
+    let parts = (0..10_000).map(|n| session::ModelEvent::SummaryPartAdded { index: 0, part: n });
+    script.responses = vec![parts.collect()];
+    assert_eq!(run(&script).ends(), [TurnStatus::Failed]);
+}
+
+#[test]
+fn items_that_change_their_kind_are_closed() {
+    use session::{ModelEvent, ModelItemKind};
+    let message = ModelItemKind::Message { phase: None };
+    let (call, thought) =
+        (exec("a", "print:a"), Output::Reasoning { summary: vec![], content: vec![] });
+    for kind in [message, ModelItemKind::Reasoning, ModelItemKind::Other] {
+        for output in [&call, &thought, &Output::Whole("text".into()), &Output::Unknown] {
+            let mut response = respond(std::slice::from_ref(output));
+            response[0] = ModelEvent::ItemAdded { index: 0, kind: kind.clone() };
+            response.insert(0, ModelEvent::ItemAdded { index: 0, kind: kind.clone() });
+            let mut script = Script::new(&[]);
+            script.coherent = false;
+            script.responses = vec![response];
+            let world = run(&script);
+            assert_eq!(world.ends(), [TurnStatus::Completed]);
+        }
+    }
+}
+
+#[test]
+fn a_refused_start_changes_nothing() {
+    let mut script = Script::new(&[&[say("one")]]);
+    script.limits.pending_inputs = 1;
+    let mut done = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if world.steps != 2 || std::mem::replace(&mut done, true) {
+            return;
+        }
+        for model in ["second", "third"] {
+            let reply = world.reply();
+            let overrides = Overrides { model: Some(model.into()), ..Overrides::default() };
+            let content = text("also");
+            world.step(Input::Start { reply, content, overrides, output_schema: None });
+            assert_eq!(world.replies[&reply].is_ok(), model == "second");
+        }
+        let before = world.effects.len();
+        world.step(Input::Start {
+            reply: 1_000,
+            content: Vec::new(),
+            overrides: Overrides { model: Some("fourth".into()), ..Overrides::default() },
+            output_schema: None,
+        });
+        assert_eq!(world.effects.len(), before + 1);
+    });
+    assert_eq!(world.machine.settings().model, "second");
+}
+
+#[test]
+fn nothing_starts_after_the_shutdown() {
+    let (_, script) =
+        scenarios::all().into_iter().find(|(name, _)| *name == "background for ever").unwrap();
+    let mut done = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if world.ends().len() == 1 && !std::mem::replace(&mut done, true) {
+            world.step(Input::Shutdown);
+            assert!(world.machine.is_quiet());
+        }
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed], "the second turn was refused");
+    assert_eq!(statuses(&world), [ItemStatus::Failed], "the background command has its end");
+}
+
+#[test]
+fn the_first_user_text_names_the_thread() {
+    let script = Script::new(&[&[exec("a", "print:a")]]);
+    let mut world = World::new(&script, Order::Timely);
+    let image = || session::UserContent::Image { url: "data:".into() };
+    let content = vec![image()];
+    let overrides = Overrides::default();
+    world.step(Input::Start { reply: 100, content, overrides, output_schema: None });
+    let content = vec![image(), session::UserContent::Text("name".into())];
+    world.step(Input::Steer { reply: 101, content, expected_turn: "turn-1".into() });
+    let named = world.records.iter().any(|r| matches!(r, Record::Preview(text) if text == "name"));
+    assert!(named);
+}
