@@ -62,14 +62,18 @@ pub(crate) fn find_thread(conn: &Connection, thread: &str) -> Result<i64, Failur
 
 /// Key of a turn.
 pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
-    let thread_key = find_thread(conn, thread)?;
-    conn.prepare_cached("SELECT pk FROM turn WHERE thread = ?1 AND id = ?2")?
-        .query_row(params![thread_key, turn], |row| row.get(0))
-        .optional()?
-        .ok_or_else(|| {
-            let (thread, turn) = (thread.to_owned(), turn.to_owned());
-            StoreError::TurnNotFound { thread, turn }.into()
-        })
+    let found = conn
+        .prepare_cached(
+            "SELECT turn.pk FROM thread CROSS JOIN turn ON turn.thread = thread.pk
+             WHERE thread.id = ?1 AND turn.id = ?2",
+        )?
+        .query_row([thread, turn], |row| row.get(0))
+        .optional()?;
+    if let Some(key) = found {
+        return Ok(key);
+    }
+    find_thread(conn, thread)?;
+    Err(StoreError::TurnNotFound { thread: thread.to_owned(), turn: turn.to_owned() }.into())
 }
 
 /// A turn's status as a column.

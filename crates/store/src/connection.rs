@@ -39,7 +39,8 @@ pub(crate) struct Target {
     pub(crate) in_memory: bool,
     pub(crate) synchronous: Synchronous,
     pub(crate) max_pages: Option<u32>,
-    /// Pages in the write-ahead log after the latest commit.
+    /// Pages in the write-ahead log after this program's latest commit; at least 1 after it made
+    /// the tables.
     pub(crate) log_pages: Arc<AtomicU32>,
 }
 
@@ -61,11 +62,14 @@ impl Target {
                 self.configure(&mut conn, role)?;
                 return Ok(conn);
             }
+            let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             if role == Role::Writer {
-                create_private_file(&self.path)?;
+                flags |= OpenFlags::SQLITE_OPEN_CREATE;
             }
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let mut conn = Connection::open_with_flags(&self.path, flags)?;
+            // By path: a file handle of our own would, when closed, drop SQLite's locks on the
+            // file. Until here the folder alone keeps others out; the log files copy this mode.
+            restrict(&self.path, 0o600)?;
             conn.busy_timeout(BUSY_TIMEOUT)?;
             if !schema::is_current(&conn, &self.path)? {
                 self.prepare_file(&mut conn)?;
@@ -85,14 +89,21 @@ impl Target {
         if schema::is_current(conn, &self.path)? {
             return Ok(());
         }
+        let fresh = schema::has_no_tables(conn)?;
+        if fresh && self.synchronous == Synchronous::Normal {
+            // Nothing is stored yet, so nothing needs to reach the disk before the first start
+            // goes on; the log is copied, and both files flushed, right after (see `Store::open`).
+            conn.pragma_update(None, "synchronous", "OFF")?;
+        }
         let mode: String =
             conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
         if mode != "wal" {
             let source = io::Error::other("the file system has no shared memory for its log");
             return Err(StoreError::io("use", &self.path, source).into());
         }
-        conn.pragma_update(None, "synchronous", self.synchronous.pragma())?;
-        schema::migrate(conn)
+        schema::migrate(conn)?;
+        self.log_pages.store(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn configure(&self, conn: &mut Connection, role: Role) -> Result<(), Failure> {
@@ -211,11 +222,10 @@ fn add_search_function(conn: &Connection) -> Result<(), Failure> {
         | FunctionFlags::SQLITE_DETERMINISTIC
         | FunctionFlags::SQLITE_DIRECTONLY;
     conn.create_scalar_function("contains_folded", 3, flags, |call| {
-        let needle = call.get::<String>(0)?;
-        let name = call.get::<Option<String>>(1)?;
-        let preview = call.get::<Option<String>>(2)?;
-        let found = |text: String| text.to_lowercase().contains(&needle);
-        Ok(name.is_some_and(found) || preview.is_some_and(found))
+        let text = |place| call.get_raw(place).as_str_or_null();
+        let needle = text(0)?.unwrap_or_default();
+        let found = |text: &str| text.to_lowercase().contains(needle);
+        Ok(text(1)?.is_some_and(found) || text(2)?.is_some_and(found))
     })?;
     Ok(())
 }

@@ -100,7 +100,8 @@ pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure
     Ok(found == LATEST)
 }
 
-fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
+/// Whether the file is empty, that is new.
+pub(crate) fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
     Ok(conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?)
 }
 

@@ -2,6 +2,7 @@
 //! work itself; it asks the writer and the readers.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
@@ -100,8 +101,14 @@ impl Store {
             log_pages: Arc::default(),
         };
         let conn = target.connect(Role::Writer)?;
+        let made_tables = target.log_pages.load(Ordering::Relaxed) > 0;
         let lock = OwnerLock::acquire(&owners, &options.owner, options.now_ms)?;
-        Self::start(target, conn, options.owner, Some((owners, lock)))
+        let store = Self::start(target, conn, options.owner, Some((owners, lock)))?;
+        if made_tables {
+            // Brings the new file to the disk; making it did not wait for that.
+            store.inner.pool.checkpoint_soon();
+        }
+        Ok(store)
     }
 
     /// Opens an empty store that is gone with its last clone. For ephemeral threads and tests.
