@@ -3,7 +3,7 @@
 //! It goes into the history once, at the head, and does not change between turns, so that the
 //! provider's prompt cache keeps working; later changes of the settings are appended.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::history::{self, Fragment};
 use crate::settings::{ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
@@ -27,7 +27,8 @@ pub struct Context {
 
 /// The built-in base instructions.
 pub fn instructions() -> Arc<str> {
-    Arc::from(include_str!("instructions.md"))
+    static TEXT: LazyLock<Arc<str>> = LazyLock::new(|| include_str!("instructions.md").into());
+    TEXT.clone()
 }
 
 /// A `developer` message as a model item.

@@ -42,7 +42,7 @@ pub enum Effect {
     Kill { process: u64 },
     /// Apply the patch that `Prepare` planned; report `Input::Applied`.
     Apply { call: u64, turn: Id },
-    /// Forget the patch that `Prepare` planned.
+    /// Forget what `Prepare` planned for this call, if anything; it may be prepared again later.
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },

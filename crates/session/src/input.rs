@@ -24,7 +24,7 @@ pub enum Input {
     },
     /// A client adds to the running turn.
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
-    /// A client stops the running turn.
+    /// A client stops the running turn; answered when the turn is over.
     Interrupt { reply: u64, turn: String },
     /// A client changes the settings outside of a turn.
     Override { overrides: Overrides },

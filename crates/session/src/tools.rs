@@ -1,6 +1,6 @@
 //! The tools that the model is offered, and the reading of its calls.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -173,6 +173,16 @@ pub(crate) fn wants_escalation(permissions: Option<&str>) -> bool {
 
 /// The tools as the JSON array of a request.
 pub(crate) fn offered(patch: PatchTool) -> Arc<str> {
+    // Written once, shared by all threads.
+    static CUSTOM: LazyLock<Arc<str>> = LazyLock::new(|| written(PatchTool::Custom));
+    static FUNCTION: LazyLock<Arc<str>> = LazyLock::new(|| written(PatchTool::Function));
+    match patch {
+        PatchTool::Custom => CUSTOM.clone(),
+        PatchTool::Function => FUNCTION.clone(),
+    }
+}
+
+fn written(patch: PatchTool) -> Arc<str> {
     let tools =
         vec![exec_command(), write_stdin(), update_plan(), apply_patch(patch), view_image()];
     Value::Array(tools).to_string().into()

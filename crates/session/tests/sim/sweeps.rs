@@ -38,7 +38,10 @@ struct Note(String);
 impl Drop for Note {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("in: {}", self.0);
+            #[expect(clippy::print_stderr, reason = "a failing sweep says where it was")]
+            {
+                eprintln!("in: {}", self.0);
+            }
         }
     }
 }
