@@ -1,1 +1,115 @@
-//! Decides from a parsed command line what may run without asking.
+//! Decides from a parsed command what may run without asking, what a command does, what
+//! rules say of it, and which rule to propose. Starts nothing; the file system is asked
+//! through [`Resolver`] only.
+//!
+//! A command is judged by its syntax tree and by the file that its program word stands for,
+//! never by its text. What is not understood is never safe; it is asked about. The judgement
+//! of `git` also reads the repository's configuration: `status` and `diff` of a repository
+//! that names a filter, a monitor or a driver of its own are asked about.
+//!
+//! The judgement holds for a child that gets the `PATH` which the resolver knows, without
+//! `GIT_*`, `BASH_ENV` or `ENV` variables of others, and for the moment when it was made.
+
+mod actions;
+mod danger;
+mod known;
+mod known_git;
+mod options;
+mod parse;
+mod places;
+mod prefix;
+mod propose;
+mod repository;
+mod resolver;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod word;
+
+use std::path::Path;
+
+pub use actions::Action;
+pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, parse};
+pub use prefix::{
+    Amendment, AmendmentError, Decision, PrefixRule, RuleError, Rules, Token, Verdict,
+};
+pub use resolver::{GitUse, PathResolver, Resolver};
+pub use word::{Word, quote};
+
+/// Where a command is to run.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The folder that it starts in, absolute.
+    pub cwd: &'a Path,
+    /// How programs are found.
+    pub resolver: &'a dyn Resolver,
+}
+
+/// What is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invocation<'a> {
+    /// A script for the person's shell.
+    Script(&'a str),
+    /// A program and its arguments; a shell with `-c` or `-lc` is looked into.
+    Argv(&'a [String]),
+}
+
+/// Everything that the approval of a command needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    /// Runs without asking under `unlessTrusted`, if no rule restricts it.
+    pub known_safe: bool,
+    /// What the rules say; `None` when none matches.
+    pub decision: Option<Verdict>,
+    /// What the command does, for display; never empty.
+    pub actions: Vec<Action>,
+    /// The prefix to offer for "do not ask again".
+    pub proposed_amendment: Option<Vec<String>>,
+    /// Destroys what cannot be brought back, runs as somebody else, or is too large to tell.
+    pub dangerous: bool,
+}
+
+/// Judges a command.
+pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) -> Assessment {
+    let (plain, found, source) = match invocation {
+        Invocation::Script(script) => (parse(script), scan::scan(script), script.to_owned()),
+        Invocation::Argv(argv) => {
+            (commands_of_exec(argv, context), scan::scan_argv(argv), quote(argv))
+        }
+    };
+    let plain = plain.filter(|commands| !commands.is_empty());
+    Assessment {
+        known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
+        decision: rules.decide(plain.as_deref(), found.as_deref(), context),
+        actions: actions::actions(plain.as_deref(), &source, context.cwd),
+        proposed_amendment: plain
+            .as_deref()
+            .and_then(|commands| propose_amendment(commands, context)),
+        dangerous: found.is_none_or(|commands| danger::any_dangerous(&commands)),
+    }
+}
+
+/// The plain commands of a direct `exec`: those of the script when `argv` is `bash -lc
+/// SCRIPT` or its like with a shell of the system, else the one that `argv` spells.
+pub fn commands_of_exec(argv: &[String], context: &Context<'_>) -> Option<Vec<Command>> {
+    let command = Command::exec(argv)?;
+    let (program, args) = command.words.split_first()?;
+    if !known::SHELLS.contains(&known::base_name(&program.text)) {
+        return Some(vec![command]);
+    }
+    let place = Some(vec![context.cwd.to_owned()]);
+    if !known::is_system_program(&program.text, &place, context) {
+        return None;
+    }
+    parse(known::shell_script(args)?)
+}
+
+/// Whether every command only reads and ends by itself; false when there is none.
+pub fn is_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
+    known::all_known_safe(commands, context)
+}
+
+/// The prefix to offer for "do not ask again"; `None` when a prefix would allow too much.
+pub fn propose_amendment(commands: &[Command], context: &Context<'_>) -> Option<Vec<String>> {
+    propose::amendment(commands, context)
+}

@@ -1,0 +1,66 @@
+//! Recognises commands that destroy what cannot be brought back, wherever in a script they
+//! stand. A warning for the person who is asked; not a fence: it cannot see through
+//! variables or programs.
+
+use super::known::{SHELLS, base_name};
+use super::parse::{Command, Joint};
+use super::word::Word;
+
+/// Whether any of `commands`, found anywhere in a script, is dangerous.
+pub(super) fn any_dangerous(commands: &[Command]) -> bool {
+    commands.iter().any(|command| is_dangerous(&command.words) || feeds_shell(command))
+}
+
+/// `curl … | sh`.
+fn feeds_shell(command: &Command) -> bool {
+    command.joint == Joint::Pipe
+        && matches!(command.words.as_slice(), [only] if SHELLS.contains(&base_name(&only.text)))
+}
+
+fn is_dangerous(words: &[Word]) -> bool {
+    let Some((program, args)) = words.split_first() else {
+        return false;
+    };
+    let name = base_name(&program.text);
+    match name {
+        "rm" => has(args, "rRf", &["--recursive", "--force"]),
+        "chmod" | "chown" | "chgrp" => has(args, "R", &["--recursive"]),
+        "find" => args.iter().any(|word| word.text == "-delete"),
+        "dd" => args.iter().any(|word| word.text.starts_with("of=")),
+        "git" => git_is_dangerous(args),
+        "sudo" | "doas" | "su" | "pkexec" | "shred" | "wipefs" | "fdisk" | "sfdisk" | "parted"
+        | "shutdown" | "reboot" | "poweroff" | "halt" | "mkswap" => true,
+        _ => name == "mkfs" || name.starts_with("mkfs."),
+    }
+}
+
+fn git_is_dangerous(args: &[Word]) -> bool {
+    let verb = args.iter().position(|word| !word.text.starts_with('-'));
+    // `-C x` and `-c x` put a word of theirs before the verb: every word may be it.
+    let from = verb.unwrap_or(args.len());
+    args.iter().enumerate().skip(from).any(|(at, verb)| {
+        let rest = &args[at + 1..];
+        match verb.text.as_str() {
+            "reset" => rest.iter().any(|word| word.text == "--hard"),
+            "clean" => has(rest, "fdx", &["--force"]),
+            "push" => {
+                has(rest, "fd", &["--force", "--delete", "--mirror"])
+                    || rest.iter().any(|word| word.text.starts_with('+'))
+            }
+            "branch" => has(rest, "D", &[]),
+            _ => false,
+        }
+    })
+}
+
+/// Whether an option is given: one of the short `letters`, alone or in a cluster, or a long
+/// name, perhaps abbreviated or with a value.
+fn has(args: &[Word], letters: &str, long: &[&str]) -> bool {
+    args.iter().take_while(|word| word.text != "--").any(|word| {
+        if word.text.starts_with("--") {
+            let name = word.text.split('=').next().unwrap_or_default();
+            return name.len() > 3 && long.iter().any(|option| option.starts_with(name));
+        }
+        word.text.starts_with('-') && word.text.chars().any(|c| letters.contains(c))
+    })
+}

@@ -1,0 +1,450 @@
+//! The programs that may run without asking, one row each: what their arguments may be for
+//! the run to change nothing, to start nothing that somebody else chose, and to end by
+//! itself. Reading any file is fine here: what may be read is the sandbox's business.
+
+use std::path::Path;
+
+use super::Context;
+use super::known_git;
+use super::options::{ANY, Options};
+use super::parse::{Command, parse};
+use super::places::{Places, places};
+use super::word::Word;
+
+/// How deep a shell within a shell is followed.
+const MAX_SHELLS: usize = 3;
+/// Shells whose `-c` script is read by these rules.
+pub(super) const SHELLS: &[&str] = &["bash", "dash", "sh", "zsh"];
+/// Where an operating system keeps its programs.
+const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
+
+enum Check {
+    /// No argument can do harm.
+    Anything,
+    Allowed(Options),
+    Custom(fn(&[Word]) -> bool),
+    /// As `Custom`, for a program in a folder of the operating system only.
+    System(fn(&[Word]) -> bool),
+    Git,
+}
+
+struct Row {
+    names: &'static [&'static str],
+    /// A shell runs these itself, whatever is on `PATH`.
+    builtin: bool,
+    check: Check,
+}
+
+/// A whole script is known safe when each of its commands is; an empty one is not.
+pub(super) fn all_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
+    script_is_safe(commands, context, 0)
+}
+
+/// Whether each command is known safe, in order.
+pub(super) fn each_known_safe(commands: &[Command], context: &Context<'_>) -> Vec<bool> {
+    places(commands, context.cwd)
+        .iter()
+        .zip(commands)
+        .map(|(places, command)| is_safe(command, places, context, 0))
+        .collect()
+}
+
+fn script_is_safe(commands: &[Command], context: &Context<'_>, depth: usize) -> bool {
+    let places = places(commands, context.cwd);
+    !commands.is_empty()
+        && places
+            .iter()
+            .zip(commands)
+            .all(|(places, command)| is_safe(command, places, context, depth))
+}
+
+fn is_safe(command: &Command, places: &Places, context: &Context<'_>, depth: usize) -> bool {
+    let Some((program, args)) = command.words.split_first() else {
+        return false;
+    };
+    if program.expands {
+        return false;
+    }
+    let name = base_name(&program.text);
+    if SHELLS.contains(&name) {
+        return depth < MAX_SHELLS
+            && is_system_program(&program.text, places, context)
+            && nested_is_safe(args, places, context, depth);
+    }
+    let Some(row) = KNOWN.iter().find(|row| row.names.contains(&name)) else {
+        return false;
+    };
+    let builtin = row.builtin && command.shell && !program.text.contains('/');
+    if !builtin && !is_on_path(&program.text, places, context) {
+        return false;
+    }
+    match &row.check {
+        Check::Anything => true,
+        Check::Allowed(options) => options.permit(args),
+        Check::Custom(check) => check(args),
+        Check::System(check) => is_system_program(&program.text, places, context) && check(args),
+        Check::Git => known_git::is_safe(args, places, context.resolver),
+    }
+}
+
+fn nested_is_safe(args: &[Word], places: &Places, context: &Context<'_>, depth: usize) -> bool {
+    let (Some(script), Some([cwd])) = (shell_script(args), places.as_deref()) else {
+        return false;
+    };
+    let nested = Context { cwd, ..*context };
+    parse(script).is_some_and(|commands| script_is_safe(&commands, &nested, depth + 1))
+}
+
+/// The script of `-c SCRIPT` or `-lc SCRIPT`.
+pub(super) fn shell_script(args: &[Word]) -> Option<&str> {
+    let (flags, script) = match args {
+        [flags, script] => (flags.text.as_str(), script),
+        [login, flags, script] if login.text == "-l" => (flags.text.as_str(), script),
+        _ => return None,
+    };
+    let plain = matches!(flags, "-c" | "-lc" | "-cl") && !script.expands;
+    plain.then_some(script.text.as_str())
+}
+
+/// The name under which a program is known: what follows the last `/`.
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Whether the word stands for the file that its bare name finds on `PATH`, wherever the
+/// command may run: `./cat` is not `cat`.
+fn is_on_path(program: &str, places: &Places, context: &Context<'_>) -> bool {
+    let Some(found) = context.resolver.resolve(base_name(program), context.cwd) else {
+        return false;
+    };
+    if !program.contains('/') {
+        return true;
+    }
+    if Path::new(program).is_absolute() {
+        return context.resolver.resolve(program, context.cwd) == Some(found);
+    }
+    places.as_ref().is_some_and(|places| {
+        places.iter().all(|cwd| context.resolver.resolve(program, cwd).as_ref() == Some(&found))
+    })
+}
+
+pub(super) fn is_system_program(program: &str, places: &Places, context: &Context<'_>) -> bool {
+    let found = context.resolver.resolve(base_name(program), context.cwd);
+    is_on_path(program, places, context)
+        && found.is_some_and(|file| {
+            SYSTEM_FOLDERS.iter().any(|folder| file.parent() == Some(Path::new(folder)))
+        })
+}
+
+const fn any(names: &'static [&'static str]) -> Row {
+    Row { names, builtin: false, check: Check::Anything }
+}
+
+const fn builtin(names: &'static [&'static str], check: fn(&[Word]) -> bool) -> Row {
+    Row { names, builtin: true, check: Check::Custom(check) }
+}
+
+const fn custom(names: &'static [&'static str], check: fn(&[Word]) -> bool) -> Row {
+    Row { names, builtin: false, check: Check::Custom(check) }
+}
+
+const fn allowed(
+    names: &'static [&'static str],
+    short: &'static str,
+    long: &'static [&'static str],
+    operands: usize,
+) -> Row {
+    Row { names, builtin: false, check: Check::Allowed(Options::new(short, long, operands)) }
+}
+
+static KNOWN: &[Row] = &[
+    // Print what they read or compute; no option of the GNU, BSD or busybox versions writes
+    // a file or starts a program.
+    any(&["arch", "basename", "cat", "cksum", "column", "comm", "cmp", "cut", "df", "dirname"]),
+    any(&["du", "egrep", "expand", "expr", "fgrep", "fmt", "fold", "grep", "groups", "head"]),
+    any(&["id", "join", "logname", "ls", "md5sum", "nl", "nproc", "od", "paste", "pr"]),
+    any(&["b2sum", "readlink", "realpath", "rev", "seq", "sha1sum", "sha224sum", "sha256sum"]),
+    any(&["sha384sum", "sha512sum", "stat", "strings", "sum", "tac", "tr", "tsort", "unexpand"]),
+    any(&["wc", "which", "whoami"]),
+    builtin(&["cd", "echo", "false", "pwd", "true", "type", ":"], |_| true),
+    builtin(
+        &["command"],
+        |args| matches!(args, [flag, ..] if flag.text == "-v" || flag.text == "-V"),
+    ),
+    builtin(&["printf"], is_safe_printf),
+    builtin(&["test", "["], is_safe_test),
+    allowed(&["base64", "base32"], "dDiw:", &["decode ignore-garbage wrap="], 1),
+    custom(&["date"], is_safe_date),
+    allowed(&["diff"], "abBcC:deEiI:nNpqrstTuU:wW:x:yZ", &[DIFF_LONG], ANY),
+    allowed(&["fd", "fdfind"], "HIusigFapLd:t:e:E:c:01q", &[FD_LONG], ANY),
+    allowed(&["file"], "bhiLkNpv0", &[FILE_LONG], ANY),
+    custom(&["find"], is_safe_find),
+    allowed(&["free"], "bkmght", &["human total mega giga"], 0),
+    Row { names: &["git"], builtin: false, check: Check::Git },
+    allowed(&["hexdump", "hd"], "bcCdovxn:s:", &[], ANY),
+    allowed(&["hostname"], "fsdiIA", &[], 0),
+    custom(&["jq"], is_safe_jq),
+    custom(&["ps"], is_safe_ps),
+    allowed(&["rg"], RG_SHORT, &[RG_LONG], ANY),
+    custom(&["sed"], is_safe_sed),
+    custom(&["sleep"], is_safe_sleep),
+    allowed(&["sort"], "bcCdfghiMmnRrsuVzk:t:S:", &[SORT_LONG], ANY),
+    custom(&["tail"], is_safe_tail),
+    allowed(&["tree"], "adfilpsughDFCnNqrtUvxASJXcL:P:I:", &[TREE_LONG], ANY),
+    allowed(&["uname"], "asnrvmpio", &["all machine kernel-name kernel-release"], 0),
+    allowed(&["uniq"], "cdDiuzf:s:w:", &[UNIQ_LONG], 1),
+    allowed(&["xxd"], "bc:eEg:il:ps:u", &[], 1),
+    // Of the system's own only: a version switcher may read the project's choice of program.
+    Row { names: VERSIONED, builtin: false, check: Check::System(is_version_query) },
+];
+
+const VERSIONED: &[&str] =
+    &["cc", "clang", "g++", "gcc", "node", "perl", "python", "python3", "ruby"];
+
+const DIFF_LONG: &str = "\
+    brief color? context? exclude= ignore-all-space ignore-blank-lines ignore-case \
+    ignore-space-change ignore-trailing-space label= minimal new-file no-dereference \
+    recursive report-identical-files show-c-function side-by-side speed-large-files \
+    strip-trailing-cr suppress-common-lines text unified? width=";
+
+const FD_LONG: &str = "\
+    absolute-path case-sensitive color= exclude= extension= fixed-strings follow \
+    full-path glob hidden ignore-case max-depth= max-results= min-depth= no-ignore \
+    no-ignore-vcs print0 type= unrestricted";
+
+const FILE_LONG: &str = "\
+    brief dereference keep-going mime mime-encoding mime-type no-dereference raw version";
+
+/// Without `-z` (starts decompressors), `--pre` and `--hostname-bin` (start what they name).
+const RG_SHORT: &str = "aA:bB:cC:d:e:E:f:Fg:hHiIj:lLm:M:nNopPqr:sST:t:uUvVwx0.";
+
+const RG_LONG: &str = "\
+    after-context= before-context= binary byte-offset case-sensitive color= colors= \
+    column context= context-separator= count count-matches crlf encoding= engine= file= \
+    files files-with-matches files-without-match fixed-strings follow glob= \
+    glob-case-insensitive heading help hidden iglob= ignore-case ignore-file= \
+    include-zero invert-match json line-buffered line-number line-regexp max-columns= \
+    max-columns-preview max-count= max-depth= max-filesize= multiline multiline-dotall \
+    no-column no-config no-filename no-heading no-ignore no-ignore-dot no-ignore-parent \
+    no-ignore-vcs no-line-number no-messages null one-file-system only-matching passthru \
+    path-separator= pcre2 pretty quiet regexp= replace= smart-case sort= sortr= stats \
+    text threads= trim type= type-add= type-list type-not= unrestricted version vimgrep \
+    with-filename word-regexp";
+
+/// Without `-o` (writes), `-T` (writes there) and `--compress-program` (starts what it names).
+const SORT_LONG: &str = "\
+    check? dictionary-order field-separator= general-numeric-sort human-numeric-sort \
+    ignore-case ignore-leading-blanks key= merge month-sort numeric-sort random-sort \
+    reverse stable unique version-sort zero-terminated";
+
+/// Without `-o` and `-R` (write files).
+const TREE_LONG: &str = "\
+    charset= dirsfirst du filelimit= filesfirst gitignore help ignore-case inodes \
+    matchdirs noreport prune si version";
+
+const UNIQ_LONG: &str = "\
+    all-repeated? check-chars= count group? ignore-case repeated skip-chars= \
+    skip-fields= unique zero-terminated";
+
+/// Operands may only be formats: anything else sets the clock.
+fn is_safe_date(args: &[Word]) -> bool {
+    const LONG: &str = "date= debug iso-8601? reference= rfc-3339= rfc-email universal utc";
+    Options::new("d:I::r:Ru", &[LONG], ANY)
+        .operands_of(args)
+        .is_some_and(|operands| operands.iter().all(|word| word.text.starts_with('+')))
+}
+
+/// Each word that could be a predicate must be one that only tests or prints, wherever it
+/// stands: so it does not matter which predicates take values.
+fn is_safe_find(args: &[Word]) -> bool {
+    const PREDICATES: &[&str] = &[
+        "--",
+        "-H",
+        "-L",
+        "-P",
+        "-a",
+        "-amin",
+        "-and",
+        "-anewer",
+        "-atime",
+        "-cmin",
+        "-cnewer",
+        "-ctime",
+        "-d",
+        "-daystart",
+        "-depth",
+        "-empty",
+        "-executable",
+        "-false",
+        "-follow",
+        "-gid",
+        "-group",
+        "-ilname",
+        "-iname",
+        "-inum",
+        "-ipath",
+        "-iregex",
+        "-iwholename",
+        "-links",
+        "-lname",
+        "-ls",
+        "-maxdepth",
+        "-mindepth",
+        "-mmin",
+        "-mount",
+        "-mtime",
+        "-name",
+        "-newer",
+        "-newermt",
+        "-nogroup",
+        "-noleaf",
+        "-not",
+        "-nouser",
+        "-o",
+        "-or",
+        "-path",
+        "-perm",
+        "-print",
+        "-print0",
+        "-printf",
+        "-prune",
+        "-quit",
+        "-readable",
+        "-regex",
+        "-regextype",
+        "-samefile",
+        "-size",
+        "-true",
+        "-type",
+        "-uid",
+        "-user",
+        "-wholename",
+        "-writable",
+        "-xdev",
+        "-xtype",
+    ];
+    args.iter().all(|word| {
+        let number = word
+            .text
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 16);
+        let predicate = PREDICATES.contains(&word.text.as_str()) || number;
+        !word.may_be_option() || (!word.expands && predicate)
+    })
+}
+
+/// jq can print its environment, which `printenv` may not do without asking either, and load
+/// programs from files.
+fn is_safe_jq(args: &[Word]) -> bool {
+    const LONG: &str = "\
+        arg= ascii-output color-output compact-output exit-status indent= join-output \
+        monochrome-output null-input raw-input raw-output slurp sort-keys tab version";
+    let plain = |word: &&Word| {
+        let text = word.text.to_ascii_lowercase();
+        !["env", "import", "include"].iter().any(|part| text.contains(part))
+    };
+    Options::new("acCejMnrRsS", &[LONG], ANY)
+        .operands_of(args)
+        .is_some_and(|operands| operands.first().is_none_or(plain))
+        && args.iter().all(|word| plain(&word))
+}
+
+/// `-v NAME` and `%n` set a variable of the shell, `PATH` among them; some shells evaluate
+/// numbers as expressions, in which a substitution may stand.
+fn is_safe_printf(args: &[Word]) -> bool {
+    let Some(format) = args.iter().find(|word| word.text != "--") else {
+        return true;
+    };
+    !format.expands
+        && !format.may_be_option()
+        && !stores_length(&format.text)
+        && !args.iter().any(holds_substitution)
+}
+
+/// Whether a format holds `%n`, with any flags, width and precision.
+fn stores_length(format: &str) -> bool {
+    let mut chars = format.chars();
+    while chars.any(|c| c == '%') {
+        let conversion = chars.find(|&c| !c.is_ascii_digit() && !"-+ #'*.hlLjtzq".contains(c));
+        if conversion == Some('n') {
+            return true;
+        }
+    }
+    false
+}
+
+fn holds_substitution(word: &Word) -> bool {
+    word.text.contains(['$', '`'])
+}
+
+/// The environment of other processes (`e`) is not for everybody.
+fn is_safe_ps(args: &[Word]) -> bool {
+    match args {
+        [] => true,
+        [only] => {
+            matches!(only.text.as_str(), "aux" | "-ef" | "-e" | "-A" | "ax" | "auxf" | "-aux")
+        }
+        _ => false,
+    }
+}
+
+/// `sed -n` printing lines by number, or quitting after some; sed's other commands write
+/// files (`w`) and run programs (`e`).
+fn is_safe_sed(args: &[Word]) -> bool {
+    let [flag, script, files @ ..] = args else {
+        return false;
+    };
+    let quiet = matches!(flag.text.as_str(), "-n" | "--quiet" | "--silent");
+    let options = match files {
+        [dashes, ..] => dashes.text != "--" && files.iter().any(Word::may_be_option),
+        [] => false,
+    };
+    quiet && !options && !script.expands && script.text.split(';').all(prints_lines)
+}
+
+/// `5p`, `1,5p`, `$p`, `10,$p`, `20q`.
+pub(super) fn prints_lines(command: &str) -> bool {
+    let number = |text: &str| {
+        text == "$"
+            || (!text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let command = command.trim_matches(' ');
+    if let Some(line) = command.strip_suffix('q') {
+        return number(line);
+    }
+    match command.strip_suffix('p').map(|range| range.split_once(',')) {
+        Some(Some((first, last))) => number(first) && number(last.trim_start_matches('+')),
+        Some(None) => command.strip_suffix('p').is_some_and(number),
+        None => false,
+    }
+}
+
+/// A pause that ends: up to an hour.
+fn is_safe_sleep(args: &[Word]) -> bool {
+    let [time] = args else {
+        return false;
+    };
+    time.text.parse::<f64>().is_ok_and(|seconds| (0.0..=3600.0).contains(&seconds))
+}
+
+/// Without `-f`, which never ends; the old form `+5f` means it too.
+fn is_safe_tail(args: &[Word]) -> bool {
+    const LONG: &str = "bytes= lines= quiet silent verbose zero-terminated";
+    Options::new("c:n:qvzr0123456789", &[LONG], ANY)
+        .operands_of(args)
+        .is_some_and(|operands| operands.iter().all(|word| !word.text.starts_with('+')))
+}
+
+/// `-v NAME` and `-R NAME` evaluate an index in the name, which may run a command; some
+/// shells evaluate numbers too.
+fn is_safe_test(args: &[Word]) -> bool {
+    args.iter().all(|word| {
+        let evaluates = matches!(word.text.as_str(), "-v" | "-R") || holds_substitution(word);
+        let option = word.expands && word.may_be_option();
+        !evaluates && !option
+    })
+}
+
+fn is_version_query(args: &[Word]) -> bool {
+    matches!(args, [only] if only.text == "--version")
+}

@@ -1,0 +1,150 @@
+//! Checks arguments against a list of the options that a program may be given. Only exact
+//! names pass: programs take abbreviations (`--outpu=x`), so a list of what is forbidden
+//! would have to know every one of them.
+
+use super::word::Word;
+
+/// The options and operands that leave a program harmless.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    /// Short options as for `getopt`: `x:` takes a value, `x::` an attached value if any.
+    pub(super) short: &'static str,
+    /// Lists of long options without `--`, each separated by spaces: `x=` takes a value, `x?` takes one after `=` if any.
+    pub(super) long: &'static [&'static str],
+    /// Most operands; [`ANY`] for no limit.
+    pub(super) operands: usize,
+}
+
+/// No limit on operands.
+pub(super) const ANY: usize = usize::MAX;
+
+enum Value {
+    None,
+    Attached,
+    Required,
+}
+
+impl Options {
+    pub(super) const fn new(
+        short: &'static str,
+        long: &'static [&'static str],
+        operands: usize,
+    ) -> Self {
+        Self { short, long, operands }
+    }
+
+    /// Whether every option is on the list and the operands fit.
+    pub(super) fn permit(&self, args: &[Word]) -> bool {
+        self.operands_of(args).is_some()
+    }
+
+    /// The operands when the arguments are permitted.
+    pub(super) fn operands_of<'w>(&self, args: &'w [Word]) -> Option<Vec<&'w Word>> {
+        let mut operands = Vec::new();
+        let mut rest = args.iter();
+        while let Some(word) = rest.next() {
+            if word.text == "--" && !word.expands {
+                operands.extend(rest);
+                break;
+            }
+            if word.text == "-" || !word.may_be_option() {
+                operands.push(word);
+                continue;
+            }
+            // A glob in an option could add any letter to it.
+            let takes_next = match word.expands {
+                true => return None,
+                false => self.option(&word.text)?,
+            };
+            // A value that looks like an option is refused: should the program disagree
+            // about this option taking a value, it would be one.
+            if takes_next && rest.next().is_none_or(Word::may_be_option) {
+                return None;
+            }
+        }
+        let limited = self.operands != ANY;
+        let fits =
+            operands.len() <= self.operands && !(limited && operands.iter().any(|w| w.expands));
+        fits.then_some(operands)
+    }
+
+    /// Whether the option's value is the next word; `None` when it is not on the list.
+    fn option(&self, text: &str) -> Option<bool> {
+        match text.strip_prefix("--") {
+            Some(long) => self.long_option(long),
+            None => self.cluster(text.strip_prefix('-')?),
+        }
+    }
+
+    fn long_option(&self, text: &str) -> Option<bool> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let mut known = self.long.iter().flat_map(|list| list.split_ascii_whitespace());
+        let kind = known.find_map(|entry| match entry.strip_suffix(['=', '?']) {
+            Some(stem) if stem == name && entry.ends_with('=') => Some(Value::Required),
+            Some(stem) if stem == name => Some(Value::Attached),
+            _ => (entry == name).then_some(Value::None),
+        })?;
+        match (kind, value) {
+            (Value::None, Some(_)) => None,
+            (Value::Required, None) => Some(true),
+            _ => Some(false),
+        }
+    }
+
+    fn cluster(&self, letters: &str) -> Option<bool> {
+        for (at, letter) in letters.char_indices() {
+            let attached = letters.len() > at + letter.len_utf8();
+            match self.short_option(letter)? {
+                Value::None => {}
+                Value::Attached => return Some(false),
+                Value::Required => return Some(!attached),
+            }
+        }
+        Some(false)
+    }
+
+    fn short_option(&self, letter: char) -> Option<Value> {
+        let at = self.short.find(letter).filter(|_| letter != ':')?;
+        let after = &self.short[at + letter.len_utf8()..];
+        Some(match after.as_bytes() {
+            [b':', b':', ..] => Value::Attached,
+            [b':', ..] => Value::Required,
+            _ => Value::None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Options = Options::new("ab:c::", &["plain value=", "maybe?"], 2);
+
+    #[test]
+    fn options() {
+        let check = |line: &str, expect: bool| {
+            let words: Vec<Word> = line.split(' ').map(Word::literal).collect();
+            assert_eq!(SAMPLE.permit(&words), expect, "{line}");
+        };
+        check("x y", true);
+        check("x y z", false);
+        check("-a -ab 3 x", true);
+        check("-ab3 x", true);
+        check("-b -a", false);
+        check("-b", false);
+        check("-cx -ac", true);
+        check("-d", false);
+        check("-a: x", false);
+        check("--plain --value=1 --value 2 --maybe --maybe=3", true);
+        check("--plain=1", false);
+        check("--value", false);
+        check("--value --plain", false);
+        check("--val=1", false);
+        check("--other", false);
+        check("-- -d --other", true);
+        check("-", true);
+    }
+}

@@ -1,0 +1,324 @@
+//! Turns a shell script into plain commands, or refuses it. A script is accepted only when
+//! every node of its syntax tree is on a short list of kinds whose meaning is the same in
+//! `sh`, `bash` and `zsh`; nothing is expanded or run here.
+
+use tree_sitter::{Node, Parser};
+
+use super::word::{Word, argument_word};
+
+/// Longest script that is examined, in bytes.
+pub const MAX_SCRIPT: usize = 64 * 1024;
+/// Most commands in one script.
+pub const MAX_COMMANDS: usize = 256;
+/// Signs that may stand in a script only so often, wherever they stand: a grammar that
+/// recovers from an error behind many of them takes time that grows with their square.
+const COSTLY: &[(&str, usize)] = &[("|", 1024), ("<<", 256), ("=(", 512)];
+/// Deepest nesting of syntax nodes that is followed.
+const MAX_DEPTH: usize = 300;
+
+/// How a command follows the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joint {
+    /// The first command of the script.
+    Start,
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+    /// `|` or `|&`
+    Pipe,
+    /// `;` or a new line.
+    Then,
+}
+
+/// One plain command: a program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Never empty; the first word is the program.
+    pub words: Vec<Word>,
+    /// How the command follows the one before it.
+    pub joint: Joint,
+    /// Whether a shell runs it, which then prefers its builtins to programs of the same name.
+    pub shell: bool,
+}
+
+impl Command {
+    /// The words as text.
+    pub fn argv(&self) -> Vec<String> {
+        self.words.iter().map(|word| word.text.clone()).collect()
+    }
+
+    /// The command of a direct `exec`: nothing in `argv` is expanded. `None` when it is empty.
+    pub fn exec(argv: &[String]) -> Option<Self> {
+        if argv.is_empty() {
+            return None;
+        }
+        Some(Self {
+            words: argv.iter().map(|text| Word::literal(text)).collect(),
+            joint: Joint::Start,
+            shell: false,
+        })
+    }
+}
+
+/// The plain commands of `script`, joined by `&&`, `||`, `;`, `|` or new lines.
+///
+/// `None` means "not understood": an expansion, assignment, redirection (but to `/dev/null`
+/// or between the standard streams), subshell, background job, control structure, syntax
+/// error, control or invisible character, or a bound that was passed.
+pub fn parse(script: &str) -> Option<Vec<Command>> {
+    if script.chars().any(is_unreadable) {
+        return None;
+    }
+    let tree = syntax_tree(script)?;
+    if tree.root_node().has_error() {
+        return None;
+    }
+    let mut reader = Reader { script, position: 0, commands: Vec::new(), joint: Joint::Start };
+    reader.program(tree.root_node())?;
+    reader.blank_until(script.len(), true)?;
+    Some(reader.commands)
+}
+
+/// The syntax tree of `script`, errors included. `None` when the script passes a bound.
+pub(super) fn syntax_tree(script: &str) -> Option<tree_sitter::Tree> {
+    let costly = |&(sign, most): &(&str, usize)| script.matches(sign).nth(most).is_some();
+    if script.len() > MAX_SCRIPT || COSTLY.iter().any(costly) {
+        return None;
+    }
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    parser.parse(script, None)
+}
+
+/// Characters that a shell, this parser and a person who reads the command may see
+/// differently: controls, blanks other than space, tab and new line, and characters that
+/// are invisible or turn the direction of text.
+fn is_unreadable(c: char) -> bool {
+    match c {
+        ' ' | '\t' | '\n' => false,
+        '\u{ad}' | '\u{feff}' | '\u{180e}' => true,
+        '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
+        _ => c.is_control() || c.is_whitespace(),
+    }
+}
+
+/// Walks the tree and the text side by side: every byte of the script must belong to a node
+/// that was understood or be white space, so that a difference between this grammar and a
+/// real shell shows as a refusal.
+struct Reader<'s> {
+    script: &'s str,
+    position: usize,
+    commands: Vec<Command>,
+    joint: Joint,
+}
+
+impl<'s> Reader<'s> {
+    fn program(&mut self, node: Node<'_>) -> Option<()> {
+        if node.kind() != "program" {
+            return None;
+        }
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "comment" => self.comment(child)?,
+                ";" | "\n" => self.separator(child)?,
+                _ => {
+                    self.separated(child)?;
+                    self.statement(child, 0)?;
+                    self.joint = Joint::Then;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Two statements in a row need a `;` or a new line between them.
+    fn separated(&self, node: Node<'_>) -> Option<()> {
+        if self.commands.is_empty() {
+            return Some(());
+        }
+        let gap = self.script.get(self.position..node.start_byte())?;
+        let before = self.script.get(..self.position)?;
+        (gap.contains('\n') || before.ends_with([';', '\n'])).then_some(())
+    }
+
+    fn statement(&mut self, node: Node<'_>, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        match node.kind() {
+            "command" => self.command(node),
+            "test_command" => self.test_command(node),
+            "list" | "pipeline" => self.chain(node, depth),
+            "redirected_statement" => self.redirected(node, depth),
+            _ => None,
+        }
+    }
+
+    fn chain(&mut self, node: Node<'_>, depth: usize) -> Option<()> {
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            let joint = match child.kind() {
+                "&&" => Joint::And,
+                "||" => Joint::Or,
+                "|" | "|&" => Joint::Pipe,
+                "comment" => {
+                    self.comment(child)?;
+                    continue;
+                }
+                _ => {
+                    self.statement(child, depth + 1)?;
+                    continue;
+                }
+            };
+            self.separator(child)?;
+            self.joint = joint;
+        }
+        Some(())
+    }
+
+    fn redirected(&mut self, node: Node<'_>, depth: usize) -> Option<()> {
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "file_redirect" => self.redirect(child)?,
+                _ => self.statement(child, depth + 1)?,
+            }
+        }
+        Some(())
+    }
+
+    /// `2>&1`, `1>&2`, and output to or input from `/dev/null`: they change no file.
+    fn redirect(&mut self, node: Node<'_>) -> Option<()> {
+        self.blank_until(node.start_byte(), false)?;
+        let text = self.text(node)?;
+        let (from, rest) = match text.strip_prefix(['1', '2']) {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let harmless = match rest.split_at(rest.find(|c: char| c == '/' || c.is_alphanumeric())?) {
+            (operator, "/dev/null") => match operator.trim_end_matches(' ') {
+                ">" | ">>" => true,
+                "<" | "&>" => !from,
+                _ => false,
+            },
+            (">&", "1" | "2") => true,
+            _ => false,
+        };
+        self.position = node.end_byte();
+        harmless.then_some(())
+    }
+
+    fn command(&mut self, node: Node<'_>) -> Option<()> {
+        self.blank_until(node.start_byte(), true)?;
+        let mut words = Vec::new();
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            let value = match child.kind() {
+                "command_name" => child.child(0).filter(|_| child.child_count() == 1)?,
+                _ => child,
+            };
+            words.push(self.word(value, words.is_empty())?);
+        }
+        if words.first().is_none_or(|name| name.is_reserved()) {
+            return None;
+        }
+        self.push(words)
+    }
+
+    /// `[ … ]`, which the grammar takes apart; `[[ … ]]` evaluates its operands and is refused.
+    fn test_command(&mut self, node: Node<'_>) -> Option<()> {
+        self.blank_until(node.start_byte(), true)?;
+        let mut words = Vec::new();
+        self.test_words(node, &mut words, 0)?;
+        let plain = words.first()?.text == "[" && words.last()?.text == "]";
+        if !plain {
+            return None;
+        }
+        self.push(words)
+    }
+
+    fn test_words(&mut self, node: Node<'_>, words: &mut Vec<Word>, depth: usize) -> Option<()> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut cursor = node.walk();
+        for child in node.children(&mut cursor) {
+            match child.kind() {
+                "unary_expression" | "binary_expression" => {
+                    self.test_words(child, words, depth + 1)?;
+                }
+                "[" | "]" | "=" | "==" | "!=" | "!" | "test_operator" => {
+                    self.blank_until(child.start_byte(), false)?;
+                    words.push(Word::literal(self.text(child)?));
+                    self.position = child.end_byte();
+                }
+                _ => words.push(self.word(child, words.is_empty())?),
+            }
+        }
+        Some(())
+    }
+
+    fn word(&mut self, node: Node<'_>, first: bool) -> Option<Word> {
+        let gap = self.script.get(self.position..node.start_byte())?;
+        if gap.is_empty() && !first {
+            return None;
+        }
+        self.blank_until(node.start_byte(), first)?;
+        let word = argument_word(node, self.script)?;
+        self.position = node.end_byte();
+        Some(word)
+    }
+
+    fn push(&mut self, words: Vec<Word>) -> Option<()> {
+        if self.commands.len() == MAX_COMMANDS {
+            return None;
+        }
+        self.commands.push(Command { words, joint: self.joint, shell: true });
+        Some(())
+    }
+
+    fn comment(&mut self, node: Node<'_>) -> Option<()> {
+        self.blank_until(node.start_byte(), true)?;
+        let before = self.script.get(..self.position)?;
+        if !(before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '|', '&'])) {
+            return None;
+        }
+        self.position = node.end_byte();
+        Some(())
+    }
+
+    fn separator(&mut self, node: Node<'_>) -> Option<()> {
+        self.blank_until(node.start_byte(), true)?;
+        self.position = node.end_byte();
+        Some(())
+    }
+
+    /// Skips white space up to `end`; anything else is text that the tree does not show.
+    /// Inside a command a new line would end it, unless a backslash that follows a blank
+    /// hides it.
+    fn blank_until(&mut self, end: usize, newlines: bool) -> Option<()> {
+        let gap = self.script.get(self.position..end)?;
+        let mut previous = self.script.get(..self.position)?.chars().next_back();
+        let mut rest = gap.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                ' ' | '\t' => {}
+                '\n' if newlines => {}
+                '\\' if matches!(previous, Some(' ' | '\t')) && rest.next() == Some('\n') => {
+                    previous = Some(' ');
+                    continue;
+                }
+                _ => return None,
+            }
+            previous = Some(c);
+        }
+        self.position = end;
+        Some(())
+    }
+
+    fn text(&self, node: Node<'_>) -> Option<&'s str> {
+        self.script.get(node.byte_range())
+    }
+}

@@ -1,0 +1,119 @@
+//! Finds the file that a program word stands for and says whether it can be trusted to be
+//! that program. Looks at files; runs none.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use super::repository;
+
+/// What the rules ask of the machine.
+pub trait Resolver {
+    /// The file that `program` runs when it is started at `cwd`: its folder in canonical form
+    /// with the file's own name (the final link is not followed, because one multi-call file
+    /// may stand behind many names). `None` when there is none or when it cannot be trusted,
+    /// which includes every file that a command of ours may write.
+    fn resolve(&self, program: &str, cwd: &Path) -> Option<PathBuf>;
+
+    /// Whether reading the repository around `dir` with git runs no program that the
+    /// repository itself names. See [`GitUse`].
+    fn git_is_inert(&self, dir: &Path, usage: GitUse) -> bool;
+}
+
+/// How a git command touches the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GitUse {
+    /// Reads commits and references: only the repository's configuration matters.
+    Objects,
+    /// Compares the work tree too: may refresh the index (which has a hook) and look into
+    /// submodules (which have a configuration of their own).
+    WorkTree,
+}
+
+/// The resolver over the real file system.
+#[derive(Clone, Debug)]
+pub struct PathResolver {
+    search: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+}
+
+impl PathResolver {
+    /// `path` is the child's `PATH`; `writable_roots` are the folders where commands of ours
+    /// may write without asking, programs in which are never trusted.
+    pub fn new(path: &OsStr, writable_roots: &[PathBuf]) -> Self {
+        let mut writable = Vec::with_capacity(writable_roots.len() * 2);
+        for root in writable_roots {
+            writable.push(root.clone());
+            if let Ok(real) = root.canonicalize() {
+                writable.push(real);
+            }
+        }
+        Self { search: std::env::split_paths(path).collect(), writable }
+    }
+
+    fn on_path(&self, name: &str) -> Option<PathBuf> {
+        for folder in &self.search {
+            // A relative entry means another folder after each `cd`: whatever stands
+            // behind it in the list cannot be told apart from what it may hide.
+            if !folder.is_absolute() {
+                return None;
+            }
+            let candidate = folder.join(name);
+            if is_executable(&candidate) {
+                return self.trusted(&candidate);
+            }
+        }
+        None
+    }
+
+    fn trusted(&self, file: &Path) -> Option<PathBuf> {
+        let folder = file.parent()?.canonicalize().ok()?;
+        let found = folder.join(file.file_name()?);
+        let target = found.canonicalize().ok()?;
+        let writable = [&found, &target]
+            .into_iter()
+            .any(|path| self.writable.iter().any(|root| path.starts_with(root)));
+        let open = is_open_to_all(&target) || is_open_to_all(&folder);
+        (!writable && !open && is_executable(&target)).then_some(found)
+    }
+}
+
+impl Resolver for PathResolver {
+    fn resolve(&self, program: &str, cwd: &Path) -> Option<PathBuf> {
+        if program.is_empty() || program.contains('\0') {
+            return None;
+        }
+        if !program.contains('/') {
+            return self.on_path(program);
+        }
+        self.trusted(&cwd.join(program))
+    }
+
+    fn git_is_inert(&self, dir: &Path, usage: GitUse) -> bool {
+        repository::is_inert(dir, usage)
+    }
+}
+
+/// `path` without `.` and `..`, as a shell's `cd` reads it; links are not followed.
+pub(super) fn normalize(path: &Path) -> PathBuf {
+    let mut result = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                result.pop();
+            }
+            other => result.push(other),
+        }
+    }
+    result
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+/// Writable by everybody; a sticky folder such as `/tmp` counts, as anybody may add to it.
+fn is_open_to_all(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.permissions().mode() & 0o002 != 0)
+}

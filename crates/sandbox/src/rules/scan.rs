@@ -1,0 +1,154 @@
+//! Finds every command in a script, however it is nested: the counterpart of the strict
+//! parser, for rules that restrict. What it finds is an over-estimate (each command that a
+//! wrapper such as `sudo` or `xargs` may start is listed too) and never a reason to allow.
+
+use tree_sitter::Node;
+
+use super::known::{SHELLS, base_name};
+use super::parse::{Command, Joint, syntax_tree};
+use super::word::{Word, argument_word};
+
+/// How deep scripts within scripts are followed.
+const MAX_SCRIPTS: usize = 4;
+/// Most commands that are listed.
+const MAX_FOUND: usize = 4096;
+
+/// How many words of a wrapper's arguments may start the wrapped command.
+const MAX_STARTS: usize = 32;
+/// How many words of a wrapper's arguments are looked at.
+const MAX_WRAPPED: usize = 256;
+/// How many arguments of a shell are looked at for its script.
+const MAX_SCRIPT_ARGUMENTS: usize = 8;
+
+/// Programs that run the command which their arguments spell.
+const WRAPPERS: &[&str] = &[
+    "busybox",
+    "builtin",
+    "chroot",
+    "command",
+    "doas",
+    "env",
+    "exec",
+    "find",
+    "fd",
+    "ionice",
+    "nice",
+    "nohup",
+    "nsenter",
+    "parallel",
+    "pkexec",
+    "script",
+    "setsid",
+    "stdbuf",
+    "strace",
+    "sudo",
+    "time",
+    "timeout",
+    "toybox",
+    "unshare",
+    "watch",
+    "xargs",
+    "eatmydata",
+    "flock",
+];
+
+/// Every command of `script`; `None` when the script passes a bound, so that what it holds
+/// is not known.
+pub(super) fn scan(script: &str) -> Option<Vec<Command>> {
+    let mut found = Vec::new();
+    scan_script(script, 0, &mut found)?;
+    Some(found)
+}
+
+/// The command that `argv` spells and those within it.
+pub(super) fn scan_argv(argv: &[String]) -> Option<Vec<Command>> {
+    let mut found = Vec::new();
+    add(Command::exec(argv)?, 0, &mut found)?;
+    Some(found)
+}
+
+fn scan_script(script: &str, depth: usize, found: &mut Vec<Command>) -> Option<()> {
+    if depth > MAX_SCRIPTS {
+        return None;
+    }
+    let tree = syntax_tree(script)?;
+    let mut cursor = tree.walk();
+    loop {
+        let node = cursor.node();
+        if matches!(node.kind(), "command" | "declaration_command") {
+            add(loose_command(node, script), depth, found)?;
+        }
+        if cursor.goto_first_child() {
+            continue;
+        }
+        while !cursor.goto_next_sibling() {
+            if !cursor.goto_parent() {
+                return Some(());
+            }
+        }
+    }
+}
+
+/// The words of a command as far as they are plain; a word that is not keeps its source,
+/// marked as expanding.
+fn loose_command(node: Node<'_>, script: &str) -> Command {
+    let mut words = Vec::new();
+    let mut cursor = node.walk();
+    for child in node.children(&mut cursor) {
+        let value = match child.kind() {
+            "command_name" => child.child(0).unwrap_or(child),
+            "variable_assignment" | "file_redirect" | "herestring_redirect" => continue,
+            _ => child,
+        };
+        let source = script.get(value.byte_range()).unwrap_or_default();
+        words.push(
+            argument_word(value, script)
+                .unwrap_or_else(|| Word { text: source.to_owned(), expands: true }),
+        );
+    }
+    // Asking the node for its sibling would walk all siblings from the first one.
+    let before = script.get(..node.start_byte()).unwrap_or_default().trim_end();
+    let piped = before.ends_with("|&") || (before.ends_with('|') && !before.ends_with("||"));
+    Command { words, joint: if piped { Joint::Pipe } else { Joint::Start }, shell: true }
+}
+
+fn add(command: Command, depth: usize, found: &mut Vec<Command>) -> Option<()> {
+    if found.len() >= MAX_FOUND {
+        return None;
+    }
+    let Some((program, args)) = command.words.split_first() else {
+        return Some(());
+    };
+    scan_scripts(&program.text, args, depth, found)?;
+    if WRAPPERS.contains(&base_name(&program.text)) {
+        let words = &command.words[..command.words.len().min(MAX_WRAPPED)];
+        for start in 1..words.len().min(MAX_STARTS) {
+            scan_scripts(&words[start].text, &words[start + 1..], depth, found)?;
+            found.push(Command { words: words[start..].to_vec(), ..command });
+        }
+    }
+    found.push(command);
+    (found.len() <= MAX_FOUND).then_some(())
+}
+
+/// The scripts that a shell or `eval` gets in its arguments.
+fn scan_scripts(
+    program: &str,
+    args: &[Word],
+    depth: usize,
+    found: &mut Vec<Command>,
+) -> Option<()> {
+    let name = base_name(program);
+    if name == "eval" {
+        let joined: Vec<&str> = args.iter().map(|word| word.text.as_str()).collect();
+        return scan_script(&joined.join(" "), depth + 1, found);
+    }
+    if !SHELLS.contains(&name) {
+        return Some(());
+    }
+    let scripts = args.iter().filter(|word| !word.text.starts_with(['-', '+']));
+    for script in scripts.take(MAX_SCRIPT_ARGUMENTS) {
+        scan_script(&script.text, depth + 1, found)?;
+    }
+    Some(())
+}

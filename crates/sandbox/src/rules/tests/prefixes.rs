@@ -1,0 +1,247 @@
+//! Prefix rules, amendments and what is proposed.
+
+use super::{at, words};
+use crate::rules::{
+    Amendment, AmendmentError, Decision, Invocation, PrefixRule, RuleError, Rules, Token, assess,
+};
+
+fn rule(pattern: &str, decision: Decision) -> PrefixRule {
+    let tokens = pattern
+        .split(' ')
+        .map(|token| match token.contains('|') {
+            true => Token::AnyOf(token.split('|').map(str::to_owned).collect()),
+            false => Token::Literal(token.to_owned()),
+        })
+        .collect();
+    PrefixRule::new(tokens, decision, Some(format!("because of {pattern}"))).unwrap()
+}
+
+fn decision(rules: &Rules, script: &str) -> Option<Decision> {
+    assess(Invocation::Script(script), &at("/w"), rules).decision.map(|verdict| verdict.decision)
+}
+
+#[test]
+fn restricting_rules_find_nested_commands() {
+    let mut rules = Rules::default();
+    rules.add(rule("git push|fetch", Decision::Prompt));
+    rules.require(rule("rm", Decision::Forbidden)).unwrap();
+    rules.require(rule("/usr/bin/curl", Decision::Prompt)).unwrap();
+    let check = |script: &str, expect: Option<Decision>| {
+        assert_eq!(decision(&rules, script), expect, "{script}");
+    };
+    check("git push origin", Some(Decision::Prompt));
+    check("git fetch", Some(Decision::Prompt));
+    check("git status", None);
+    check("git", None);
+    check("git 'push'", Some(Decision::Prompt));
+    check("ls && git push", Some(Decision::Prompt));
+    check("ls $(git push)", Some(Decision::Prompt));
+    check("if true; then git push; fi", Some(Decision::Prompt));
+    check("A=1 git push > x", Some(Decision::Prompt));
+    check("echo git push", None);
+    check("git push; rm x", Some(Decision::Forbidden));
+    check("rm x", Some(Decision::Forbidden));
+    check("/bin/rm x", Some(Decision::Forbidden));
+    check("./rm x", Some(Decision::Forbidden));
+    check("\\rm x", Some(Decision::Forbidden));
+    check("sudo -u root rm x", Some(Decision::Forbidden));
+    check("ls | xargs -n 1 rm", Some(Decision::Forbidden));
+    check("find . -exec rm {} \\;", Some(Decision::Forbidden));
+    check("env A=1 rm x", Some(Decision::Forbidden));
+    check("bash -c 'rm x'", Some(Decision::Forbidden));
+    check("bash -lc \"ls; bash -c 'rm x'\"", Some(Decision::Forbidden));
+    check("sudo bash -c 'rm x'", Some(Decision::Forbidden));
+    check("eval rm x", Some(Decision::Forbidden));
+    check("eval 'rm' x", Some(Decision::Forbidden));
+    check("echo `rm x`", Some(Decision::Forbidden));
+    check("rm x (", Some(Decision::Forbidden));
+    check("f() { rm x; }; f", Some(Decision::Forbidden));
+    check("curl x", Some(Decision::Prompt));
+    check("/bin/curl x", Some(Decision::Prompt));
+    check("/opt/tools/curl x", None);
+    check(&format!("echo {}", "x".repeat(70_000)), Some(Decision::Prompt));
+}
+
+#[test]
+fn allowing_rules_need_every_command() {
+    let mut rules = Rules::default();
+    rules.add(rule("cargo test|build", Decision::Allow));
+    rules.add(rule("cat", Decision::Allow));
+    rules.add(rule("/opt/tools/lint", Decision::Allow));
+    let check = |script: &str, expect: Option<Decision>| {
+        assert_eq!(decision(&rules, script), expect, "{script}");
+    };
+    check("cargo test", Some(Decision::Allow));
+    check("cargo test --lib", Some(Decision::Allow));
+    check("/usr/bin/cargo build", Some(Decision::Allow));
+    check("cargo run", None);
+    check("cargo test*", None);
+    check("./cargo test", None);
+    check("cargo test && git status", Some(Decision::Allow));
+    check("cargo test | tail -5", Some(Decision::Allow));
+    check("cargo test; make", None);
+    check("cargo test > x", None);
+    check("cargo test $(make)", None);
+    check("A=1 cargo test", None);
+    check("cat x", Some(Decision::Allow));
+    check("./cat x", None);
+    check("/opt/tools/cat x", None);
+    check("/opt/tools/lint x", Some(Decision::Allow));
+    check("cd /opt/tools && ./lint x", Some(Decision::Allow));
+    check("cd /opt/tools; ./lint x", None);
+    check("lint x", None);
+    check("ls", None);
+}
+
+#[test]
+fn the_strictest_rule_wins() {
+    let mut rules = Rules::default();
+    rules.add(rule("git", Decision::Allow));
+    rules.add(rule("git push", Decision::Prompt));
+    rules.add(rule("git push --force", Decision::Forbidden));
+    rules.add(rule("git push", Decision::Allow));
+    assert_eq!(decision(&rules, "git add x"), Some(Decision::Allow));
+    assert_eq!(decision(&rules, "git push"), Some(Decision::Prompt));
+    let verdict =
+        assess(Invocation::Script("git push --force"), &at("/w"), &rules).decision.unwrap();
+    assert_eq!(verdict.decision, Decision::Forbidden);
+    assert_eq!(verdict.justification.as_deref(), Some("because of git push --force"));
+}
+
+#[test]
+fn amendments_are_bound_to_their_file() {
+    let mut rules = Rules::default();
+    rules.add(rule("git commit", Decision::Prompt));
+    rules.require(rule("npm test", Decision::Prompt)).unwrap();
+    for prefix in ["cat", "git commit", "npm test", "/opt/tools/lint", "git push", "rm -rf build"] {
+        rules.amend(Amendment::new(&words(prefix), &at("/w")).unwrap());
+    }
+    let check = |script: &str, expect: Option<Decision>| {
+        assert_eq!(decision(&rules, script), expect, "{script}");
+    };
+    check("cat x", Some(Decision::Allow));
+    check("/bin/cat x", Some(Decision::Allow));
+    check("./cat x", None);
+    check("/opt/tools/cat x", None);
+    check("git commit -m x", Some(Decision::Allow));
+    check("git commit -m $x", Some(Decision::Prompt));
+    check("git commit -m x; make", None);
+    check("git commit*", None);
+    check("npm test", Some(Decision::Prompt));
+    check("/opt/tools/lint", Some(Decision::Allow));
+    check("git push", Some(Decision::Allow));
+    check("git push --force", None);
+    check("rm -rf build", Some(Decision::Allow));
+    check("rm -rf build /", None);
+    check("rm -rf", None);
+}
+
+#[test]
+fn amendments_that_cannot_be_bound() {
+    let make = |prefix: &[&str]| {
+        let prefix: Vec<String> = prefix.iter().map(|&word| word.to_owned()).collect();
+        Amendment::new(&prefix, &at("/w"))
+    };
+    assert_eq!(make(&[]), Err(AmendmentError::Empty));
+    assert_eq!(make(&["./x"]), Err(AmendmentError::Untrusted("./x".into())));
+    assert_eq!(make(&["missing"]), Err(AmendmentError::Untrusted("missing".into())));
+    assert_eq!(make(&[""]), Err(AmendmentError::Untrusted(String::new())));
+}
+
+#[test]
+fn rules_that_cannot_be_taken() {
+    let literal = |word: &str| Token::Literal(word.to_owned());
+    let build = |pattern, justification: Option<&str>| {
+        PrefixRule::new(pattern, Decision::Prompt, justification.map(str::to_owned)).unwrap_err()
+    };
+    assert_eq!(build(vec![], None), RuleError::EmptyPattern);
+    assert_eq!(build(vec![literal("a"), literal("")], None), RuleError::EmptyToken(2));
+    assert_eq!(build(vec![Token::AnyOf(vec![])], None), RuleError::EmptyToken(1));
+    assert_eq!(build(vec![literal("a")], Some(" ")), RuleError::EmptyJustification);
+    let lax = Rules::default().require(rule("a", Decision::Allow));
+    assert_eq!(lax, Err(RuleError::LaxRequirement));
+}
+
+#[test]
+fn proposals() {
+    let check = |script: &str, expect: Option<&str>| {
+        let found = assess(Invocation::Script(script), &at("/w"), &Rules::default());
+        assert_eq!(found.proposed_amendment, expect.map(words), "{script}");
+    };
+    check("git commit -m x", Some("git commit"));
+    check("git add *", Some("git add"));
+    check("git fetch origin", Some("git fetch origin"));
+    check("cargo test --lib", Some("cargo test"));
+    check("cargo run x", Some("cargo run x"));
+    check("make check", Some("make check"));
+    check("make *", None);
+    check("/opt/tools/lint x", Some("/opt/tools/lint x"));
+    check("./lint", None);
+    check("missing", None);
+    check("git -c a=b commit", None);
+    check("git push --force", None);
+    check("a && b", None);
+    check("a $(b)", None);
+    for program in [
+        "bash -c ls",
+        "sh x",
+        "python3 x",
+        "python3.12 x",
+        "node x",
+        "sudo ls",
+        "env ls",
+        "xargs ls",
+        "rm x",
+        "perl x",
+        "find .",
+        "dd of=x",
+        "ssh h",
+        "/bin/bash x",
+        "timeout 5 make",
+    ] {
+        check(program, None);
+    }
+}
+
+#[test]
+fn dangers() {
+    let check = |script: &str, expect: bool| {
+        let found = assess(Invocation::Script(script), &at("/w"), &Rules::default());
+        assert_eq!(found.dangerous, expect, "{script}");
+    };
+    check("rm x", false);
+    check("rm -r x", true);
+    check("rm -fr x", true);
+    check("rm -vf x", true);
+    check("rm --recursive x", true);
+    check("rm --recur x", true);
+    check("rm -- -rf", false);
+    check("/bin/rm -rf x", true);
+    check("\\rm -rf x", true);
+    check("bash -c 'rm -rf x'", true);
+    check("bash -lc \"cd x && rm -rf y\"", true);
+    check("ls $(rm -rf x)", true);
+    check("ls | xargs rm -rf", true);
+    check("find . -exec rm -rf {} +", true);
+    check("find . -delete", true);
+    check("env A=1 rm -rf x", true);
+    check("if x; then rm -rf \"$y\"; fi", true);
+    check("sudo ls", true);
+    check("dd if=a of=/dev/sda", true);
+    check("mkfs.ext4 /dev/sda", true);
+    check("git reset --hard", true);
+    check("git -C x reset --hard", true);
+    check("git clean -fd", true);
+    check("git push --force", true);
+    check("git push -f", true);
+    check("git push origin +main", true);
+    check("git push", false);
+    check("git reset HEAD~1", false);
+    check("curl x | sh", true);
+    check("curl x | bash", true);
+    check("echo 'rm -rf x'", false);
+    check("grep -rf x", false);
+    check("chmod -R 777 /", true);
+    check("chmod +x y", false);
+    check(&format!("echo {}", "x".repeat(70_000)), true);
+}
