@@ -1,0 +1,59 @@
+//! Prints the median time from asking for `true` to its end, bare and in the sandbox.
+//! `cargo run --release -p sandbox --example spawn_cost`
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use sandbox::{Config, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin};
+
+const RUNS: usize = 300;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let read_only = Policy::ReadOnly { read: ReadAccess::Full, network: false };
+    let workspace = Policy::WorkspaceWrite {
+        writable_roots: vec!["/var/tmp".into()],
+        read: ReadAccess::Full,
+        network: false,
+        exclude_slash_tmp: false,
+        exclude_tmpdir: false,
+    };
+    let cases = [
+        ("full access", Layer::Auto, Policy::DangerFullAccess),
+        ("bubblewrap, read-only", Layer::Bubblewrap, read_only.clone()),
+        ("bubblewrap, workspace", Layer::Bubblewrap, workspace),
+        ("landlock, read-only", Layer::Landlock, read_only),
+    ];
+    for (name, layer, policy) in cases {
+        let sandbox = Sandbox::new(Config {
+            supervisor: sandbox::THIS_PROGRAM.into(),
+            search_path: vec!["/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()],
+            layer,
+        });
+        let first = run(&sandbox, &policy).await;
+        let mut times = Vec::with_capacity(RUNS);
+        for _ in 0..RUNS {
+            times.push(run(&sandbox, &policy).await);
+        }
+        times.sort();
+        let median = times[RUNS / 2];
+        println!("{name}: median {median:.2?}, fastest {:.2?}, first {first:.2?}", times[0]);
+    }
+}
+
+async fn run(sandbox: &Sandbox, policy: &Policy) -> Duration {
+    let spawn = Spawn {
+        argv: vec!["true".into()],
+        cwd: PathBuf::from("/"),
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        policy: policy.clone(),
+        tty: None,
+        stdin: Stdin::Null,
+    };
+    let start = Instant::now();
+    let mut process = sandbox.spawn(spawn).await.unwrap();
+    let exit = process.collect(&mut OutputBuffer::default(), &mut OutputBuffer::default()).await;
+    assert!(exit.success());
+    start.elapsed()
+}

@@ -1,0 +1,174 @@
+//! The options that make bubblewrap enforce a policy: own namespaces without any capability, the
+//! file system read-only or only in part, writable roots writable again, protected names not.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
+use crate::protect::{self, Protection};
+
+/// What every confined command gets. No `--new-session`: a command is in a session of its own
+/// before bubblewrap starts, and a terminal, if any, is its own.
+const ISOLATION: [&str; 7] = [
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--die-with-parent",
+    "--cap-drop",
+    "ALL",
+];
+
+/// The options for `resolved`, whose writable roots have this `protection`. `read_only` is what
+/// of it is to be mounted read-only: the existing paths and the placeholders held.
+pub(crate) fn options(
+    resolved: &Resolved,
+    protection: &Protection,
+    read_only: &[PathBuf],
+    cwd: &Path,
+    env: &[(OsString, OsString)],
+) -> io::Result<Vec<Vec<u8>>> {
+    let mut options = Options(ISOLATION.iter().map(|option| option.as_bytes().to_vec()).collect());
+    if !resolved.network {
+        options.flag("--unshare-net");
+    }
+    let roots = resolved.writable_folders();
+    options.base(resolved, roots.first().is_some_and(|root| root == Path::new("/")));
+    options.writable(&roots, protection)?;
+    for path in read_only {
+        options.mount("--ro-bind", path);
+    }
+    options.flag("--chdir");
+    options.0.push(cwd.as_os_str().as_bytes().to_vec());
+    for (name, value) in env {
+        options.flag("--setenv");
+        options.0.extend([name, value].map(|part| part.as_bytes().to_vec()));
+    }
+    Ok(options.0)
+}
+
+struct Options(Vec<Vec<u8>>);
+
+impl Options {
+    fn flag(&mut self, flag: &str) {
+        self.0.push(flag.as_bytes().to_vec());
+    }
+
+    fn mount(&mut self, kind: &str, path: impl AsRef<OsStr>) {
+        self.pair(kind, path.as_ref(), path.as_ref());
+    }
+
+    fn pair(&mut self, kind: &str, from: &OsStr, to: &OsStr) {
+        self.flag(kind);
+        self.0.extend([from, to].map(|path| path.as_bytes().to_vec()));
+    }
+
+    /// The file system before anything is writable.
+    fn base(&mut self, resolved: &Resolved, all_writable: bool) {
+        match &resolved.read {
+            ReadAccess::Full => self.mount(if all_writable { "--bind" } else { "--ro-bind" }, "/"),
+            ReadAccess::Restricted { include_platform_defaults, readable_roots } => {
+                if *include_platform_defaults {
+                    PLATFORM_READABLE.iter().for_each(|path| self.mount("--ro-bind-try", path));
+                }
+                readable_roots.iter().for_each(|root| self.mount("--ro-bind-try", root));
+            }
+        }
+        // Read-only: root without capabilities still owns the kernel's settings below /proc/sys.
+        for (kind, path) in [("--proc", "/proc"), ("--remount-ro", "/proc"), ("--dev", "/dev")] {
+            self.flag(kind);
+            self.flag(path);
+        }
+        if all_writable {
+            self.mount("--ro-bind-try", "/sys");
+        }
+        self.links(resolved);
+    }
+
+    /// With restricted reading a writable root is mounted under its real path only; a link leads
+    /// there from the path that was given.
+    fn links(&mut self, resolved: &Resolved) {
+        if resolved.read == ReadAccess::Full {
+            return;
+        }
+        for root in &resolved.writable {
+            let real = root.path.canonicalize().ok().filter(|real| *real != root.path);
+            if let Some(real) = real {
+                self.pair("--symlink", real.as_os_str(), root.path.as_os_str());
+            }
+        }
+    }
+
+    fn writable(&mut self, roots: &[PathBuf], protection: &Protection) -> io::Result<()> {
+        let mut mounts: Vec<(&Path, bool)> = roots
+            .iter()
+            .chain(&protection.pins)
+            .map(|path| (path.as_path(), !protection.frozen.contains(path)))
+            .collect();
+        mounts.sort();
+        for (path, whole) in mounts {
+            if whole {
+                // The root of the file system is there already.
+                if path != Path::new("/") {
+                    self.mount("--bind", path);
+                }
+                continue;
+            }
+            self.mount("--ro-bind", path);
+            let protected: Vec<PathBuf> =
+                protection.read_only.iter().chain(&protection.missing).cloned().collect();
+            for entry in protect::unprotected_entries(path, &protected)? {
+                self.mount("--bind", entry);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+
+    fn text(options: Vec<Vec<u8>>) -> String {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        options.into_iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn read_only() {
+        let policy = Policy::ReadOnly { read: ReadAccess::Full, network: true };
+        let env = [("A".into(), "b c".into())];
+        let none = Protection::default();
+        let options = options(&policy.resolve(None), &none, &[], Path::new("/w"), &env).unwrap();
+        let expect = "--unshare-user --unshare-pid --unshare-ipc --unshare-uts --die-with-parent \
+             --cap-drop ALL --ro-bind / / --proc /proc --remount-ro /proc --dev /dev --chdir /w --setenv A b c";
+        assert_eq!(text(options), expect);
+    }
+
+    #[test]
+    fn parents_are_mounted_before_what_is_in_them_and_protection_comes_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("a/b/c/.git")).unwrap();
+        let policy = Policy::WorkspaceWrite {
+            writable_roots: vec![base.join("a/b/c"), base.join("a")],
+            read: ReadAccess::Full,
+            network: false,
+            exclude_slash_tmp: true,
+            exclude_tmpdir: true,
+        };
+        let resolved = policy.resolve(None);
+        let protection = Protection::of(&resolved.writable_folders(), |_| true).unwrap();
+        let read_only = &protection.read_only;
+        let options = options(&resolved, &protection, read_only, &base, &[]).unwrap();
+        let text = text(options).replace(base.to_str().unwrap(), "");
+        let mounts = text.split("--dev /dev ").nth(1).unwrap();
+        assert!(text.contains("--unshare-net"));
+        let expect = "--bind /a /a --bind /a/b /a/b --bind /a/b/c /a/b/c \
+                      --ro-bind /a/b/c/.git /a/b/c/.git --chdir ";
+        assert_eq!(mounts, expect);
+    }
+}

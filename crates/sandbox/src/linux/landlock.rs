@@ -1,0 +1,129 @@
+//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, applied by
+//! the command's own process before it becomes the command, together with the seccomp filter.
+//!
+//! Landlock grants whole trees and cannot take a name out of one again, so a writable root is
+//! granted entry by entry: what exists, except the protected names. New entries at the top of a
+//! root (and of `/tmp`) cannot be created, and no mode, owner or time be changed anywhere:
+//! stricter than the policy, never laxer.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use super::sys;
+use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
+use crate::protect::{self, Protection};
+
+/// The first version that sees `truncate`; with an older one files could be emptied.
+pub(crate) const MIN_ABI: u32 = 3;
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const MAKE_REG: u64 = 1 << 8;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
+/// What ABI 3 knows; later versions add [`IOCTL_DEV`].
+const ALL_ABI_3: u64 = (1 << 15) - 1;
+
+const BIND_AND_CONNECT_TCP: u64 = 3;
+const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
+
+/// Devices that every command may use.
+const DEVICES: [&str; 9] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/console",
+];
+
+/// A set of rules that can be handed to another process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ruleset {
+    pub(crate) abi: u32,
+    pub(crate) network: bool,
+    /// Path and the access allowed to it and below.
+    pub(crate) rules: Vec<(Vec<u8>, u64)>,
+}
+
+impl Ruleset {
+    /// The rules that enforce `resolved`, whose writable roots have this `protection`.
+    pub(crate) fn new(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Self> {
+        let mut ruleset = Ruleset { abi, network: resolved.network, rules: Vec::new() };
+        match &resolved.read {
+            ReadAccess::Full => ruleset.allow(Path::new("/"), READ),
+            ReadAccess::Restricted { include_platform_defaults, readable_roots } => {
+                readable_roots.iter().for_each(|root| ruleset.allow(root, READ));
+                if *include_platform_defaults {
+                    PLATFORM_READABLE.iter().for_each(|path| ruleset.allow(Path::new(path), READ));
+                }
+                ruleset.allow(Path::new("/proc/self"), READ);
+            }
+        }
+        for device in DEVICES {
+            ruleset.allow(Path::new(device), READ | WRITE_FILE | TRUNCATE | IOCTL_DEV);
+        }
+        let protected: Vec<PathBuf> =
+            protection.read_only.iter().chain(&protection.missing).cloned().collect();
+        for root in resolved.writable_folders() {
+            ruleset.allow(&root, READ);
+            for entry in protect::unprotected_entries(&root, &protected)? {
+                ruleset.allow(&entry, u64::MAX);
+            }
+        }
+        Ok(ruleset)
+    }
+
+    /// Confines this process for good. Needs no-new-privileges.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        let handled = if self.abi >= 5 { ALL_ABI_3 | IOCTL_DEV } else { ALL_ABI_3 };
+        let attr = sys::RulesetAttr {
+            handled_access_fs: handled,
+            handled_access_net: if self.network { 0 } else { BIND_AND_CONNECT_TCP },
+            scoped: ABSTRACT_SOCKETS_AND_SIGNALS,
+        };
+        let size = match self.abi {
+            ..=3 => 8,
+            4..=5 => 16,
+            6.. => 24,
+        };
+        let ruleset = sys::landlock_create(&attr, size)?;
+        for (path, access) in &self.rules {
+            allow_path(&ruleset, path, access & handled)?;
+        }
+        sys::landlock_restrict(ruleset.as_fd())
+    }
+
+    fn allow(&mut self, path: &Path, access: u64) {
+        self.rules.push((path.as_os_str().as_bytes().to_vec(), access));
+    }
+}
+
+/// A path that is gone grants nothing; that is no error.
+fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
+    // What is granted for creating files was resolved before: a link there now is no accident.
+    let no_follow = if access & MAKE_REG != 0 { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let flags = OFlags::PATH | OFlags::CLOEXEC | no_follow;
+    let parent = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(parent) => parent,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
+    let access = match FileType::from_raw_mode(rustix::fs::fstat(&parent)?.st_mode) {
+        FileType::Directory => access,
+        FileType::Symlink => return Ok(()),
+        _ => access & FILE_RIGHTS,
+    };
+    sys::landlock_allow(ruleset.as_fd(), parent.as_fd(), access)
+}

@@ -1,0 +1,89 @@
+//! The server's end of the process that starts commands: starts it when first needed, sends it
+//! what a command needs, starts it anew when it is gone.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use crate::sandbox::SUPERVISE_ARGUMENT;
+use crate::supervise::START_FDS;
+use crate::supervise::child::Streams;
+
+/// Starts commands through a process of its own.
+#[derive(Debug)]
+pub(crate) struct Launcher {
+    supervisor: PathBuf,
+    running: Mutex<Option<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    control: OwnedFd,
+    child: Child,
+}
+
+impl Launcher {
+    pub(crate) fn new(supervisor: PathBuf) -> Self {
+        Launcher { supervisor, running: Mutex::new(None) }
+    }
+
+    /// Begins a start: a supervisor for one command will read the request from the socket
+    /// returned, and has the streams.
+    pub(crate) fn begin(&self, streams: &Streams) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let fds =
+            [theirs.as_fd(), streams.stdin.as_fd(), streams.stdout.as_fd(), streams.stderr.as_fd()];
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = running.as_ref()
+            && send(&live.control, &fds).is_ok()
+        {
+            return Ok(ours);
+        }
+        // Never started, or killed by somebody.
+        *running = None;
+        let fresh = running.insert(launch(&self.supervisor)?);
+        send(&fresh.control, &fds)?;
+        Ok(ours)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It ends when the socket closes; killing it does not harm what it has forked.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is where child processes come from")]
+fn launch(supervisor: &Path) -> io::Result<Running> {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    let child = std::process::Command::new(supervisor)
+        .arg(SUPERVISE_ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(Running { control: ours, child })
+}
+
+fn send(control: &OwnedFd, fds: &[BorrowedFd<'_>; START_FDS]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    let byte = [io::IoSlice::new(&[0])];
+    rustix::net::sendmsg(control, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! What only Linux has: the layers that confine a command, and the system calls for them.
+
+pub(crate) mod bubblewrap;
+pub(crate) mod detect;
+pub(crate) mod landlock;
+pub(crate) mod launch;
+pub(crate) mod seccomp;
+pub(crate) mod sys;

@@ -1,0 +1,366 @@
+//! The system call filter of confined commands: what no command in a sandbox needs and what
+//! would lead out of one. Builds the program; installing it is up to the layer.
+//!
+//! Sockets: with the network off, none can be created; with it on, internet sockets only. Unix
+//! sockets are refused either way: neither a read-only mount nor a network namespace keeps a
+//! command from connecting to `docker.sock` or a session bus, and whoever listens there acts
+//! outside of the sandbox. A connected pair (`socketpair`) is allowed, of a type that cannot be
+//! pointed elsewhere later.
+
+use super::sys::Instruction;
+
+const ALLOW: u32 = 0x7fff_0000;
+const KILL_PROCESS: u32 = 0x8000_0000;
+const ERRNO: u32 = 0x0005_0000;
+
+#[cfg(target_arch = "x86_64")]
+const AUDIT_ARCH: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const AUDIT_ARCH: u32 = 0xc000_00b7;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the system call filter knows x86_64 and aarch64 only");
+
+/// System calls of the x32 ABI share the architecture of x86_64 and have this bit set.
+#[cfg(target_arch = "x86_64")]
+const X32_BIT: u32 = 0x4000_0000;
+
+const OFFSET_NUMBER: u32 = 0;
+const OFFSET_ARCH: u32 = 4;
+const OFFSET_ARG0: u32 = 16;
+const OFFSET_ARG1: u32 = 24;
+const OFFSET_ARG2: u32 = 32;
+
+/// CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and, for `unshare`, NEWTIME.
+const NEW_NAMESPACES: u32 = 0x7e02_0000;
+
+/// Refused with EPERM whatever the arguments.
+const REFUSED: &[libc::c_long] = &[
+    // Other processes' memory and descriptors.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Runs system calls that this filter does not see.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Kernel keys are shared with what runs outside.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Large attack surface, no use for ordinary commands.
+    libc::SYS_userfaultfd,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    // Namespaces and mounts.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // The machine.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Changes of owner, mode, times and attributes, which Landlock does not see.
+const METADATA: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+    libc::SYS_utimensat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+// Newer than the constants of the libc crate; the same number on every architecture.
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+const OPEN_TREE_ATTR: libc::c_long = 467;
+const FILE_SETATTR: libc::c_long = 469;
+
+/// Types commands into the terminal they are read from.
+const TIOCSTI: u32 = 0x5412;
+const TIOCLINUX: u32 = 0x541c;
+/// Change attributes of a file that need not be open for writing.
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+
+/// The filter. `metadata`: whether owners, modes and times may be changed; false under Landlock
+/// alone, which cannot tell where.
+pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
+    let mut program = vec![
+        load(OFFSET_ARCH),
+        jump_if_equal(AUDIT_ARCH, 1, 0),
+        ret(KILL_PROCESS),
+        load(OFFSET_NUMBER),
+    ];
+    #[cfg(target_arch = "x86_64")]
+    program.extend([jump(JGE, X32_BIT, 0, 1), refuse(libc::ENOSYS)]);
+    let metadata_calls = if metadata { &[] } else { METADATA };
+    for number in REFUSED.iter().chain(metadata_calls) {
+        program.extend([jump_if_equal(nr(*number), 0, 1), refuse(libc::EPERM)]);
+    }
+    // The C library falls back to `clone`, whose flags can be seen, on ENOSYS.
+    program.extend([jump_if_equal(nr(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
+    when(&mut program, libc::SYS_clone, &clone_rules());
+    when(&mut program, libc::SYS_ioctl, &ioctl_rules(metadata));
+    when(&mut program, libc::SYS_socketpair, &socketpair_rules());
+    when(&mut program, libc::SYS_socket, &socket_rules(network));
+    program.push(ret(ALLOW));
+    program
+}
+
+/// The filter as bubblewrap reads it: instructions in native byte order.
+pub(crate) fn to_bytes(filter: &[Instruction]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(filter));
+    for instruction in filter {
+        bytes.extend(instruction.code.to_ne_bytes());
+        bytes.extend([instruction.jump_true, instruction.jump_false]);
+        bytes.extend(instruction.value.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The reverse of [`to_bytes`]; a rest that is no whole instruction is dropped.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Vec<Instruction> {
+    let (instructions, _) = bytes.as_chunks::<8>();
+    let instruction = |b: &[u8; 8]| Instruction {
+        code: u16::from_ne_bytes([b[0], b[1]]),
+        jump_true: b[2],
+        jump_false: b[3],
+        value: u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
+    };
+    instructions.iter().map(instruction).collect()
+}
+
+fn clone_rules() -> Vec<Instruction> {
+    vec![load(OFFSET_ARG0), jump(JSET, NEW_NAMESPACES, 0, 1), refuse(libc::EPERM), ret(ALLOW)]
+}
+
+fn ioctl_rules(metadata: bool) -> Vec<Instruction> {
+    let mut rules = vec![load(OFFSET_ARG1)];
+    let attributes: &[u32] = if metadata { &[] } else { &[FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR] };
+    for request in [TIOCSTI, TIOCLINUX].iter().chain(attributes) {
+        rules.extend([jump_if_equal(*request, 0, 1), refuse(libc::EPERM)]);
+    }
+    rules.push(ret(ALLOW));
+    rules
+}
+
+/// Unix pairs of type STREAM or SEQPACKET: a datagram socket could be connected elsewhere.
+fn socketpair_rules() -> Vec<Instruction> {
+    const TYPE_MASK: u32 = 0xf;
+    vec![
+        load(OFFSET_ARG0),
+        jump_if_equal(libc::AF_UNIX.unsigned_abs(), 1, 0),
+        refuse(libc::EPERM),
+        load(OFFSET_ARG1),
+        Instruction { code: ALU_AND, jump_true: 0, jump_false: 0, value: TYPE_MASK },
+        jump_if_equal(libc::SOCK_STREAM.unsigned_abs(), 1, 0),
+        jump_if_equal(libc::SOCK_SEQPACKET.unsigned_abs(), 0, 1),
+        ret(ALLOW),
+        refuse(libc::EPERM),
+    ]
+}
+
+/// Internet sockets, and the netlink protocol that lists interfaces and routes.
+fn socket_rules(network: bool) -> Vec<Instruction> {
+    if !network {
+        return vec![refuse(libc::EPERM)];
+    }
+    vec![
+        load(OFFSET_ARG0),
+        jump_if_equal(libc::AF_INET.unsigned_abs(), 1, 0),
+        jump_if_equal(libc::AF_INET6.unsigned_abs(), 0, 1),
+        ret(ALLOW),
+        jump_if_equal(libc::AF_NETLINK.unsigned_abs(), 1, 0),
+        refuse(libc::EPERM),
+        load(OFFSET_ARG2),
+        jump_if_equal(libc::NETLINK_ROUTE.unsigned_abs(), 1, 0),
+        refuse(libc::EPERM),
+        ret(ALLOW),
+    ]
+}
+
+/// Runs `rules`, which must return, for one system call.
+fn when(program: &mut Vec<Instruction>, number: libc::c_long, rules: &[Instruction]) {
+    let skip = u8::try_from(rules.len()).expect("the rules of one call are a dozen at most");
+    program.push(jump_if_equal(nr(number), 0, skip));
+    program.extend_from_slice(rules);
+}
+
+fn nr(number: libc::c_long) -> u32 {
+    u32::try_from(number).expect("system call numbers are small and positive")
+}
+
+const LD_W_ABS: u16 = 0x20;
+const JEQ: u16 = 0x15;
+const JGE: u16 = 0x35;
+const JSET: u16 = 0x45;
+const ALU_AND: u16 = 0x54;
+const RET: u16 = 0x06;
+
+fn load(offset: u32) -> Instruction {
+    Instruction { code: LD_W_ABS, jump_true: 0, jump_false: 0, value: offset }
+}
+
+fn jump(code: u16, value: u32, jump_true: u8, jump_false: u8) -> Instruction {
+    Instruction { code, jump_true, jump_false, value }
+}
+
+fn jump_if_equal(value: u32, jump_true: u8, jump_false: u8) -> Instruction {
+    jump(JEQ, value, jump_true, jump_false)
+}
+
+fn ret(value: u32) -> Instruction {
+    Instruction { code: RET, jump_true: 0, jump_false: 0, value }
+}
+
+fn refuse(errno: i32) -> Instruction {
+    ret(ERRNO | errno.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the filter as the kernel would.
+    fn run(filter: &[Instruction], arch: u32, number: libc::c_long, args: [u32; 3]) -> u32 {
+        let (mut at, mut a) = (0, 0u32);
+        loop {
+            let i = filter[at];
+            at += 1;
+            let branch = |yes: bool| usize::from(if yes { i.jump_true } else { i.jump_false });
+            match i.code {
+                LD_W_ABS => {
+                    a = match i.value {
+                        OFFSET_NUMBER => number as u32,
+                        OFFSET_ARCH => arch,
+                        OFFSET_ARG0 => args[0],
+                        OFFSET_ARG1 => args[1],
+                        OFFSET_ARG2 => args[2],
+                        other => panic!("load of {other}"),
+                    }
+                }
+                JEQ => at += branch(a == i.value),
+                JGE => at += branch(a >= i.value),
+                JSET => at += branch(a & i.value != 0),
+                ALU_AND => a &= i.value,
+                RET => return i.value,
+                other => panic!("code {other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn decisions() {
+        let eperm = ERRNO | 1;
+        let check = |network, metadata, number: libc::c_long, args: [i32; 3], expect: u32| {
+            let args = args.map(|arg| arg as u32);
+            let got = run(&filter(network, metadata), AUDIT_ARCH, number, args);
+            assert_eq!(got, expect, "{number} {args:?} network {network} metadata {metadata}");
+        };
+        for network in [false, true] {
+            check(network, true, libc::SYS_read, [0; 3], ALLOW);
+            check(network, true, libc::SYS_ptrace, [0; 3], eperm);
+            check(network, true, libc::SYS_io_uring_setup, [0; 3], eperm);
+            check(network, true, libc::SYS_clone, [libc::SIGCHLD, 0, 0], ALLOW);
+            check(network, true, libc::SYS_clone, [libc::CLONE_NEWUSER, 0, 0], eperm);
+            check(network, true, libc::SYS_clone3, [0; 3], ERRNO | libc::ENOSYS as u32);
+            check(network, true, libc::SYS_ioctl, [0, 0x5412, 0], eperm);
+            check(network, true, libc::SYS_ioctl, [0, 0x5413, 0], ALLOW);
+            check(network, true, libc::SYS_socket, [libc::AF_UNIX, 1, 0], eperm);
+            check(network, true, libc::SYS_socket, [libc::AF_VSOCK, 1, 0], eperm);
+            check(network, true, libc::SYS_socket, [libc::AF_PACKET, 1, 0], eperm);
+            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_STREAM, 0], ALLOW);
+            let stream = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            check(network, true, libc::SYS_socketpair, [1, stream, 0], ALLOW);
+            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_SEQPACKET, 0], ALLOW);
+            check(network, true, libc::SYS_socketpair, [1, libc::SOCK_DGRAM, 0], eperm);
+            check(network, true, libc::SYS_socketpair, [2, libc::SOCK_STREAM, 0], eperm);
+        }
+        check(false, true, libc::SYS_socket, [libc::AF_INET, 1, 0], eperm);
+        check(true, true, libc::SYS_socket, [libc::AF_INET, 1, 0], ALLOW);
+        check(true, true, libc::SYS_socket, [libc::AF_INET6, 1, 0], ALLOW);
+        check(true, true, libc::SYS_socket, [libc::AF_NETLINK, 3, 0], ALLOW);
+        check(true, true, libc::SYS_socket, [libc::AF_NETLINK, 3, 9], eperm);
+        check(true, true, libc::SYS_fchmod, [0; 3], ALLOW);
+        check(true, false, libc::SYS_fchmod, [0; 3], eperm);
+        check(true, false, libc::SYS_ioctl, [0, FS_IOC_SETFLAGS as i32, 0], eperm);
+    }
+
+    #[test]
+    fn foreign_system_calls_are_not_let_through() {
+        let i386 = 0x4000_0003;
+        assert_eq!(run(&filter(true, true), i386, libc::SYS_read, [0; 3]), KILL_PROCESS);
+        #[cfg(target_arch = "x86_64")]
+        {
+            let x32_ptrace = libc::SYS_ptrace | libc::c_long::from(X32_BIT);
+            let enosys = ERRNO | libc::ENOSYS as u32;
+            assert_eq!(run(&filter(true, true), AUDIT_ARCH, x32_ptrace, [0; 3]), enosys);
+        }
+    }
+
+    #[test]
+    fn bytes_round_trip() {
+        let filter = filter(true, false);
+        assert_eq!(from_bytes(&to_bytes(&filter)), filter);
+    }
+}

@@ -1,0 +1,218 @@
+//! The system calls that have no safe wrapper: each is wrapped here, once, so that the rest of
+//! the crate needs no `unsafe`.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use rustix::process::Pid;
+use tokio::io::unix::AsyncFd;
+
+/// What `fork` returned.
+pub(crate) enum Forked {
+    Parent(Pid),
+    Child,
+}
+
+/// Forks.
+///
+/// # Safety
+/// The process must have one thread only: the child goes on allocating and taking locks.
+pub(crate) unsafe fn fork() -> io::Result<Forked> {
+    // SAFETY: the caller guarantees that no other thread can hold a lock that the child needs.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Pid::from_raw(pid).map(Forked::Parent).ok_or_else(|| io::Error::other("fork")),
+    }
+}
+
+/// Ends this process at once, without running exit handlers of the program it was forked from.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// Replaces this program; returns only an error.
+pub(crate) fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
+    let argv = pointers(argv);
+    let env = pointers(env);
+    // SAFETY: both arrays end with a null pointer, and what they point to lives in the arguments.
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Has the runtime watch `fd`, which must not block.
+pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open and stays the same one until it is dropped, which only
+    // happens when the `AsyncFd` is: nobody takes it out.
+    unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
+}
+
+/// Marks every descriptor from `first` on to be closed by the next `exec`.
+pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: changes a flag of descriptors only, which stay open and owned as they are.
+    let done = unsafe {
+        libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+    };
+    check(done).map(drop)
+}
+
+/// Lets children of this process vanish without being waited for, and writing to a socket whose
+/// other end is gone be an error instead of the end.
+pub(crate) fn ignore_child_exits_and_broken_pipes() {
+    // SAFETY: SIG_IGN is a valid disposition and no handler is replaced by it.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
+/// Blocks SIGCHLD, waited for by default again, and returns a descriptor that reads it.
+pub(crate) fn child_exits() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by `sigemptyset` before use, and the descriptor is checked
+    // before it is owned.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &set, ptr::null_mut());
+        let fd = libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        check(libc::c_long::from(fd))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Gives every signal its default disposition and blocks none.
+pub(crate) fn reset_signals() {
+    const HIGHEST_SIGNAL: libc::c_int = 64;
+    // The kernel's structure, all zero: SIG_DFL, no flags, no restorer, nothing masked.
+    let default = [0u64; 4];
+    // SAFETY: the kernel only reads `default` and `set`, which have the sizes it expects. By way
+    // of the system call because the C library refuses the two signals it uses itself. For those
+    // that cannot be changed the call fails without effect.
+    unsafe {
+        for signal in 1..=HIGHEST_SIGNAL {
+            let old = ptr::null_mut::<u64>();
+            let size = size_of::<u64>();
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), old, size);
+        }
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &set, ptr::null_mut());
+    }
+}
+
+/// One instruction of a seccomp filter.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) code: u16,
+    pub(crate) jump_true: u8,
+    pub(crate) jump_false: u8,
+    pub(crate) value: u32,
+}
+
+#[repr(C)]
+struct Program {
+    len: libc::c_ushort,
+    filter: *const Instruction,
+}
+
+/// Installs a seccomp filter for this process and all it starts. Needs no-new-privileges.
+pub(crate) fn install_filter(filter: &[Instruction]) -> io::Result<()> {
+    let len = libc::c_ushort::try_from(filter.len())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = Program { len, filter: filter.as_ptr() };
+    // SAFETY: `program` has the layout of `struct sock_fprog` and outlives the call, which copies
+    // the instructions; the kernel validates them.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, ptr::from_ref(&program))
+    };
+    check(libc::c_long::from(done)).map(drop)
+}
+
+/// `struct landlock_ruleset_attr`.
+#[repr(C)]
+pub(crate) struct RulesetAttr {
+    pub(crate) handled_access_fs: u64,
+    pub(crate) handled_access_net: u64,
+    pub(crate) scoped: u64,
+}
+
+#[repr(C, packed)]
+struct PathBeneathAttr {
+    allowed_access: u64,
+    parent_fd: RawFd,
+}
+
+/// The Landlock version of the kernel; an error when it has none.
+pub(crate) fn landlock_abi() -> io::Result<u32> {
+    const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the kernel reads no memory and returns a number.
+    let version = check(unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            ptr::null::<RulesetAttr>(),
+            0usize,
+            LANDLOCK_CREATE_RULESET_VERSION,
+        )
+    })?;
+    u32::try_from(version).map_err(io::Error::other)
+}
+
+/// Creates a ruleset; `size` is how much of `attr` this kernel knows.
+pub(crate) fn landlock_create(attr: &RulesetAttr, size: usize) -> io::Result<OwnedFd> {
+    let size = size.min(size_of::<RulesetAttr>());
+    // SAFETY: `attr` is valid for `size` bytes; the result is checked before it is owned.
+    unsafe {
+        let fd = check(libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            ptr::from_ref(attr),
+            size,
+            0 as libc::c_uint,
+        ))?;
+        Ok(OwnedFd::from_raw_fd(RawFd::try_from(fd).map_err(io::Error::other)?))
+    }
+}
+
+/// Allows `access` to and below `parent`.
+pub(crate) fn landlock_allow(
+    ruleset: BorrowedFd<'_>,
+    parent: BorrowedFd<'_>,
+    access: u64,
+) -> io::Result<()> {
+    const LANDLOCK_RULE_PATH_BENEATH: libc::c_uint = 1;
+    let attr = PathBeneathAttr { allowed_access: access, parent_fd: parent.as_raw_fd() };
+    // SAFETY: `attr` has the layout of `struct landlock_path_beneath_attr` and outlives the call.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            LANDLOCK_RULE_PATH_BENEATH,
+            ptr::from_ref(&attr),
+            0 as libc::c_uint,
+        )
+    };
+    check(done).map(drop)
+}
+
+/// Confines this process to `ruleset`. Needs no-new-privileges.
+pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: passes a descriptor and no memory.
+    let done = unsafe {
+        libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0 as libc::c_uint)
+    };
+    check(done).map(drop)
+}
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,372 @@
+//! What a command or a patch may touch: the wire-independent form of the specification's
+//! "Sandbox policy", and the checks made from it. Starts nothing and confines nothing.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::protect;
+
+/// Names that stay read-only at the top of every writable root, under any letter case: they hold
+/// configuration that makes other programs run code.
+pub const PROTECTED_NAMES: [&str; 2] = [".git", ".agent"];
+
+/// A permission policy as the client or the configuration gives it ("Sandbox policy").
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// No confinement at all.
+    DangerFullAccess,
+    /// Nothing can be written.
+    ReadOnly { read: ReadAccess, network: bool },
+    /// Only the listed roots, `/tmp` and `$TMPDIR` can be written. The caller lists the thread's
+    /// folder among the roots when the client named none: nothing is added here.
+    WorkspaceWrite {
+        writable_roots: Vec<PathBuf>,
+        read: ReadAccess,
+        network: bool,
+        exclude_slash_tmp: bool,
+        exclude_tmpdir: bool,
+    },
+    /// Somebody else's sandbox is around us: no confinement of ours. `network` is what we were
+    /// told about it.
+    External { network: bool },
+}
+
+/// What a confined command can read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadAccess {
+    /// Every file the user can read.
+    #[default]
+    Full,
+    /// The listed roots, the writable roots and, on request, what programs of the system need to
+    /// run ([`PLATFORM_READABLE`]).
+    Restricted { include_platform_defaults: bool, readable_roots: Vec<PathBuf> },
+}
+
+/// What `include_platform_defaults` adds to a restricted read: programs, libraries and the
+/// configuration that they need. Deliberately not all of `/etc`.
+pub const PLATFORM_READABLE: [&str; 33] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/run/current-system/sw",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/localtime",
+    "/etc/login.defs",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/resolv.conf",
+    "/etc/ssl",
+    "/etc/terminfo",
+];
+
+/// A policy with its writable roots spelled out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Whether we confine at all: false for full access and for an external sandbox.
+    pub confined: bool,
+    /// Empty when unconfined or read-only.
+    pub writable: Vec<WritableRoot>,
+    pub read: ReadAccess,
+    pub network: bool,
+}
+
+/// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritableRoot {
+    pub path: PathBuf,
+    /// `/tmp` or `$TMPDIR`, which the policy includes without naming them.
+    pub temporary: bool,
+}
+
+/// Why a path cannot be written or read under a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("{} is outside the folders that the sandbox policy lets be written", .0.display())]
+    OutsideWritableRoots(PathBuf),
+    #[error("{} is protected: {} stays read-only inside a writable folder", .path.display(), .protected.display())]
+    Protected { path: PathBuf, protected: PathBuf },
+    #[error("{} is outside the folders that the sandbox policy lets be read", .0.display())]
+    OutsideReadableRoots(PathBuf),
+    #[error("{} is not an absolute path", .0.display())]
+    Relative(PathBuf),
+    #[error("{} cannot be resolved: {reason}", .path.display())]
+    Unresolvable { path: PathBuf, reason: String },
+}
+
+impl Policy {
+    /// Spells the writable roots out. `tmpdir` is the command's `$TMPDIR`; a relative one is
+    /// ignored. Pure: looks at no file.
+    pub fn resolve(&self, tmpdir: Option<&Path>) -> Resolved {
+        match self {
+            Policy::DangerFullAccess => unconfined(true),
+            Policy::External { network } => unconfined(*network),
+            Policy::ReadOnly { read, network } => Resolved {
+                confined: true,
+                writable: Vec::new(),
+                read: read.clone(),
+                network: *network,
+            },
+            Policy::WorkspaceWrite {
+                writable_roots,
+                read,
+                network,
+                exclude_slash_tmp,
+                exclude_tmpdir,
+            } => {
+                let tmp = (!exclude_slash_tmp).then_some(Path::new("/tmp"));
+                let tmpdir = tmpdir.filter(|_| !exclude_tmpdir);
+                Resolved {
+                    confined: true,
+                    writable: writable(writable_roots, [tmp, tmpdir]),
+                    read: read.clone(),
+                    network: *network,
+                }
+            }
+        }
+    }
+
+    /// [`Resolved::check_write`] as a yes or no.
+    pub fn may_write(&self, path: &Path, tmpdir: Option<&Path>) -> bool {
+        self.resolve(tmpdir).check_write(path).is_ok()
+    }
+}
+
+impl Resolved {
+    /// Whether `path`, which need not exist, can be written: symbolic links are resolved, then
+    /// it must lie in a writable root and under no protected name of any root. Returns the
+    /// resolved path.
+    pub fn check_write(&self, path: &Path) -> Result<PathBuf, Denied> {
+        self.check_real(path, real_path(path)?)
+    }
+
+    /// As [`Resolved::check_write`] for the entry itself: a symbolic link at the end of `path` is
+    /// not resolved, only those on the way to it.
+    pub fn check_write_entry(&self, path: &Path) -> Result<PathBuf, Denied> {
+        self.check_real(path, real_entry(path)?)
+    }
+
+    fn check_real(&self, path: &Path, real: PathBuf) -> Result<PathBuf, Denied> {
+        if !self.confined {
+            return Ok(real);
+        }
+        let roots: Vec<PathBuf> = self.writable_folders();
+        let inside = |root: &&PathBuf| real.starts_with(root);
+        if !roots.iter().any(|root| inside(&root)) {
+            return Err(Denied::OutsideWritableRoots(path.to_owned()));
+        }
+        for root in roots.iter().filter(inside) {
+            if let Some(protected) = protect::protecting(root, &roots, &real) {
+                return Err(Denied::Protected { path: path.to_owned(), protected });
+            }
+        }
+        Ok(real)
+    }
+
+    /// Whether `path` can be read; returns the resolved path.
+    pub fn check_read(&self, path: &Path) -> Result<PathBuf, Denied> {
+        let real = real_path(path)?;
+        let ReadAccess::Restricted { include_platform_defaults, readable_roots } = &self.read
+        else {
+            return Ok(real);
+        };
+        let defaults =
+            PLATFORM_READABLE.iter().map(Path::new).filter(|_| *include_platform_defaults);
+        let readable = readable_roots
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(defaults)
+            .chain(self.writable.iter().map(|root| root.path.as_path()))
+            .filter_map(|root| root.canonicalize().ok())
+            .any(|root| real.starts_with(root));
+        if !self.confined || readable {
+            return Ok(real);
+        }
+        Err(Denied::OutsideReadableRoots(path.to_owned()))
+    }
+
+    /// The writable roots that exist, with symbolic links resolved, each once, parents first.
+    /// A root that does not exist cannot be written: nothing is created for it.
+    pub fn writable_folders(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> =
+            self.writable.iter().filter_map(|root| root.path.canonicalize().ok()).collect();
+        folders.sort();
+        folders.dedup();
+        folders
+    }
+}
+
+/// `path` with the symbolic links of everything that exists resolved; the rest is appended.
+pub(crate) fn real_path(path: &Path) -> Result<PathBuf, Denied> {
+    if !path.is_absolute() {
+        return Err(Denied::Relative(path.to_owned()));
+    }
+    let unresolvable =
+        |reason: &str| Denied::Unresolvable { path: path.to_owned(), reason: reason.to_owned() };
+    let mut missing: Vec<&std::ffi::OsStr> = Vec::new();
+    let mut existing = path;
+    loop {
+        match existing.canonicalize() {
+            Ok(real) => return Ok(missing.iter().rev().fold(real, |path, name| path.join(name))),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(unresolvable(&e.to_string())),
+        }
+        if existing.symlink_metadata().is_ok() {
+            return Err(unresolvable("it goes through a symbolic link to nowhere"));
+        }
+        let Some(Component::Normal(name)) = existing.components().next_back() else {
+            return Err(unresolvable("it has `..` after a folder that does not exist"));
+        };
+        missing.push(name);
+        let Some(parent) = existing.parent() else {
+            return Err(unresolvable("it has no parent folder"));
+        };
+        existing = parent;
+    }
+}
+
+/// `path` with the symbolic links on the way to its last component resolved.
+pub(crate) fn real_entry(path: &Path) -> Result<PathBuf, Denied> {
+    match (path.parent(), path.components().next_back()) {
+        (Some(parent), Some(Component::Normal(name))) => Ok(real_path(parent)?.join(name)),
+        _ => real_path(path),
+    }
+}
+
+fn unconfined(network: bool) -> Resolved {
+    Resolved { confined: false, writable: Vec::new(), read: ReadAccess::Full, network }
+}
+
+fn writable(given: &[PathBuf], temporary: [Option<&Path>; 2]) -> Vec<WritableRoot> {
+    let mut roots: Vec<WritableRoot> = Vec::with_capacity(given.len() + temporary.len());
+    let named = given.iter().map(|path| (path.as_path(), false));
+    let implied = temporary.into_iter().flatten().map(|path| (path, true));
+    for (path, temporary) in named.chain(implied) {
+        if path.is_absolute() && !roots.iter().any(|root| root.path == path) {
+            roots.push(WritableRoot { path: path.to_owned(), temporary });
+        }
+    }
+    roots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn workspace(roots: &[&Path]) -> Policy {
+        Policy::WorkspaceWrite {
+            writable_roots: roots.iter().map(|root| root.to_path_buf()).collect(),
+            read: ReadAccess::Full,
+            network: false,
+            exclude_slash_tmp: true,
+            exclude_tmpdir: true,
+        }
+    }
+
+    #[test]
+    fn roots_are_exactly_those_given_and_the_temporary_folders() {
+        let check = |exclude_slash_tmp, exclude_tmpdir, expect: &[&str]| {
+            let policy = Policy::WorkspaceWrite {
+                writable_roots: vec!["/a".into(), "relative".into(), "/a".into()],
+                read: ReadAccess::Full,
+                network: true,
+                exclude_slash_tmp,
+                exclude_tmpdir,
+            };
+            let resolved = policy.resolve(Some(Path::new("/var/t")));
+            let roots: Vec<_> =
+                resolved.writable.iter().map(|r| r.path.to_str().unwrap()).collect();
+            assert_eq!(roots, expect);
+        };
+        check(false, false, &["/a", "/tmp", "/var/t"]);
+        check(true, false, &["/a", "/var/t"]);
+        check(false, true, &["/a", "/tmp"]);
+        check(true, true, &["/a"]);
+    }
+
+    #[test]
+    fn writes_are_judged_by_the_real_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let root = base.join("root");
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        fs::create_dir(base.join("other")).unwrap();
+        symlink(base.join("other"), root.join("out")).unwrap();
+        symlink(root.join(".git"), root.join("alias")).unwrap();
+        symlink(base.join("nowhere"), root.join("dangling")).unwrap();
+        let policy = workspace(&[&root]);
+        let check = |path: &str, expect: bool| {
+            assert_eq!(policy.may_write(&base.join(path), None), expect, "{path}");
+        };
+        check("root/new", true);
+        check("root/sub/deep/new", true);
+        check("root/.gitignore", true);
+        check("root/sub/../new", true);
+        check("root/.git/config", false);
+        check("root/.git", false);
+        check("root/.GIT/config", false);
+        check("root/.Agent/config.toml", false);
+        check("root/alias/hooks/pre-commit", false);
+        check("root/out/file", false);
+        check("root/dangling", false);
+        check("root/missing/../../other/x", false);
+        check("root/../other/x", false);
+        check("other/x", false);
+        check("rootless", false);
+        assert!(!policy.may_write(Path::new("root/new"), None));
+        assert!(Policy::DangerFullAccess.may_write(&root.join(".git/config"), None));
+        let read_only = Policy::ReadOnly { read: ReadAccess::Full, network: false };
+        assert!(!read_only.may_write(&root.join("new"), None));
+    }
+
+    #[test]
+    fn a_protected_name_of_any_root_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("sub")).unwrap();
+        let both = workspace(&[&base, &base.join("sub")]);
+        assert!(!both.may_write(&base.join("sub/.git/config"), None));
+        assert!(workspace(&[&base]).may_write(&base.join("sub/.git/config"), None));
+    }
+
+    #[test]
+    fn restricted_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        fs::create_dir(base.join("in")).unwrap();
+        fs::create_dir(base.join("out")).unwrap();
+        let resolved = Policy::ReadOnly {
+            read: ReadAccess::Restricted {
+                include_platform_defaults: true,
+                readable_roots: vec![base.join("in")],
+            },
+            network: false,
+        }
+        .resolve(None);
+        assert!(resolved.check_read(&base.join("in/x")).is_ok());
+        assert!(resolved.check_read(Path::new("/usr/bin")).is_ok());
+        assert!(resolved.check_read(&base.join("out/x")).is_err());
+    }
+}

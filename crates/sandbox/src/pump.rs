@@ -1,0 +1,173 @@
+//! Moves the output of one command from its pipes to the reader, and learns how it ended. One
+//! task a command; reads nothing while the reader is behind.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::process::{CHUNK_BYTES, Chunk, Exit, Shared, Stream};
+use crate::protect::Placeholder;
+use crate::supervise::request::{Ended, REPORT_BYTES, Report};
+
+/// How long after the exit of a command its output is still waited for, when a process that it
+/// left behind holds the output open.
+pub const LINGER: Duration = Duration::from_millis(200);
+
+/// Most that is read after [`LINGER`] from an output that never pauses: more than a pipe holds.
+const MAX_LATE_BYTES: usize = 1024 * 1024;
+
+/// The reading end of an output; `None` at its end.
+pub(crate) type Source = Option<Arc<AsyncFd<OwnedFd>>>;
+
+pub(crate) struct Pump {
+    pub(crate) stdout: Source,
+    pub(crate) stderr: Source,
+    pub(crate) output: mpsc::Sender<Chunk>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) ended: watch::Sender<Option<Exit>>,
+    pub(crate) finished: watch::Sender<Option<Exit>>,
+    /// Released when nothing of the command is left that could use their absence.
+    pub(crate) placeholders: Vec<Placeholder>,
+}
+
+/// What happened next.
+enum Event {
+    Output(Stream, io::Result<usize>),
+    /// There is room for what was read, or nobody to read it any more.
+    Room,
+    Exit(Exit),
+    /// The time to wait for an end of file after the exit is over.
+    Late,
+}
+
+impl Pump {
+    pub(crate) async fn run(mut self) {
+        let mut exit: Option<(Exit, Instant)> = None;
+        let mut waiting: Option<Chunk> = None;
+        let mut late = false;
+        let mut late_budget = MAX_LATE_BYTES;
+        let mut stdout_buffer = vec![0; CHUNK_BYTES];
+        let mut stderr_buffer =
+            if self.stderr.is_some() { vec![0; CHUNK_BYTES] } else { Vec::new() };
+        let exit = loop {
+            let at_end = self.stdout.is_none() && self.stderr.is_none() && waiting.is_none();
+            if let Some((exit, _)) = exit.filter(|_| at_end) {
+                break exit;
+            }
+            let read = waiting.is_none();
+            let poll = read && !late;
+            let event = tokio::select! {
+                permit = self.output.reserve(), if !read => {
+                    if let (Ok(permit), Some(chunk)) = (permit, waiting.take()) {
+                        permit.send(chunk);
+                    }
+                    Event::Room
+                }
+                n = read_some(&self.stdout, &mut stdout_buffer), if poll && self.stdout.is_some()
+                    => Event::Output(Stream::Stdout, n),
+                n = read_some(&self.stderr, &mut stderr_buffer), if poll && self.stderr.is_some()
+                    => Event::Output(Stream::Stderr, n),
+                ended = next_exit(&self.shared), if exit.is_none() => Event::Exit(ended),
+                () = until(exit.map(|(_, at)| at + LINGER)), if exit.is_some() && read
+                    => Event::Late,
+            };
+            match event {
+                Event::Room => {}
+                Event::Exit(how) => {
+                    exit = Some((how, Instant::now()));
+                    self.placeholders.clear();
+                    self.ended.send_replace(Some(how));
+                }
+                Event::Output(stream, Ok(n)) if n > 0 => {
+                    let buffer = match stream {
+                        Stream::Stdout => &stdout_buffer,
+                        Stream::Stderr => &stderr_buffer,
+                    };
+                    let bytes = Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default());
+                    waiting = Some(Chunk { stream, bytes });
+                }
+                // The end; a terminal reports an error when its last user is gone.
+                Event::Output(Stream::Stdout, _) => self.stdout = None,
+                Event::Output(Stream::Stderr, _) => self.stderr = None,
+                Event::Late => {
+                    late = true;
+                    waiting = self.read_late(&mut stdout_buffer, &mut late_budget);
+                }
+            }
+        };
+        drop(self.output);
+        self.finished.send_replace(Some(exit));
+    }
+
+    /// Takes what is there without waiting; closes a source that has nothing more.
+    fn read_late(&mut self, buffer: &mut [u8], budget: &mut usize) -> Option<Chunk> {
+        let sources = [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)];
+        for (stream, source) in sources {
+            let Some(fd) = source else { continue };
+            match rustix::io::read(fd.as_fd(), &mut *buffer) {
+                Ok(n) if n > 0 && *budget > 0 => {
+                    *budget = budget.saturating_sub(n);
+                    let bytes = Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default());
+                    return Some(Chunk { stream, bytes });
+                }
+                _ => *source = None,
+            }
+        }
+        None
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn read_some(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
+    let Some(fd) = source else { return std::future::pending().await };
+    loop {
+        let mut ready = fd.readable().await?;
+        match ready.try_io(|fd| Ok(rustix::io::read(fd.as_fd(), &mut *buffer)?)) {
+            Ok(Err(e)) if e.raw_os_error() == Some(Errno::INTR.raw_os_error()) => {}
+            Ok(result) => return result,
+            Err(_would_block) => {}
+        }
+    }
+}
+
+/// The end of the command as its supervisor reports it; one that is gone without a report was
+/// killed, and its command with it. Reports are written at once, so none is read in parts.
+async fn next_exit(shared: &Shared) -> Exit {
+    let killed = Exit { code: None, signal: Some(libc::SIGKILL), sandbox_failed: false };
+    let mut bytes = [0; REPORT_BYTES];
+    loop {
+        if shared.supervisor.readable().await.is_err() {
+            return killed;
+        }
+        match shared.supervisor.try_read(&mut bytes) {
+            Ok(REPORT_BYTES) => match Report::decode(&bytes) {
+                Some(Report::Exited(ended)) => return exit(ended),
+                _ => return killed,
+            },
+            Ok(_) => return killed,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return killed,
+        }
+    }
+}
+
+fn exit(ended: Ended) -> Exit {
+    match ended {
+        Ended::Code(code) => Exit { code: Some(code), signal: None, sandbox_failed: false },
+        Ended::Signal(signal) => Exit { code: None, signal: Some(signal), sandbox_failed: false },
+        Ended::NotConfined(code) => Exit { code: Some(code), signal: None, sandbox_failed: true },
+    }
+}

@@ -1,0 +1,26 @@
+//! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
+
+use super::{Config, LayerStatus, Spawn, SpawnError};
+use crate::process::Process;
+
+/// Refuses to start commands.
+#[derive(Debug)]
+pub struct Sandbox;
+
+const WHY: &str = "commands can be run on Linux only; run the server there or in a Linux container";
+
+impl Sandbox {
+    pub fn new(_config: Config) -> Self {
+        Sandbox
+    }
+
+    #[allow(clippy::unused_async, reason = "as on Linux")]
+    pub async fn spawn(&self, _spawn: Spawn) -> Result<Process, SpawnError> {
+        Err(SpawnError::Unavailable(WHY.to_owned()))
+    }
+
+    #[allow(clippy::unused_async, reason = "as on Linux")]
+    pub async fn report(&self) -> Vec<LayerStatus> {
+        vec![LayerStatus { layer: "bubblewrap", usable: false, detail: WHY.to_owned() }]
+    }
+}

@@ -1,0 +1,378 @@
+//! The sandbox of Linux: bubblewrap or Landlock, with a seccomp filter under either.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::pipe::PipeFlags;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
+
+use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, find_program};
+use crate::linux::detect::{self, Detected};
+use crate::linux::landlock::Ruleset;
+use crate::linux::launch::Launcher;
+use crate::linux::{bubblewrap, seccomp, sys};
+use crate::output::OutputBuffer;
+use crate::policy::{Policy, ReadAccess, Resolved};
+use crate::process::{Control, Input, OUTPUT_CHUNKS, Process, Shared};
+use crate::protect::{Placeholder, Protection};
+use crate::pty;
+use crate::pump::{Pump, Source};
+use crate::supervise::child::Streams;
+use crate::supervise::request::{Confinement, REPORT_BYTES, Report, Request, Stage};
+
+/// Starts commands under permission policies. One for a server; made without any work: the first
+/// command, or [`Sandbox::report`], finds out what works on the machine.
+#[derive(Debug)]
+pub struct Sandbox {
+    config: Config,
+    launcher: Launcher,
+    detected: OnceCell<Detected>,
+    /// Bounds the starts under way: each has descriptors in flight, of which the kernel allows a
+    /// limited number.
+    starts: Semaphore,
+}
+
+const MAX_STARTS_UNDER_WAY: usize = 32;
+
+/// Confinement with what must be kept until the command is over.
+type Confined = (Confinement, Vec<Placeholder>);
+
+impl Sandbox {
+    pub fn new(config: Config) -> Self {
+        Sandbox {
+            launcher: Launcher::new(config.supervisor.clone()),
+            config,
+            detected: OnceCell::new(),
+            starts: Semaphore::new(MAX_STARTS_UNDER_WAY),
+        }
+    }
+
+    /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
+    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, SpawnError> {
+        let program = spawn.argv.first().ok_or(SpawnError::Empty)?;
+        check_cwd(&spawn.cwd)?;
+        let program = find_program(program, &spawn.cwd, &spawn.env)?;
+        let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
+        let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
+        let (confinement, placeholders) = self.confine(&resolved, &spawn).await?;
+        self.start(&program, &spawn, confinement, placeholders).await
+    }
+
+    /// What works on this machine and what does not, with reasons. Runs bubblewrap once, on the
+    /// first call.
+    pub async fn report(&self) -> Vec<LayerStatus> {
+        let found = self.detected().await;
+        let bubblewrap = match &found.bubblewrap {
+            Ok(program) => (true, format!("{} works, with user namespaces", program.display())),
+            Err(why) => (false, why.clone()),
+        };
+        let landlock = match &found.landlock {
+            Ok(abi) => (
+                true,
+                format!(
+                    "version {abi}; alone it is stricter than workspace policies: no new entries \
+                     at the top of a writable folder, no changes of modes, owners and times"
+                ),
+            ),
+            Err(why) => (false, why.clone()),
+        };
+        let seccomp = match std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
+            Ok(actions) => (true, format!("actions: {}", actions.trim())),
+            Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
+        };
+        [("bubblewrap", bubblewrap), ("landlock", landlock), ("seccomp", seccomp)]
+            .map(|(layer, (usable, detail))| LayerStatus { layer, usable, detail })
+            .into()
+    }
+
+    async fn detected(&self) -> &Detected {
+        self.detected.get_or_init(|| self.detect()).await
+    }
+
+    async fn detect(&self) -> Detected {
+        let bubblewrap = match detect::find_bubblewrap(&self.config.search_path) {
+            Ok(program) => self.probe(&program).await.map(|()| program),
+            Err(why) => Err(why),
+        };
+        Detected { bubblewrap, landlock: detect::landlock() }
+    }
+
+    /// Runs a harmless command the way that commands are confined.
+    async fn probe(&self, bwrap: &Path) -> Result<(), String> {
+        let policy = Policy::ReadOnly { read: ReadAccess::Full, network: false };
+        let spawn = Spawn {
+            argv: detect::probe_argv(bwrap),
+            cwd: PathBuf::from("/"),
+            env: Vec::new(),
+            policy,
+            tty: None,
+            stdin: Stdin::Null,
+        };
+        let resolved = spawn.policy.resolve(None);
+        let (confinement, placeholders) =
+            wrap(bwrap, &resolved, &Protection::default(), &spawn).map_err(|e| e.to_string())?;
+        let mut process = self
+            .start(bwrap, &spawn, confinement, placeholders)
+            .await
+            .map_err(|error| error.to_string())?;
+        let mut printed = OutputBuffer::new(2048);
+        let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;
+        if exit.success() { Ok(()) } else { Err(detect::explain(bwrap, &printed.text())) }
+    }
+
+    async fn confine(&self, resolved: &Resolved, spawn: &Spawn) -> Result<Confined, SpawnError> {
+        if !resolved.confined {
+            return Ok((Confinement::None, Vec::new()));
+        }
+        if resolved.check_read(&spawn.cwd).is_err() {
+            return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not let it be read"));
+        }
+        let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
+        let found = self.detected().await;
+        let bubblewrap = found.bubblewrap.as_ref().map_err(String::as_str);
+        let landlock = found.landlock.as_ref().map_err(String::as_str);
+        let (bubblewrap, landlock) = match self.config.layer {
+            Layer::Auto => (bubblewrap, landlock),
+            Layer::Bubblewrap => (bubblewrap, Err("the configuration asks for bubblewrap")),
+            Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
+        };
+        match (bubblewrap, landlock) {
+            (Ok(bwrap), _) => {
+                wrap(bwrap, resolved, &protection, spawn).map_err(io_error("preparing the sandbox"))
+            }
+            (Err(_), Ok(abi)) => {
+                landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
+            }
+            (Err(no_bubblewrap), Err(no_landlock)) => {
+                Err(SpawnError::Unavailable(format!("{no_bubblewrap}. {no_landlock}")))
+            }
+        }
+    }
+
+    async fn start(
+        &self,
+        program: &Path,
+        spawn: &Spawn,
+        confinement: Confinement,
+        placeholders: Vec<Placeholder>,
+    ) -> Result<Process, SpawnError> {
+        let request = request(program, spawn, confinement)?;
+        let pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
+        let permit = self.starts.acquire().await.expect("the semaphore is never closed");
+        let supervisor = self
+            .launcher
+            .begin(&pipes.theirs)
+            .and_then(|socket| {
+                socket.set_nonblocking(true)?;
+                UnixStream::from_std(socket)
+            })
+            .map_err(io_error("starting a supervisor for the command"))?;
+        drop(pipes.theirs);
+        let pid = handshake(supervisor, request, program, spawn).await;
+        drop(permit);
+        let (supervisor, pid) = pid?;
+        let (ended, when_ended) = watch::channel(None);
+        let (finished, when_finished) = watch::channel(None);
+        let (output, receiver) = mpsc::channel(OUTPUT_CHUNKS);
+        let shared = Arc::new(Shared {
+            pid,
+            supervisor,
+            input: pipes.input,
+            ended: when_ended,
+            finished: when_finished,
+        });
+        let pump = Pump {
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            output,
+            shared: Arc::clone(&shared),
+            ended,
+            finished,
+            placeholders,
+        };
+        tokio::spawn(pump.run());
+        Ok(Process { output: receiver, control: Control { shared } })
+    }
+}
+
+/// Sends the request and waits until the command runs; its process id.
+async fn handshake(
+    mut supervisor: UnixStream,
+    request: Vec<u8>,
+    program: &Path,
+    spawn: &Spawn,
+) -> Result<(UnixStream, i32), SpawnError> {
+    let mut report = [0; REPORT_BYTES];
+    let lost = io_error("the supervisor of the command went away; is the limit of open files low?");
+    supervisor.write_all(&request).await.map_err(&lost)?;
+    supervisor.read_exact(&mut report).await.map_err(&lost)?;
+    match Report::decode(&report) {
+        Some(Report::Started { pid }) => Ok((supervisor, pid)),
+        Some(Report::Failed { stage, errno }) => Err(not_started(stage, errno, program, spawn)),
+        _ => Err(lost(io::Error::from(io::ErrorKind::InvalidData))),
+    }
+}
+
+fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> SpawnError {
+    let source = io::Error::from_raw_os_error(errno);
+    let context = match stage {
+        Stage::Folder => return bad_cwd(&spawn.cwd, &source.to_string()),
+        Stage::Confine => {
+            return SpawnError::Unavailable(format!("Landlock could not be applied: {source}"));
+        }
+        Stage::Exec => format!("running {}", program.display()),
+        Stage::Fork => "creating a process for the command".to_owned(),
+        Stage::Session => "preparing the command's process".to_owned(),
+        Stage::Request => "reading the command in its supervisor".to_owned(),
+    };
+    SpawnError::Io { context, source }
+}
+
+/// What is protected in the writable roots. The temporary folders may hold very many entries and
+/// are not searched for other letter cases.
+fn protection(resolved: &Resolved) -> io::Result<Protection> {
+    let named: Vec<PathBuf> = resolved
+        .writable
+        .iter()
+        .filter(|root| !root.temporary)
+        .filter_map(|root| root.path.canonicalize().ok())
+        .collect();
+    Protection::of(&resolved.writable_folders(), |root| named.iter().any(|path| path == root))
+}
+
+fn wrap(
+    bwrap: &Path,
+    resolved: &Resolved,
+    protection: &Protection,
+    spawn: &Spawn,
+) -> io::Result<Confined> {
+    let mut placeholders = Vec::new();
+    let mut read_only = protection.read_only.clone();
+    for path in &protection.missing {
+        // In a frozen root nothing can be created at the top anyway.
+        if path.parent().is_some_and(|parent| protection.frozen.iter().any(|root| root == parent)) {
+            continue;
+        }
+        placeholders.extend(Placeholder::hold(path)?);
+        if path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
+            read_only.push(path.clone());
+        }
+    }
+    read_only.sort();
+    let options = bubblewrap::options(resolved, protection, &read_only, &spawn.cwd, &spawn.env)?;
+    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, true));
+    let bwrap = bytes(bwrap);
+    Ok((Confinement::Bubblewrap { bwrap, options, filter }, placeholders))
+}
+
+fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Confined> {
+    let ruleset = Ruleset::new(abi, resolved, protection)?;
+    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, false));
+    Ok((Confinement::Landlock { ruleset, filter }, Vec::new()))
+}
+
+fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Vec<u8>, SpawnError> {
+    let variable =
+        |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let request = Request {
+        program: bytes(program),
+        argv: spawn.argv.iter().map(bytes).collect(),
+        env: spawn.env.iter().map(variable).collect(),
+        cwd: bytes(&spawn.cwd),
+        terminal: spawn.tty.is_some(),
+        confinement,
+    };
+    let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);
+    if strings.any(|string| string.contains(&0)) {
+        return Err(SpawnError::NulByte);
+    }
+    Ok(request.encode())
+}
+
+/// The ends of a command's streams: the command's, and ours, which do not block.
+struct Pipes {
+    theirs: Streams,
+    stdout: Source,
+    stderr: Source,
+    input: Input,
+}
+
+impl Pipes {
+    fn open(spawn: &Spawn) -> io::Result<Pipes> {
+        match spawn.tty {
+            Some(size) => Pipes::terminal(size),
+            None => Pipes::plain(spawn.stdin),
+        }
+    }
+
+    fn terminal(size: pty::Size) -> io::Result<Pipes> {
+        let (ours, theirs) = pty::open(size)?;
+        let ours = Arc::new(sys::watch(ours)?);
+        Ok(Pipes {
+            theirs: Streams {
+                stdin: theirs.try_clone()?,
+                stdout: theirs.try_clone()?,
+                stderr: theirs,
+            },
+            stdout: Some(Arc::clone(&ours)),
+            stderr: None,
+            input: Input::Terminal(ours),
+        })
+    }
+
+    fn plain(stdin: Stdin) -> io::Result<Pipes> {
+        let (stdout, their_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, their_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (their_stdin, input) = match stdin {
+            Stdin::Null => (std::fs::File::open("/dev/null")?.into(), Input::None),
+            Stdin::Pipe => {
+                let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                (theirs, Input::Pipe(tokio::sync::Mutex::new(Some(without_blocking(ours)?))))
+            }
+        };
+        Ok(Pipes {
+            theirs: Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr },
+            stdout: Some(Arc::new(without_blocking(stdout)?)),
+            stderr: Some(Arc::new(without_blocking(stderr)?)),
+            input,
+        })
+    }
+}
+
+fn without_blocking(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    sys::watch(fd)
+}
+
+fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
+    if !cwd.is_absolute() {
+        return Err(bad_cwd(cwd, "it is not an absolute path"));
+    }
+    match cwd.metadata() {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => Err(bad_cwd(cwd, "it is not a folder")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(bad_cwd(cwd, "it does not exist"))
+        }
+        Err(error) => Err(bad_cwd(cwd, &error.to_string())),
+    }
+}
+
+fn bad_cwd(path: &Path, reason: &str) -> SpawnError {
+    SpawnError::BadCwd { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+fn io_error(context: &str) -> impl Fn(io::Error) -> SpawnError {
+    move |source| SpawnError::Io { context: context.to_owned(), source }
+}
+
+fn bytes(string: impl AsRef<OsStr>) -> Vec<u8> {
+    string.as_ref().as_bytes().to_vec()
+}

@@ -1,0 +1,218 @@
+//! From fork to `exec`: makes the forked process the command's own, with its terminal, folder,
+//! signals and confinement.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+
+use rustix::process::{Pid, Signal};
+
+use super::request::{Confinement, Request, Stage};
+use crate::linux::{seccomp, sys};
+use crate::sandbox::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
+
+/// The standard streams of a command.
+pub(crate) struct Streams {
+    pub(crate) stdin: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+/// What `exec` takes, with the descriptors that bubblewrap reads from and reports to.
+pub(crate) struct Prepared {
+    program: CString,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+    terminal: bool,
+    confinement: Confinement,
+    inherited: Vec<OwnedFd>,
+    /// Where bubblewrap reports that it started the command, to be read after it ended.
+    pub(crate) confined_report: Option<OwnedFd>,
+}
+
+impl Prepared {
+    /// Does everything that can be done before the fork.
+    pub(crate) fn new(request: Request) -> io::Result<Prepared> {
+        let mut prepared = Prepared {
+            program: c_string(request.program)?,
+            argv: c_strings(request.argv)?,
+            env: c_strings(request.env)?,
+            cwd: c_string(request.cwd)?,
+            terminal: request.terminal,
+            confinement: request.confinement,
+            inherited: Vec::new(),
+            confined_report: None,
+        };
+        if let Confinement::Bubblewrap { bwrap, options, filter } = &prepared.confinement {
+            let (bwrap, options, filter) = (bwrap.clone(), options.join(&0), filter.clone());
+            prepared.wrap(bwrap, options, &filter)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Whether everything that the command started ends with it.
+    pub(crate) fn confined(&self) -> bool {
+        self.confinement != Confinement::None
+    }
+
+    /// Whether the first process is bubblewrap, which must outlive what it waits for.
+    pub(crate) fn wrapped(&self) -> bool {
+        self.confined_report.is_some()
+    }
+
+    fn wrap(&mut self, bwrap: Vec<u8>, mut options: Vec<u8>, filter: &[u8]) -> io::Result<()> {
+        options.push(0);
+        let options = memory_file(&options)?;
+        let filter = memory_file(filter)?;
+        let (report, reporting) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&report, true)?;
+        let bwrap = c_string(bwrap)?;
+        let mut argv = vec![bwrap.clone()];
+        for (option, fd) in
+            [(c"--args", &options), (c"--seccomp", &filter), (c"--json-status-fd", &reporting)]
+        {
+            argv.push(option.to_owned());
+            argv.push(c_string(fd.as_raw_fd().to_string().into_bytes())?);
+        }
+        argv.push(c"--".to_owned());
+        self.inherited = vec![options, filter, reporting];
+        if self.terminal {
+            argv.extend(self.terminal_leader()?);
+        }
+        argv.push(std::mem::replace(&mut self.program, bwrap));
+        argv.extend(self.argv.drain(..).skip(1));
+        self.argv = argv;
+        // The command's own comes with the options: what is in it must not work on bubblewrap.
+        self.env.clear();
+        self.confined_report = Some(report);
+        Ok(())
+    }
+
+    /// This program, inside of the sandbox, through a descriptor: see [`lead_terminal`].
+    fn terminal_leader(&mut self) -> io::Result<[CString; 3]> {
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+        let program = rustix::fs::open(THIS_PROGRAM, flags, rustix::fs::Mode::empty())?;
+        let path = c_string(format!("/proc/self/fd/{}", program.as_raw_fd()).into_bytes())?;
+        self.inherited.push(program);
+        self.terminal = false;
+        Ok([path, c_string(SUPERVISE_ARGUMENT.into())?, c_string(LEAD_TERMINAL.into())?])
+    }
+
+    /// Closes what only the command needs.
+    pub(crate) fn started(&mut self) {
+        self.inherited.clear();
+    }
+
+    /// Becomes the command; returns only with the step that failed.
+    pub(crate) fn exec(&self, streams: &Streams, parent: Pid) -> (Stage, io::Error) {
+        match self.become_command(streams, parent) {
+            Err(failed) => failed,
+            Ok(()) => (Stage::Exec, self.replace_program()),
+        }
+    }
+
+    fn become_command(&self, streams: &Streams, parent: Pid) -> Result<(), (Stage, io::Error)> {
+        let at = |stage: Stage| move |error: rustix::io::Errno| (stage, error.into());
+        rustix::process::setsid().map_err(at(Stage::Session))?;
+        sys::reset_signals();
+        rustix::stdio::dup2_stdin(&streams.stdin).map_err(at(Stage::Session))?;
+        rustix::stdio::dup2_stdout(&streams.stdout).map_err(at(Stage::Session))?;
+        rustix::stdio::dup2_stderr(&streams.stderr).map_err(at(Stage::Session))?;
+        if self.terminal {
+            let terminal = streams.stdin.as_fd();
+            rustix::process::ioctl_tiocsctty(terminal).map_err(at(Stage::Session))?;
+        }
+        rustix::process::chdir(&self.cwd).map_err(at(Stage::Folder))?;
+        sys::close_on_exec_from(3).map_err(|error| (Stage::Session, error))?;
+        for fd in &self.inherited {
+            let keep = rustix::io::FdFlags::empty();
+            rustix::io::fcntl_setfd(fd, keep).map_err(at(Stage::Session))?;
+        }
+        self.confine().map_err(|error| (Stage::Confine, error))?;
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(at(Stage::Session))?;
+        if rustix::process::getppid() != Some(parent) {
+            sys::exit_now(127);
+        }
+        Ok(())
+    }
+
+    fn confine(&self) -> io::Result<()> {
+        let Confinement::Landlock { ruleset, filter } = &self.confinement else { return Ok(()) };
+        rustix::thread::set_no_new_privs(true)?;
+        ruleset.apply()?;
+        drop_capabilities()?;
+        sys::install_filter(&seccomp::from_bytes(filter))
+    }
+
+    fn replace_program(&self) -> io::Error {
+        let error = sys::exec(&self.program, &self.argv, &self.env);
+        if error.raw_os_error() != Some(libc::ENOEXEC) {
+            return error;
+        }
+        // A script without an interpreter line runs in the shell, as it does from any shell.
+        let rest = self.argv.iter().skip(1).cloned();
+        let argv: Vec<CString> =
+            [c"sh".to_owned(), self.program.clone()].into_iter().chain(rest).collect();
+        sys::exec(c"/bin/sh", &argv, &self.env)
+    }
+}
+
+/// The second argument with which this program makes a terminal the command's own.
+pub(super) const LEAD_TERMINAL: &str = "terminal";
+
+/// Runs inside of bubblewrap: becomes the leader of a session with the terminal, then the
+/// command. Were bubblewrap in that session, an interrupt typed into the terminal would end it,
+/// and everything in it, before the command could react.
+pub(super) fn lead_terminal(mut argv: impl Iterator<Item = OsString>) -> io::Error {
+    let lead = || -> io::Result<()> {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(io::stdin())?;
+        sys::close_on_exec_from(3)
+    };
+    if let Err(error) = lead() {
+        return error;
+    }
+    let Some(program) = argv.next() else { return io::ErrorKind::InvalidInput.into() };
+    // The same environment: it is the command's.
+    #[allow(clippy::disallowed_methods, reason = "replaces this program, which is the sandbox")]
+    std::process::Command::new(program).args(argv).exec()
+}
+
+/// Root without capabilities is an ordinary user who owns the system's files; the bounding set
+/// keeps `exec` from giving them back.
+fn drop_capabilities() -> io::Result<()> {
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    let _ = rustix::thread::clear_ambient_capability_set();
+    for bit in 0..64 {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        match rustix::thread::remove_capability_from_bounding_set(one) {
+            // Not permitted without capabilities, which then cannot be gained either.
+            Ok(()) | Err(rustix::io::Errno::PERM) => {}
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let none = CapabilitySet::empty();
+    let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(rustix::thread::set_capabilities(None, none)?)
+}
+
+fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
+    use std::io::{Seek, Write};
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = std::fs::File::from(rustix::fs::memfd_create(c"sandbox", flags)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+fn c_string(bytes: Vec<u8>) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+fn c_strings(list: Vec<Vec<u8>>) -> io::Result<Vec<CString>> {
+    list.into_iter().map(c_string).collect()
+}

@@ -1,0 +1,297 @@
+//! What the server asks a supervisor for and what it is told: plain bytes over a socket pair.
+//! Both ends are the same program, so the form has no versions.
+
+use crate::linux::landlock::Ruleset;
+
+/// A command to start, ready for `exec`. Strings hold no NUL byte.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) program: Vec<u8>,
+    pub(crate) argv: Vec<Vec<u8>>,
+    /// `NAME=value`.
+    pub(crate) env: Vec<Vec<u8>>,
+    pub(crate) cwd: Vec<u8>,
+    /// Standard input is a terminal, to become the controlling one.
+    pub(crate) terminal: bool,
+    pub(crate) confinement: Confinement,
+}
+
+/// How the supervisor confines the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Confinement {
+    #[default]
+    None,
+    /// `options` go through a descriptor: the environment among them is not shown by `ps`.
+    Bubblewrap {
+        bwrap: Vec<u8>,
+        options: Vec<Vec<u8>>,
+        filter: Vec<u8>,
+    },
+    Landlock {
+        ruleset: Ruleset,
+        filter: Vec<u8>,
+    },
+}
+
+/// More than the kernel lets an `exec` take.
+pub(crate) const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
+
+impl Request {
+    /// The request with its length in front.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(4096);
+        put(&mut body, &self.program);
+        put_list(&mut body, &self.argv);
+        put_list(&mut body, &self.env);
+        put(&mut body, &self.cwd);
+        body.push(u8::from(self.terminal));
+        match &self.confinement {
+            Confinement::None => body.push(0),
+            Confinement::Bubblewrap { bwrap, options, filter } => {
+                body.push(1);
+                put(&mut body, bwrap);
+                put_list(&mut body, options);
+                put(&mut body, filter);
+            }
+            Confinement::Landlock { ruleset, filter } => {
+                body.push(2);
+                body.extend(ruleset.abi.to_le_bytes());
+                body.push(u8::from(ruleset.network));
+                put_len(&mut body, ruleset.rules.len());
+                for (path, access) in &ruleset.rules {
+                    put(&mut body, path);
+                    body.extend(access.to_le_bytes());
+                }
+                put(&mut body, filter);
+            }
+        }
+        let mut message = Vec::with_capacity(body.len() + 4);
+        put(&mut message, &body);
+        message
+    }
+
+    /// Reads what [`Request::encode`] wrote, without the length. `None` when malformed.
+    pub(crate) fn decode(body: &[u8]) -> Option<Request> {
+        let mut rest = body;
+        let request = Request {
+            program: take_bytes(&mut rest)?,
+            argv: take_list(&mut rest)?,
+            env: take_list(&mut rest)?,
+            cwd: take_bytes(&mut rest)?,
+            terminal: take_bool(&mut rest)?,
+            confinement: take_confinement(&mut rest)?,
+        };
+        rest.is_empty().then_some(request)
+    }
+}
+
+/// What a supervisor tells the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The command runs.
+    Started { pid: i32 },
+    /// It could not be started; `errno` says why.
+    Failed { stage: Stage, errno: i32 },
+    /// The command ended. Confined: with everything it had started.
+    Exited(Ended),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Code(i32),
+    Signal(i32),
+    /// The confinement could not be set up; the command never ran. What went wrong is on its
+    /// standard error.
+    NotConfined(i32),
+}
+
+/// The step of starting a command that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Request,
+    Fork,
+    Session,
+    Folder,
+    Confine,
+    Exec,
+}
+
+impl Stage {
+    pub(crate) const ALL: [Stage; 6] =
+        [Stage::Request, Stage::Fork, Stage::Session, Stage::Folder, Stage::Confine, Stage::Exec];
+
+    pub(crate) fn from_number(number: i32) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|stage| *stage as i32 == number)
+    }
+}
+
+/// Bytes of an encoded [`Report`].
+pub(crate) const REPORT_BYTES: usize = 12;
+
+impl Report {
+    pub(crate) fn encode(self) -> [u8; REPORT_BYTES] {
+        let fields = match self {
+            Report::Started { pid } => [0, pid, 0],
+            Report::Failed { stage, errno } => [1, stage as i32, errno],
+            Report::Exited(Ended::Code(code)) => [2, 0, code],
+            Report::Exited(Ended::Signal(signal)) => [2, 1, signal],
+            Report::Exited(Ended::NotConfined(code)) => [2, 2, code],
+        };
+        let mut bytes = [0; REPORT_BYTES];
+        for (field, place) in fields.iter().zip(bytes.as_chunks_mut::<4>().0) {
+            *place = field.to_le_bytes();
+        }
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8; REPORT_BYTES]) -> Option<Report> {
+        let [tag, first, second] = bytes.as_chunks::<4>().0 else { return None };
+        let first = i32::from_le_bytes(*first);
+        let second = i32::from_le_bytes(*second);
+        match (i32::from_le_bytes(*tag), first) {
+            (0, pid) => Some(Report::Started { pid }),
+            (1, stage) => Some(Report::Failed { stage: Stage::from_number(stage)?, errno: second }),
+            (2, 0) => Some(Report::Exited(Ended::Code(second))),
+            (2, 1) => Some(Report::Exited(Ended::Signal(second))),
+            (2, 2) => Some(Report::Exited(Ended::NotConfined(second))),
+            _ => None,
+        }
+    }
+}
+
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    // A length beyond 32 bits would be refused by the reader's bound just the same.
+    out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.extend_from_slice(bytes);
+}
+
+fn put_list(out: &mut Vec<u8>, list: &[Vec<u8>]) {
+    put_len(out, list.len());
+    list.iter().for_each(|bytes| put(out, bytes));
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn take_len(rest: &mut &[u8]) -> Option<usize> {
+    usize::try_from(u32::from_le_bytes(take_array(rest)?)).ok()
+}
+
+fn take_bytes(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let (head, tail) = { take_len(rest).and_then(|len| rest.split_at_checked(len))? };
+    *rest = tail;
+    Some(head.to_vec())
+}
+
+fn take_list(rest: &mut &[u8]) -> Option<Vec<Vec<u8>>> {
+    (0..take_len(rest)?).map(|_| take_bytes(rest)).collect()
+}
+
+fn take_bool(rest: &mut &[u8]) -> Option<bool> {
+    match take_array::<1>(rest)? {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
+}
+
+fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
+    match take_array::<1>(rest)? {
+        [0] => Some(Confinement::None),
+        [1] => Some(Confinement::Bubblewrap {
+            bwrap: take_bytes(rest)?,
+            options: take_list(rest)?,
+            filter: take_bytes(rest)?,
+        }),
+        [2] => Some(Confinement::Landlock {
+            ruleset: Ruleset {
+                abi: u32::from_le_bytes(take_array(rest)?),
+                network: take_bool(rest)?,
+                rules: take_rules(rest)?,
+            },
+            filter: take_bytes(rest)?,
+        }),
+        _ => None,
+    }
+}
+
+fn take_rules(rest: &mut &[u8]) -> Option<Vec<(Vec<u8>, u64)>> {
+    let rule = |rest: &mut &[u8]| Some((take_bytes(rest)?, u64::from_le_bytes(take_array(rest)?)));
+    (0..take_len(rest)?).map(|_| rule(rest)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(any::<u8>(), 0..12)
+    }
+
+    fn list() -> impl Strategy<Value = Vec<Vec<u8>>> {
+        prop::collection::vec(bytes(), 0..4)
+    }
+
+    fn confinement() -> impl Strategy<Value = Confinement> {
+        let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
+        prop_oneof![
+            Just(Confinement::None),
+            (bytes(), list(), bytes()).prop_map(|(bwrap, options, filter)| {
+                Confinement::Bubblewrap { bwrap, options, filter }
+            }),
+            (any::<u32>(), any::<bool>(), rules, bytes()).prop_map(
+                |(abi, network, rules, filter)| {
+                    Confinement::Landlock { ruleset: Ruleset { abi, network, rules }, filter }
+                }
+            ),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_round_trips(
+            program in bytes(), argv in list(), env in list(), cwd in bytes(),
+            terminal in any::<bool>(), confinement in confinement(),
+        ) {
+            let request = Request { program, argv, env, cwd, terminal, confinement };
+            let encoded = request.encode();
+            prop_assert_eq!(Request::decode(&encoded[4..]), Some(request));
+            prop_assert_eq!(Request::decode(&encoded[4..encoded.len() - 1]), None);
+        }
+
+        #[test]
+        fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Request::decode(&bytes);
+        }
+
+        #[test]
+        fn a_report_that_can_be_read_round_trips(bytes in any::<[u8; REPORT_BYTES]>()) {
+            if let Some(report) = Report::decode(&bytes) {
+                prop_assert_eq!(Report::decode(&report.encode()), Some(report));
+            }
+        }
+    }
+
+    #[test]
+    fn every_report_round_trips() {
+        let mut reports = vec![
+            Report::Started { pid: 7 },
+            Report::Exited(Ended::Code(3)),
+            Report::Exited(Ended::Signal(9)),
+            Report::Exited(Ended::NotConfined(1)),
+        ];
+        reports.extend(Stage::ALL.map(|stage| Report::Failed { stage, errno: 2 }));
+        for report in reports {
+            assert_eq!(Report::decode(&report.encode()), Some(report));
+        }
+    }
+}

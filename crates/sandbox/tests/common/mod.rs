@@ -1,0 +1,108 @@
+//! What the tests of running commands share.
+#![allow(dead_code, unreachable_pub)]
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use sandbox::{
+    Config, Exit, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin, THIS_PROGRAM,
+};
+
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+pub fn sandbox(layer: Layer) -> Sandbox {
+    Sandbox::new(Config {
+        supervisor: THIS_PROGRAM.into(),
+        search_path: std::env::split_paths(PATH).collect(),
+        layer,
+    })
+}
+
+/// The layers to test. Bubblewrap must work where tests run, unless said otherwise.
+pub fn layers() -> Vec<Layer> {
+    let mut layers = vec![Layer::Landlock];
+    if std::env::var_os("AGENTD_TEST_NO_BWRAP").is_none() {
+        layers.push(Layer::Bubblewrap);
+    }
+    layers
+}
+
+pub fn bubblewrap() -> bool {
+    layers().contains(&Layer::Bubblewrap)
+}
+
+pub fn command(argv: &[&str], policy: Policy) -> Spawn {
+    Spawn {
+        argv: argv.iter().map(OsString::from).collect(),
+        cwd: PathBuf::from("/"),
+        env: vec![("PATH".into(), PATH.into())],
+        policy,
+        tty: None,
+        stdin: Stdin::Null,
+    }
+}
+
+pub fn shell(script: &str, policy: Policy) -> Spawn {
+    command(&["sh", "-c", script], policy)
+}
+
+pub fn read_only() -> Policy {
+    Policy::ReadOnly { read: ReadAccess::Full, network: false }
+}
+
+pub fn workspace(root: &Path) -> Policy {
+    Policy::WorkspaceWrite {
+        writable_roots: vec![root.to_owned()],
+        read: ReadAccess::Full,
+        network: false,
+        exclude_slash_tmp: true,
+        exclude_tmpdir: true,
+    }
+}
+
+pub struct Ran {
+    pub exit: Exit,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    pub fn ok(&self) -> bool {
+        self.exit.success()
+    }
+}
+
+impl std::fmt::Debug for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}\nstdout: {}\nstderr: {}", self.exit, self.stdout, self.stderr)
+    }
+}
+
+pub async fn run(sandbox: &Sandbox, spawn: Spawn) -> Ran {
+    let mut process = sandbox.spawn(spawn).await.unwrap();
+    let (mut stdout, mut stderr) = (OutputBuffer::default(), OutputBuffer::default());
+    let exit = process.collect(&mut stdout, &mut stderr).await;
+    Ran { exit, stdout: stdout.text(), stderr: stderr.text() }
+}
+
+/// A folder that no policy includes by itself: not in `/tmp`.
+pub fn folder() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    (folder, path)
+}
+
+/// Waits until there is no process with this id; fails when it takes suspiciously long.
+pub async fn gone(pid: i32) {
+    let stat = format!("/proc/{pid}/stat");
+    for _ in 0..2000 {
+        let alive = std::fs::read_to_string(&stat).is_ok_and(
+            |stat| !matches!(stat.rsplit(") ").next(), Some(rest) if rest.starts_with('Z')),
+        );
+        if !alive {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("process {pid} is still there");
+}

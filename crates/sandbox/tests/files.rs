@@ -1,0 +1,177 @@
+//! Changes of files: all or none, within the policy.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use sandbox::files::{Action, ApplyError, Change, ReadError, apply, read_text};
+use sandbox::{Policy, ReadAccess, Resolved};
+
+fn write(path: PathBuf, contents: &str) -> Change {
+    let action = Action::Write { contents: contents.into(), create_parents: true, mode: None };
+    Change { path, action }
+}
+
+fn remove(path: PathBuf) -> Change {
+    Change { path, action: Action::Remove }
+}
+
+fn limits(root: &Path) -> Resolved {
+    Policy::WorkspaceWrite {
+        writable_roots: vec![root.to_owned()],
+        read: ReadAccess::Full,
+        network: false,
+        exclude_slash_tmp: true,
+        exclude_tmpdir: true,
+    }
+    .resolve(None)
+}
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap();
+    (dir, path)
+}
+
+/// Every entry below `folder` with its content.
+fn tree(folder: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.push((path.clone(), "folder".into()));
+            found.extend(tree(&path));
+        } else {
+            found.push((path.clone(), fs::read_to_string(&path).unwrap_or_default()));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn files_are_created_replaced_moved_and_removed() {
+    for limited in [true, false] {
+        let (_guard, dir) = folder();
+        fs::write(dir.join("replaced"), "old").unwrap();
+        fs::write(dir.join("removed"), "old").unwrap();
+        fs::write(dir.join("from"), "moved").unwrap();
+        fs::set_permissions(dir.join("replaced"), fs::Permissions::from_mode(0o751)).unwrap();
+        let changes = [
+            remove(dir.join("from")),
+            write(dir.join("to/deep/file"), "moved"),
+            write(dir.join("replaced"), "new"),
+            remove(dir.join("removed")),
+        ];
+        let limits = limits(&dir);
+        apply(&changes, limited.then_some(&limits)).unwrap();
+        let expect = [
+            ("replaced", "new"),
+            ("to", "folder"),
+            ("to/deep", "folder"),
+            ("to/deep/file", "moved"),
+        ];
+        assert_eq!(tree(&dir), expect.map(|(path, text)| (dir.join(path), text.to_string())));
+        assert_eq!(fs::metadata(dir.join("replaced")).unwrap().permissions().mode() & 0o777, 0o751);
+    }
+}
+
+#[test]
+fn a_mode_that_is_given_wins() {
+    let (_guard, dir) = folder();
+    let action = Action::Write { contents: b"x".into(), create_parents: false, mode: Some(0o700) };
+    apply(&[Change { path: dir.join("tool"), action }], None).unwrap();
+    assert_eq!(fs::metadata(dir.join("tool")).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_failing_change_leaves_everything_as_it_was() {
+    let (_guard, dir) = folder();
+    fs::write(dir.join("a"), "a").unwrap();
+    fs::write(dir.join("b"), "b").unwrap();
+    fs::create_dir(dir.join("folder")).unwrap();
+    fs::create_dir(dir.join(".git")).unwrap();
+    symlink("/etc/hostname", dir.join("link")).unwrap();
+    let before = tree(&dir);
+    let limits = limits(&dir);
+    let check = |failing: Change| {
+        let changes = [
+            write(dir.join("a"), "new"),
+            write(dir.join("new/deep/file"), "new"),
+            remove(dir.join("b")),
+            failing,
+        ];
+        let error = apply(&changes, Some(&limits)).unwrap_err();
+        assert!(!matches!(error, ApplyError::NotRestored { .. }), "{error}");
+        assert_eq!(tree(&dir), before, "{error}");
+    };
+    check(remove(dir.join("missing")));
+    check(remove(dir.join("folder")));
+    check(write(dir.join("folder"), "x"));
+    check(write(dir.join("a/below-a-file"), "x"));
+    check(write(dir.join("link"), "x"));
+    check(write(dir.join(".git/config"), "x"));
+    check(write(dir.join(".GIT/config"), "x"));
+    check(write(dir.join("../outside"), "x"));
+    check(write(PathBuf::from("relative"), "x"));
+    check(write(dir.join("a"), "twice"));
+    check(write(dir.join("folder/../a"), "twice"));
+    let no_parents = Action::Write { contents: vec![], create_parents: false, mode: None };
+    check(Change { path: dir.join("none/file"), action: no_parents });
+}
+
+/// Commits in the middle and must go back: a folder takes the place of a target after it was
+/// prepared cannot be staged from here, but a target inside a removed file's name can.
+#[test]
+fn committed_changes_are_undone() {
+    let (_guard, dir) = folder();
+    fs::write(dir.join("a"), "a").unwrap();
+    fs::write(dir.join("b"), "b").unwrap();
+    let before = tree(&dir);
+    // Both create the same name through different letters of one folder: found by no check
+    // before, the second cannot be put in place.
+    fs::create_dir(dir.join("f")).unwrap();
+    let changes = [
+        write(dir.join("a"), "new"),
+        write(dir.join("x/file"), "1"),
+        write(dir.join("x"), "2"),
+        remove(dir.join("b")),
+    ];
+    assert!(apply(&changes, None).is_err());
+    fs::remove_dir(dir.join("f")).unwrap();
+    assert_eq!(tree(&dir), before);
+}
+
+#[test]
+fn links_within_the_root_are_followed_for_content_and_removed_as_links() {
+    let (_guard, dir) = folder();
+    fs::create_dir(dir.join("real")).unwrap();
+    fs::write(dir.join("real/file"), "old").unwrap();
+    symlink("real/file", dir.join("link")).unwrap();
+    symlink("real", dir.join("folder")).unwrap();
+    let limits = limits(&dir);
+    apply(&[write(dir.join("link"), "new"), write(dir.join("folder/other"), "x")], Some(&limits))
+        .unwrap();
+    assert_eq!(fs::read_to_string(dir.join("real/file")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(dir.join("real/other")).unwrap(), "x");
+    apply(&[remove(dir.join("link"))], Some(&limits)).unwrap();
+    assert!(!dir.join("link").is_symlink() && dir.join("real/file").exists());
+}
+
+#[test]
+fn text_is_read_within_bounds() {
+    let (_guard, dir) = folder();
+    fs::write(dir.join("text"), "häh").unwrap();
+    fs::write(dir.join("binary"), b"\xff").unwrap();
+    assert_eq!(read_text(&dir.join("text"), 4).unwrap(), "häh");
+    let check = |path: PathBuf, expect: fn(&ReadError) -> bool| {
+        let error = read_text(&path, 3).unwrap_err();
+        assert!(expect(&error), "{error:?}");
+    };
+    check(dir.join("text"), |e| matches!(e, ReadError::TooLarge { max_bytes: 3, .. }));
+    check(dir.join("binary"), |e| matches!(e, ReadError::NotText(_)));
+    check(dir.join("missing"), |e| matches!(e, ReadError::Io { .. }));
+    check(dir, |e| matches!(e, ReadError::NotAFile(_)));
+    check("/dev/zero".into(), |e| matches!(e, ReadError::NotAFile(_)));
+}
