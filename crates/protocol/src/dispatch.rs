@@ -53,3 +53,88 @@ fn encode(result: &impl Serialize) -> Result<Bytes, ErrorObject> {
         .map(Bytes::from)
         .map_err(|why| ErrorObject::internal(format!("the result could not be encoded: {why}")))
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use jsonrpc::code;
+
+    use super::*;
+    use crate::METHODS;
+
+    /// A server that answers every request with an error naming the handler reached.
+    pub(crate) struct Probe;
+
+    fn answer(method: &str, params: Option<&str>) -> ErrorObject {
+        let params = params.map(|json| RawValue::from_string(json.to_owned()).unwrap());
+        let mut reply = dispatch(&Probe, (), method, params.as_deref());
+        match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(error)) => error,
+            other => panic!("{method}: {other:?}"),
+        }
+    }
+
+    fn check(method: &str, params: Option<&str>, expect_code: i64, expect: &str) {
+        let error = answer(method, params);
+        assert_eq!((error.code, error.message.as_str()), (expect_code, expect));
+    }
+
+    #[test]
+    fn parameters_may_be_absent_where_all_are_optional() {
+        for params in [None, Some("null"), Some("{}"), Some(r#"{"unknown":1}"#)] {
+            check("thread/start", params, code::INTERNAL_ERROR, "reached thread/start");
+            check("memory/reset", params, code::INTERNAL_ERROR, "reached memory/reset");
+        }
+    }
+
+    #[test]
+    fn a_wrong_member_is_named() {
+        let (bad, absent) = (code::INVALID_PARAMS, "Invalid params: missing field `threadId`");
+        check("thread/read", None, bad, absent);
+        check("thread/read", Some("null"), bad, absent);
+        check(
+            "thread/read",
+            Some(r#"{"threadId":3}"#),
+            bad,
+            "Invalid params: `threadId`: invalid type: integer `3`, expected a string",
+        );
+        check(
+            "turn/start",
+            Some(r#"{"threadId":"t","input":[{"type":"text","text":"a"},{"type":"text"}]}"#),
+            bad,
+            "Invalid params: `input[1]`: missing field `text`",
+        );
+    }
+
+    #[test]
+    fn an_unknown_method_is_named() {
+        check("thread/star", None, code::METHOD_NOT_FOUND, "Method not found: thread/star");
+        check("", None, code::METHOD_NOT_FOUND, "Method not found: ");
+    }
+
+    /// What the decoder makes of `{}` differs from method to method; that it is the right one's
+    /// does not.
+    #[test]
+    fn every_method_reaches_its_handler() {
+        for info in METHODS {
+            let error = answer(info.name, None);
+            let reached = error.message == format!("reached {}", info.name);
+            assert!(reached || error.code == code::INVALID_PARAMS, "{}: {error}", info.name);
+        }
+    }
+
+    #[cfg(feature = "schema")]
+    #[test]
+    fn minimal_parameters_reach_every_handler() {
+        for info in METHODS {
+            let params = crate::generate::minimal_params(info.name).unwrap().to_string();
+            check(
+                info.name,
+                Some(&params),
+                code::INTERNAL_ERROR,
+                &format!("reached {}", info.name),
+            );
+        }
+    }
+}

@@ -47,12 +47,12 @@ methods! {
     /// Watches a path until `fs/unwatch` or disconnect.
     FsWatch = "fs/watch",
         fs_watch(FsWatchParams) -> FsWatchResponse,
-        Stable, Concurrent, [];
+        Stable, Ordered, [];
 
     /// Ends a watch.
     FsUnwatch = "fs/unwatch",
         fs_unwatch(FsUnwatchParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Ordered, [];
 }
 
 notifications! {

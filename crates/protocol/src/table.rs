@@ -91,6 +91,19 @@ macro_rules! methods {
             )+
         }
 
+        #[cfg(test)]
+        impl<Cx: Send> $trait<Cx> for crate::dispatch::tests::Probe {
+            $(
+                async fn $handler(
+                    &self,
+                    _: Cx,
+                    _: $params,
+                ) -> Result<$result, jsonrpc::ErrorObject> {
+                    Err(jsonrpc::ErrorObject::internal(concat!("reached ", $name)))
+                }
+            )+
+        }
+
         pub(crate) const METHODS: &[crate::table::MethodInfo] = &[
             $(crate::table::MethodInfo {
                 name: $name,
@@ -131,8 +144,8 @@ macro_rules! methods {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: generator.subschema_for::<$params>().to_value(),
-                    result: Some(generator.subschema_for::<$result>().to_value()),
+                    params: crate::generate::Part::of::<$params>(generator),
+                    result: Some(crate::generate::Part::of::<$result>(generator)),
                 },)+
             ]
         }
@@ -174,8 +187,8 @@ macro_rules! server_requests {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: generator.subschema_for::<$params>().to_value(),
-                    result: Some(generator.subschema_for::<$result>().to_value()),
+                    params: crate::generate::Part::of::<$params>(generator),
+                    result: Some(crate::generate::Part::of::<$result>(generator)),
                 },)+
             ]
         }
@@ -216,7 +229,7 @@ macro_rules! notifications {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: generator.subschema_for::<$params>().to_value(),
+                    params: crate::generate::Part::of::<$params>(generator),
                     result: None,
                 },)+
             ]

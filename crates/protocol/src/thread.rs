@@ -1,4 +1,5 @@
-//! Threads: starting, resuming, forking and reading them, and the thread record itself.
+//! Threads: their methods and notifications, and what starting, resuming, forking and reading
+//! takes. The record itself, the lists and the edits are in the `thread_*` modules beside it.
 
 use std::collections::BTreeMap;
 

@@ -29,9 +29,9 @@ export type AccountLoginCancelStatus = "canceled" | "notFound";
 
 /** Payload of `account/login/completed`. */
 export interface AccountLoginCompletedNotification {
+  error: string | null;
   loginId: string | null;
   success: boolean;
-  error: string | null;
 }
 
 /** Parameters of `account/login/start`. */
@@ -64,14 +64,14 @@ export type AccountLoginStartResponse =
   }
   | {
     type: "hosted";
-    loginId: string;
     authUrl: string;
+    loginId: string;
   }
   | {
     type: "hostedDeviceCode";
     loginId: string;
-    verificationUrl: string;
     userCode: string;
+    verificationUrl: string;
   }
   | {
     type: "hostedAuthTokens";
@@ -117,9 +117,9 @@ export interface AccountUpdatedNotification {
 
 /** The profile in force on a thread. */
 export interface ActivePermissionProfile {
-  id: string;
   /** Profile that it builds on. */
   extends?: string | null;
+  id: string;
   modifications?: Array<PermissionProfileModification>;
 }
 
@@ -179,54 +179,54 @@ export type AgentErrorInfo =
 
 /** Payload of `item/agentMessage/delta`. */
 export interface AgentMessageDeltaNotification {
+  delta: string;
+  itemId: string;
   threadId: string;
   turnId: string;
-  itemId: string;
-  delta: string;
 }
 
 /** A message of the model. */
 export interface AgentMessageItem {
   id: string;
-  text: string;
-  phase?: MessagePhase | null;
   memoryCitation?: MemoryCitation | null;
+  phase?: MessagePhase | null;
+  text: string;
 }
 
 /** Who stands behind an app. */
 export interface AppBranding {
-  isDiscoverableApp: boolean;
   category?: string | null;
   developer?: string | null;
-  website?: string | null;
+  isDiscoverableApp: boolean;
   privacyPolicy?: string | null;
   termsOfService?: string | null;
+  website?: string | null;
 }
 
 /** An app. */
 export interface AppInfo {
-  id: string;
-  name: string;
-  description?: string | null;
-  logoUrl?: string | null;
-  logoUrlDark?: string | null;
-  distributionChannel?: string | null;
-  branding?: AppBranding | null;
   appMetadata?: AppMetadata | null;
-  labels?: { [key: string]: string } | null;
+  branding?: AppBranding | null;
+  description?: string | null;
+  distributionChannel?: string | null;
+  id: string;
   installUrl?: string | null;
   isAccessible: boolean;
   isEnabled: boolean;
+  labels?: { [key: string]: string } | null;
+  logoUrl?: string | null;
+  logoUrlDark?: string | null;
+  name: string;
   pluginDisplayNames?: Array<string>;
 }
 
 /** Parameters of `app/list`. */
 export interface AppListParams {
   cursor?: string | null;
+  forceRefetch?: boolean;
   limit?: number | null;
   /** Uses the features of that thread. */
   threadId?: string | null;
-  forceRefetch?: boolean;
 }
 
 /** A page of apps. */
@@ -242,18 +242,18 @@ export interface AppListUpdatedNotification {
 
 /** What the directory says of an app. */
 export interface AppMetadata {
-  review?: AppReview | null;
   categories?: Array<string> | null;
-  subCategories?: Array<string> | null;
-  seoDescription?: string | null;
-  screenshots?: Array<AppScreenshot> | null;
   developer?: string | null;
+  firstPartyRequiresInstall?: boolean | null;
+  firstPartyType?: string | null;
+  review?: AppReview | null;
+  screenshots?: Array<AppScreenshot> | null;
+  seoDescription?: string | null;
+  showInComposerWhenUnlinked?: boolean | null;
+  subCategories?: Array<string> | null;
   version?: string | null;
   versionId?: string | null;
   versionNotes?: string | null;
-  firstPartyType?: string | null;
-  firstPartyRequiresInstall?: boolean | null;
-  showInComposerWhenUnlinked?: boolean | null;
 }
 
 /** State of an app's review. */
@@ -263,28 +263,28 @@ export interface AppReview {
 
 /** A picture of an app. */
 export interface AppScreenshot {
-  userPrompt: string;
-  url?: string | null;
   fileId?: string | null;
+  url?: string | null;
+  userPrompt: string;
 }
 
 /** An app in brief. */
 export interface AppSummary {
-  id: string;
-  name: string;
   description?: string | null;
+  id: string;
   installUrl?: string | null;
+  name: string;
   needsAuth: boolean;
 }
 
 /** Parameters of `applyPatchApproval`. */
 export interface ApplyPatchApprovalParams {
-  conversationId: string;
   callId: string;
+  conversationId: string;
   /** By path. */
   fileChanges: { [key: string]: LegacyFileChange };
-  reason?: string | null;
   grantRoot?: string | null;
+  reason?: string | null;
 }
 
 /** Who decides on approval requests. */
@@ -292,7 +292,16 @@ export type ApprovalsReviewer = "user" | "auto_review" | "guardian_subagent";
 
 /** When the agent pauses to ask. */
 export type AskForApproval =
-  | "unlessTrusted" | "onFailure" | "onRequest" | "never" | {
+  /** Ask for everything but commands known to be harmless. */
+  | "unlessTrusted"
+  /** Deprecated: ask only after a sandboxed command failed. */
+  | "onFailure"
+  /** The model decides when to ask. */
+  | "onRequest"
+  /** Never ask. */
+  | "never"
+  /** Each kind of prompt on its own. */
+  | {
     granular: GranularApproval;
   };
 
@@ -304,8 +313,8 @@ export type AutoReviewDecisionSource = "agent";
 
 /** Byte offsets, the end exclusive. */
 export interface ByteRange {
-  start: number;
   end: number;
+  start: number;
 }
 
 /** The program that embeds the server; `name` appears in compliance logs. */
@@ -325,17 +334,17 @@ export type CollabAgentTool = "spawnAgent" | "sendInput" | "resumeAgent" | "wait
 
 /** A call between agents. */
 export interface CollabToolCallItem {
+  agentStatus?: CollabAgentStatus | null;
   id: string;
-  tool: CollabAgentTool;
-  status: CollabToolCallStatus;
-  senderThreadId: string;
-  receiverThreadId?: string | null;
+  model?: string | null;
   /** Of a spawned agent. */
   newThreadId?: string | null;
   prompt?: string | null;
-  agentStatus?: CollabAgentStatus | null;
-  model?: string | null;
   reasoningEffort?: ReasoningEffort | null;
+  receiverThreadId?: string | null;
+  senderThreadId: string;
+  status: CollabToolCallStatus;
+  tool: CollabAgentTool;
 }
 
 /** State of a call between agents. */
@@ -354,18 +363,18 @@ export interface CollaborationModeListResponse {
 
 /** A preset. */
 export interface CollaborationModeMask {
-  name: string;
   mode?: ModeKind | null;
   model?: string | null;
+  name: string;
   reasoning_effort?: ReasoningEffort | null;
 }
 
 /** Settings of a mode. */
 export interface CollaborationSettings {
-  model: string;
-  reasoning_effort?: ReasoningEffort | null;
   /** Null: the mode's built-in instructions. */
   developer_instructions?: string | null;
+  model: string;
+  reasoning_effort?: ReasoningEffort | null;
 }
 
 /** What a command appears to do, for display. */
@@ -384,8 +393,8 @@ export type CommandAction =
   | {
     type: "search";
     command: string;
-    query?: string | null;
     path?: string | null;
+    query?: string | null;
   }
   | {
     type: "unknown";
@@ -394,11 +403,11 @@ export type CommandAction =
 
 /** Payload of `command/exec/outputDelta`. */
 export interface CommandExecOutputDeltaNotification {
-  processId: string;
-  stream: OutputStream;
-  deltaBase64: string;
   /** Nothing more of this stream follows. */
   capReached: boolean;
+  deltaBase64: string;
+  processId: string;
+  stream: OutputStream;
 }
 
 /** Parameters of `command/exec`. */
@@ -406,26 +415,26 @@ export interface CommandExecParams {
   /** Program and arguments; must not be empty. */
   command: Array<string>;
   cwd?: string | null;
+  disableOutputCap?: boolean;
+  disableTimeout?: boolean;
   /** Variables to set, or with null to unset. */
   env?: { [key: string]: string | null } | null;
-  sandboxPolicy?: SandboxPolicy | null;
-  permissionProfile?: PermissionProfile | null;
-  /** The server's default when absent. */
-  timeoutMs?: number | null;
-  disableTimeout?: boolean;
   /** Most bytes kept of each stream. */
   outputBytesCap?: number | null;
-  disableOutputCap?: boolean;
+  permissionProfile?: PermissionProfile | null;
   /** The client's name for the session; needed for `tty`, streaming and follow-up calls. */
   processId?: string | null;
-  /** Runs on a pseudo-terminal. */
-  tty?: boolean;
+  sandboxPolicy?: SandboxPolicy | null;
   /** Of that terminal. */
   size?: TerminalSize | null;
   /** Takes input with `command/exec/write`. */
   streamStdin?: boolean;
   /** Sends output as it comes. */
   streamStdoutStderr?: boolean;
+  /** The server's default when absent. */
+  timeoutMs?: number | null;
+  /** Runs on a pseudo-terminal. */
+  tty?: boolean;
 }
 
 /** Parameters of `command/exec/resize`. */
@@ -439,9 +448,9 @@ export interface CommandExecResponse {
   /** 124 after a timeout, -1 after a termination. */
   exitCode: number;
   /** Empty when streamed. */
-  stdout: string;
-  /** Empty when streamed. */
   stderr: string;
+  /** Empty when streamed. */
+  stdout: string;
 }
 
 /** Parameters of `command/exec/terminate`. */
@@ -451,9 +460,9 @@ export interface CommandExecTerminateParams {
 
 /** Parameters of `command/exec/write`. */
 export interface CommandExecWriteParams {
-  processId: string;
-  deltaBase64?: string | null;
   closeStdin?: boolean;
+  deltaBase64?: string | null;
+  processId: string;
 }
 
 /** Decision on a command. */
@@ -480,50 +489,50 @@ export type CommandExecutionApprovalDecision =
 
 /** A command that was run, or waits for approval. */
 export interface CommandExecutionItem {
-  id: string;
+  /** Both streams, in order of arrival. */
+  aggregatedOutput?: string | null;
   /** As shown to people. */
   command: string;
+  /** What the command appears to do. */
+  commandActions: Array<CommandAction>;
   cwd: string;
+  durationMs?: number | null;
+  exitCode?: number | null;
+  id: string;
   processId?: string | null;
   source: CommandExecutionSource;
   status: CommandExecutionStatus;
-  /** What the command appears to do. */
-  commandActions: Array<CommandAction>;
-  /** Both streams, in order of arrival. */
-  aggregatedOutput?: string | null;
-  exitCode?: number | null;
-  durationMs?: number | null;
 }
 
 /** Payload of `item/commandExecution/outputDelta`. */
 export interface CommandExecutionOutputDeltaNotification {
+  delta: string;
+  itemId: string;
   threadId: string;
   turnId: string;
-  itemId: string;
-  delta: string;
 }
 
 /** Parameters of `item/commandExecution/requestApproval`. */
 export interface CommandExecutionRequestApprovalParams {
-  threadId: string;
-  turnId: string;
-  itemId: string;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
-  /** Tells several requests for one item apart. */
-  approvalId?: string | null;
-  reason?: string | null;
-  /** Set when the question is about the network. */
-  networkApprovalContext?: NetworkApprovalContext | null;
-  command?: string | null;
-  cwd?: string | null;
-  commandActions?: Array<CommandAction> | null;
   /** Rights that the command asks for. */
   additionalPermissions?: AdditionalPermissionProfile | null;
+  /** Tells several requests for one item apart. */
+  approvalId?: string | null;
+  availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
+  command?: string | null;
+  commandActions?: Array<CommandAction> | null;
+  cwd?: string | null;
+  itemId: string;
+  /** Set when the question is about the network. */
+  networkApprovalContext?: NetworkApprovalContext | null;
   /** Command prefix that could be allowed from now on. */
   proposedExecpolicyAmendment?: Array<string> | null;
   proposedNetworkPolicyAmendments?: Array<NetworkPolicyAmendment> | null;
-  availableDecisions?: Array<CommandExecutionApprovalDecision> | null;
+  reason?: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  threadId: string;
+  turnId: string;
 }
 
 /** The client's answer to `item/commandExecution/requestApproval`. */
@@ -547,8 +556,8 @@ export type CommandExecutionStatus = "inProgress" | "completed" | "failed" | "de
 /** Parameters of `config/batchWrite`. */
 export interface ConfigBatchWriteParams {
   edits: Array<ConfigEdit>;
-  filePath?: string | null;
   expectedVersion?: string | null;
+  filePath?: string | null;
   /** Loaded threads take the new values. */
   reloadUserConfig?: boolean;
 }
@@ -556,17 +565,17 @@ export interface ConfigBatchWriteParams {
 /** One edit. */
 export interface ConfigEdit {
   keyPath: string;
-  value: unknown;
   mergeStrategy: MergeStrategy;
+  value: unknown;
 }
 
 /** One source of configuration. */
 export interface ConfigLayer {
+  config: unknown;
+  disabledReason?: string | null;
   name: ConfigLayerSource;
   /** Changes with the content. */
   version: string;
-  config: unknown;
-  disabledReason?: string | null;
 }
 
 /** Which layer, in which version. */
@@ -609,9 +618,9 @@ export type ConfigLayerSource =
 
 /** What keeps the value written from being in force. */
 export interface ConfigOverriddenMetadata {
+  effectiveValue: unknown;
   message: string;
   overridingLayer: ConfigLayerMetadata;
-  effectiveValue: unknown;
 }
 
 /** Parameters of `config/read`. */
@@ -625,10 +634,10 @@ export interface ConfigReadParams {
 export interface ConfigReadResponse {
   /** Keys and values as in the configuration file. */
   config: { [key: string]: unknown };
-  /** Layer of each value, by dotted key. */
-  origins: { [key: string]: ConfigLayerMetadata };
   /** Highest first. */
   layers?: Array<ConfigLayer> | null;
+  /** Layer of each value, by dotted key. */
+  origins: { [key: string]: ConfigLayerMetadata };
 }
 
 /** Limits on the configuration; an absent member is unconstrained. */
@@ -651,34 +660,34 @@ export interface ConfigRequirementsReadResponse {
 
 /** Parameters of `config/value/write`. */
 export interface ConfigValueWriteParams {
-  /** Dotted key. */
-  keyPath: string;
-  /** Null removes the key. */
-  value: unknown;
-  mergeStrategy: MergeStrategy;
-  /** The user's file when absent. */
-  filePath?: string | null;
   /** Refuses the write when the file is another. */
   expectedVersion?: string | null;
+  /** The user's file when absent. */
+  filePath?: string | null;
+  /** Dotted key. */
+  keyPath: string;
+  mergeStrategy: MergeStrategy;
+  /** Null removes the key. */
+  value: unknown;
 }
 
 /** Payload of `configWarning`. */
 export interface ConfigWarningNotification {
-  summary: string;
   details?: string | null;
   /** File that the warning is about. */
   path?: string | null;
   /** Place in that file. */
   range?: TextRange | null;
+  summary: string;
 }
 
 /** Result of a write. */
 export interface ConfigWriteResponse {
+  filePath: string;
+  overriddenMetadata: ConfigOverriddenMetadata | null;
   status: ConfigWriteStatus;
   /** Of the file as it is now. */
   version: string;
-  filePath: string;
-  overriddenMetadata: ConfigOverriddenMetadata | null;
 }
 
 /** Whether the value written is the one in force. */
@@ -688,8 +697,8 @@ export type ConfigWriteStatus = "ok" | "okOverridden";
 export type ConfiguredHookHandler =
   | {
     type: "command";
-    command: string;
     async: boolean;
+    command: string;
     statusMessage?: string | null;
     timeoutSec?: number | null;
   }
@@ -702,8 +711,8 @@ export type ConfiguredHookHandler =
 
 /** Hooks behind one matcher. */
 export interface ConfiguredHookMatcherGroup {
-  matcher?: string | null;
   hooks: Array<ConfiguredHookHandler>;
+  matcher?: string | null;
 }
 
 /** Content of a message. */
@@ -714,8 +723,8 @@ export type ContentItem =
   }
   | {
     type: "input_image";
-    image_url: string;
     detail?: ImageDetail | null;
+    image_url: string;
   }
   | {
     type: "output_text";
@@ -729,27 +738,27 @@ export interface ContextCompactionItem {
 
 /** Credits of an account. */
 export interface CreditsSnapshot {
+  balance?: string | null;
   hasCredits: boolean;
   unlimited: boolean;
-  balance?: string | null;
 }
 
 /** Payload of `deprecationNotice`. */
 export interface DeprecationNoticeNotification {
-  summary: string;
   details?: string | null;
+  summary: string;
 }
 
 /** A call of a tool that the client runs. */
 export interface DynamicToolCallItem {
+  arguments: unknown;
+  contentItems?: Array<DynamicToolCallOutputContentItem> | null;
+  durationMs?: number | null;
   id: string;
   namespace?: string | null;
-  tool: string;
-  arguments: unknown;
   status: DynamicToolCallStatus;
-  contentItems?: Array<DynamicToolCallOutputContentItem> | null;
   success?: boolean | null;
-  durationMs?: number | null;
+  tool: string;
 }
 
 /** Output of a dynamic tool. */
@@ -765,12 +774,12 @@ export type DynamicToolCallOutputContentItem =
 
 /** Parameters of `item/tool/call`. */
 export interface DynamicToolCallParams {
-  threadId: string;
-  turnId: string;
+  arguments: unknown;
   callId: string;
   namespace?: string | null;
+  threadId: string;
   tool: string;
-  arguments: unknown;
+  turnId: string;
 }
 
 /** The client's answer to `item/tool/call`. */
@@ -784,13 +793,13 @@ export type DynamicToolCallStatus = "inProgress" | "completed" | "failed";
 
 /** A tool that the client runs. */
 export interface DynamicToolSpec {
-  namespace?: string | null;
-  name: string;
+  /** Shows the tool to the model only when searched for. */
+  deferLoading?: boolean;
   description: string;
   /** JSON Schema of the arguments. */
   inputSchema: unknown;
-  /** Shows the tool to the model only when searched for. */
-  deferLoading?: boolean;
+  name: string;
+  namespace?: string | null;
 }
 
 /** An object without members: parameters or result of methods that need none. */
@@ -799,31 +808,31 @@ export type Empty = Record<string, never>;
 /** Payload of `error`. */
 export interface ErrorNotification {
   error: TurnError;
-  willRetry: boolean;
   threadId: string;
   turnId: string;
+  willRetry: boolean;
 }
 
 /** Parameters of `execCommandApproval`. */
 export interface ExecCommandApprovalParams {
-  conversationId: string;
-  callId: string;
   approvalId?: string | null;
+  callId: string;
   command: Array<string>;
+  conversationId: string;
   cwd: string;
-  reason?: string | null;
   parsedCmd: Array<ParsedCommand>;
+  reason?: string | null;
 }
 
 /** A feature that can be switched. */
 export interface ExperimentalFeature {
+  announcement: string | null;
+  defaultEnabled: boolean;
+  description: string | null;
+  displayName: string | null;
+  enabled: boolean;
   name: string;
   stage: ExperimentalFeatureStage;
-  displayName: string | null;
-  description: string | null;
-  announcement: string | null;
-  enabled: boolean;
-  defaultEnabled: boolean;
 }
 
 /** Parameters of `experimentalFeature/enablement/set`. */
@@ -872,11 +881,11 @@ export interface ExternalAgentConfigImportParams {
 
 /** Something to take over. */
 export interface ExternalAgentConfigMigrationItem {
-  itemType: ExternalAgentConfigMigrationItemType;
-  description: string;
   /** Of a project; absent for the home folder. */
   cwd?: string | null;
+  description: string;
   details?: MigrationDetails | null;
+  itemType: ExternalAgentConfigMigrationItemType;
 }
 
 /** Kind of thing to take over. */
@@ -885,11 +894,11 @@ export type ExternalAgentConfigMigrationItemType = "AGENTS_MD" | "CONFIG" | "SKI
 /** Parameters of `feedback/upload`. */
 export interface FeedbackUploadParams {
   classification: string;
-  reason?: string | null;
-  threadId?: string | null;
-  includeLogs: boolean;
   extraLogFiles?: Array<string> | null;
+  includeLogs: boolean;
+  reason?: string | null;
   tags?: { [key: string]: string } | null;
+  threadId?: string | null;
 }
 
 /** Result of `feedback/upload`. */
@@ -910,37 +919,37 @@ export type FileChangeApprovalDecision =
 
 /** A patch to files. */
 export interface FileChangeItem {
-  id: string;
   changes: Array<FileUpdateChange>;
+  id: string;
   status: PatchApplyStatus;
 }
 
 /** Payload of `item/fileChange/outputDelta`. */
 export interface FileChangeOutputDeltaNotification {
+  delta: string;
+  itemId: string;
   threadId: string;
   turnId: string;
-  itemId: string;
-  delta: string;
 }
 
 /** Payload of `item/fileChange/patchUpdated`. */
 export interface FileChangePatchUpdatedNotification {
+  changes: Array<FileUpdateChange>;
+  itemId: string;
   threadId: string;
   turnId: string;
-  itemId: string;
-  changes: Array<FileUpdateChange>;
 }
 
 /** Parameters of `item/fileChange/requestApproval`. */
 export interface FileChangeRequestApprovalParams {
-  threadId: string;
-  turnId: string;
-  itemId: string;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
-  reason?: string | null;
   /** Folder that would become writable for the session. */
   grantRoot?: string | null;
+  itemId: string;
+  reason?: string | null;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  threadId: string;
+  turnId: string;
 }
 
 /** The client's answer to `item/fileChange/requestApproval`. */
@@ -981,8 +990,8 @@ export type FileSystemPermissions =
 
 /** One rule: a place and the access to it. */
 export interface FileSystemSandboxEntry {
-  path: FileSystemPath;
   access: FileSystemAccessMode;
+  path: FileSystemPath;
 }
 
 /** A place that each machine or project resolves by itself. */
@@ -1017,24 +1026,24 @@ export type FileSystemSpecialPath =
 
 /** The change to one file. */
 export interface FileUpdateChange {
-  path: string;
-  kind: PatchChangeKind;
   /** Unified diff; the plain content for an added file. */
   diff: string;
+  kind: PatchChangeKind;
+  path: string;
 }
 
 /** Payload of `fs/changed`. */
 export interface FsChangedNotification {
-  watchId: string;
   changedPaths: Array<string>;
+  watchId: string;
 }
 
 /** Parameters of `fs/copy`. */
 export interface FsCopyParams {
-  sourcePath: string;
   destinationPath: string;
   /** Needed to copy a folder. */
   recursive?: boolean;
+  sourcePath: string;
 }
 
 /** Parameters of `fs/createDirectory`. */
@@ -1051,19 +1060,19 @@ export interface FsGetMetadataParams {
 
 /** Result of `fs/getMetadata`; times in Unix milliseconds. */
 export interface FsGetMetadataResponse {
-  isFile: boolean;
-  isDirectory: boolean;
-  isSymlink: boolean;
   /** 0 where the file system does not record it. */
   createdAtMs: number;
+  isDirectory: boolean;
+  isFile: boolean;
+  isSymlink: boolean;
   modifiedAtMs: number;
 }
 
 /** An entry of a folder. */
 export interface FsReadDirectoryEntry {
   fileName: string;
-  isFile: boolean;
   isDirectory: boolean;
+  isFile: boolean;
 }
 
 /** Parameters of `fs/readDirectory`. */
@@ -1088,11 +1097,11 @@ export interface FsReadFileResponse {
 
 /** Parameters of `fs/remove`. */
 export interface FsRemoveParams {
+  /** On when absent: a missing path is no error. */
+  force?: boolean | null;
   path: string;
   /** On when absent. */
   recursive?: boolean | null;
-  /** On when absent: a missing path is no error. */
-  force?: boolean | null;
 }
 
 /** Parameters of `fs/unwatch`. */
@@ -1102,9 +1111,9 @@ export interface FsUnwatchParams {
 
 /** Parameters of `fs/watch`. */
 export interface FsWatchParams {
+  path: string;
   /** The client's name for the watch; must not be in use. */
   watchId: string;
-  path: string;
 }
 
 /** Result of `fs/watch`. */
@@ -1115,8 +1124,8 @@ export interface FsWatchResponse {
 
 /** Parameters of `fs/writeFile`. */
 export interface FsWriteFileParams {
-  path: string;
   dataBase64: string;
+  path: string;
 }
 
 /** Output of a tool, plain or in parts. */
@@ -1132,8 +1141,8 @@ export type FunctionCallOutputContentItem =
   }
   | {
     type: "input_image";
-    image_url: string;
     detail?: ImageDetail | null;
+    image_url: string;
   };
 
 /** What was found. */
@@ -1141,10 +1150,10 @@ export type FuzzyFileSearchMatchType = "file" | "directory";
 
 /** Parameters of `fuzzyFileSearch`. */
 export interface FuzzyFileSearchParams {
-  query: string;
-  roots: Array<string>;
   /** A later search with the same token ends this one. */
   cancellationToken?: string | null;
+  query: string;
+  roots: Array<string>;
 }
 
 /** Result of `fuzzyFileSearch`. */
@@ -1154,14 +1163,14 @@ export interface FuzzyFileSearchResponse {
 
 /** A match; the best come first. */
 export interface FuzzyFileSearchResult {
-  root: string;
-  /** Relative to `root`. */
-  path: string;
-  match_type: FuzzyFileSearchMatchType;
   file_name: string;
-  score: number;
   /** Characters of `path` that matched. */
   indices?: Array<number> | null;
+  match_type: FuzzyFileSearchMatchType;
+  /** Relative to `root`. */
+  path: string;
+  root: string;
+  score: number;
 }
 
 /** Payload of `fuzzyFileSearch/sessionCompleted`. */
@@ -1171,8 +1180,8 @@ export interface FuzzyFileSearchSessionCompletedNotification {
 
 /** Parameters of `fuzzyFileSearch/sessionStart`. */
 export interface FuzzyFileSearchSessionStartParams {
-  sessionId: string;
   roots: Array<string>;
+  sessionId: string;
 }
 
 /** Parameters of `fuzzyFileSearch/sessionStop`. */
@@ -1182,60 +1191,60 @@ export interface FuzzyFileSearchSessionStopParams {
 
 /** Parameters of `fuzzyFileSearch/sessionUpdate`. */
 export interface FuzzyFileSearchSessionUpdateParams {
-  sessionId: string;
   query: string;
+  sessionId: string;
 }
 
 /** Payload of `fuzzyFileSearch/sessionUpdated`. */
 export interface FuzzyFileSearchSessionUpdatedNotification {
-  sessionId: string;
-  query: string;
   files: Array<FuzzyFileSearchResult>;
+  query: string;
+  sessionId: string;
 }
 
 /** State of the repository when the thread was last touched. */
 export interface GitInfo {
-  sha: string | null;
   branch: string | null;
   originUrl: string | null;
+  sha: string | null;
 }
 
 /** Which kinds of prompt may surface; those switched off are refused without asking. */
 export interface GranularApproval {
-  /** Escalations out of the sandbox. */
-  sandbox_approval: boolean;
-  /** Prompts raised by command rules. */
-  rules: boolean;
   /** Elicitations of MCP servers. */
   mcp_elicitations: boolean;
   /** Prompts of the `request_permissions` tool. */
   request_permissions?: boolean;
+  /** Prompts raised by command rules. */
+  rules: boolean;
+  /** Escalations out of the sandbox. */
+  sandbox_approval: boolean;
   /** Prompts of skill scripts. */
   skill_approval?: boolean;
 }
 
 /** What the reviewer found. */
 export interface GuardianApprovalReview {
-  status: GuardianApprovalReviewStatus;
-  riskLevel?: GuardianRiskLevel | null;
-  userAuthorization?: GuardianUserAuthorization | null;
   rationale?: string | null;
+  riskLevel?: GuardianRiskLevel | null;
+  status: GuardianApprovalReviewStatus;
+  userAuthorization?: GuardianUserAuthorization | null;
 }
 
 /** What is under review. */
 export type GuardianApprovalReviewAction =
   | {
     type: "command";
-    source: GuardianCommandSource;
     command: string;
     cwd: string;
+    source: GuardianCommandSource;
   }
   | {
     type: "execve";
-    source: GuardianCommandSource;
-    program: string;
     argv: Array<string>;
     cwd: string;
+    program: string;
+    source: GuardianCommandSource;
   }
   | {
     type: "applyPatch";
@@ -1244,23 +1253,23 @@ export type GuardianApprovalReviewAction =
   }
   | {
     type: "networkAccess";
-    target: string;
     host: string;
-    protocol: NetworkApprovalProtocol;
     port: number;
+    protocol: NetworkApprovalProtocol;
+    target: string;
   }
   | {
     type: "mcpToolCall";
-    server: string;
-    toolName: string;
     connectorId?: string | null;
     connectorName?: string | null;
+    server: string;
+    toolName: string;
     toolTitle?: string | null;
   }
   | {
     type: "requestPermissions";
-    reason?: string | null;
     permissions: AdditionalPermissionProfile;
+    reason?: string | null;
   };
 
 /** State of a review. */
@@ -1277,14 +1286,14 @@ export type GuardianUserAuthorization = "unknown" | "low" | "medium" | "high";
 
 /** Payload of `guardianWarning`. */
 export interface GuardianWarningNotification {
-  threadId: string;
   message: string;
+  threadId: string;
 }
 
 /** A hook that could not be read. */
 export interface HookErrorInfo {
-  path: string;
   message: string;
+  path: string;
 }
 
 /** When a hook runs. */
@@ -1298,20 +1307,20 @@ export type HookHandlerType = "command" | "prompt" | "agent";
 
 /** A configured hook. */
 export interface HookMetadata {
-  key: string;
-  eventName: HookEventName;
-  handlerType: HookHandlerType;
-  matcher?: string | null;
   command?: string | null;
-  timeoutSec: number;
-  statusMessage?: string | null;
-  source: HookSource;
-  sourcePath: string;
-  pluginId?: string | null;
+  currentHash: string;
   displayOrder: number;
   enabled: boolean;
+  eventName: HookEventName;
+  handlerType: HookHandlerType;
   isManaged: boolean;
-  currentHash: string;
+  key: string;
+  matcher?: string | null;
+  pluginId?: string | null;
+  source: HookSource;
+  sourcePath: string;
+  statusMessage?: string | null;
+  timeoutSec: number;
   trustStatus: HookTrustStatus;
 }
 
@@ -1332,15 +1341,15 @@ export interface HookPromptFragment {
 
 /** Text that hooks added to the conversation. */
 export interface HookPromptItem {
-  id: string;
   fragments: Array<HookPromptFragment>;
+  id: string;
 }
 
 /** Payload of `hook/started` and `hook/completed`. */
 export interface HookRunNotification {
+  run: HookRunSummary;
   threadId: string;
   turnId: string | null;
-  run: HookRunSummary;
 }
 
 /** State of a run. */
@@ -1348,22 +1357,22 @@ export type HookRunStatus = "running" | "completed" | "failed" | "blocked" | "st
 
 /** One run of a hook. */
 export interface HookRunSummary {
-  id: string;
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  displayOrder: number;
+  durationMs?: number | null;
+  entries: Array<HookOutputEntry>;
   eventName: HookEventName;
-  handlerType: HookHandlerType;
   executionMode: HookExecutionMode;
+  handlerType: HookHandlerType;
+  id: string;
   scope: HookScope;
   source: HookSource;
   sourcePath: string;
-  displayOrder: number;
-  status: HookRunStatus;
-  statusMessage?: string | null;
   /** Unix time in seconds. */
   startedAt: number;
-  /** Unix time in seconds. */
-  completedAt?: number | null;
-  durationMs?: number | null;
-  entries: Array<HookOutputEntry>;
+  status: HookRunStatus;
+  statusMessage?: string | null;
 }
 
 /** What a hook belongs to. */
@@ -1378,9 +1387,9 @@ export type HookTrustStatus = "managed" | "untrusted" | "trusted" | "modified";
 /** Hooks of one folder. */
 export interface HooksListEntry {
   cwd: string;
+  errors: Array<HookErrorInfo>;
   hooks: Array<HookMetadata>;
   warnings: Array<string>;
-  errors: Array<HookErrorInfo>;
 }
 
 /** Parameters of `hooks/list`. */
@@ -1396,8 +1405,8 @@ export interface HooksListResponse {
 
 /** Parameters of `account/hostedAuthTokens/refresh`. */
 export interface HostedAuthTokensRefreshParams {
-  reason: HostedAuthTokensRefreshReason;
   previousAccountId?: string | null;
+  reason: HostedAuthTokensRefreshReason;
 }
 
 /** Why fresh tokens are needed. */
@@ -1416,11 +1425,11 @@ export type ImageDetail = "auto" | "low" | "high" | "original";
 /** An image that the model made. */
 export interface ImageGenerationItem {
   id: string;
-  status: string;
-  revisedPrompt?: string | null;
   /** Base64 of the image. */
   result: string;
+  revisedPrompt?: string | null;
   savedPath?: string | null;
+  status: string;
 }
 
 /** An image that the agent looked at. */
@@ -1439,20 +1448,20 @@ export interface InitializeCapabilities {
 
 /** Parameters of `initialize`. */
 export interface InitializeParams {
-  clientInfo: ClientInfo;
   capabilities?: InitializeCapabilities | null;
+  clientInfo: ClientInfo;
 }
 
 /** Result of `initialize`. */
 export interface InitializeResponse {
-  /** What the server presents to model providers. */
-  userAgent: string;
   /** Folder of configuration and stored threads. */
   agentHome: string;
   /** `unix` or `windows`. */
   platformFamily: string;
   /** For example `linux` or `macos`. */
   platformOs: string;
+  /** What the server presents to model providers. */
+  userAgent: string;
 }
 
 /** Kind of input. */
@@ -1460,47 +1469,47 @@ export type InputModality = "text" | "image";
 
 /** Payload of `item/autoApprovalReview/completed`. */
 export interface ItemAutoApprovalReviewCompletedNotification {
-  threadId: string;
-  turnId: string;
-  reviewId: string;
-  targetItemId: string | null;
-  /** Unix time in milliseconds. */
-  startedAtMs: number;
+  action: GuardianApprovalReviewAction;
   /** Unix time in milliseconds. */
   completedAtMs: number;
   decisionSource: AutoReviewDecisionSource;
   review: GuardianApprovalReview;
-  action: GuardianApprovalReviewAction;
+  reviewId: string;
+  /** Unix time in milliseconds. */
+  startedAtMs: number;
+  targetItemId: string | null;
+  threadId: string;
+  turnId: string;
 }
 
 /** Payload of `item/autoApprovalReview/started`. */
 export interface ItemAutoApprovalReviewStartedNotification {
-  threadId: string;
-  turnId: string;
+  action: GuardianApprovalReviewAction;
+  review: GuardianApprovalReview;
   reviewId: string;
-  targetItemId: string | null;
   /** Unix time in milliseconds. */
   startedAtMs: number;
-  review: GuardianApprovalReview;
-  action: GuardianApprovalReviewAction;
+  targetItemId: string | null;
+  threadId: string;
+  turnId: string;
 }
 
 /** Payload of `item/completed`. */
 export interface ItemCompletedNotification {
-  threadId: string;
-  turnId: string;
   /** Unix time in milliseconds. */
   completedAtMs: number;
   item: ThreadItem;
+  threadId: string;
+  turnId: string;
 }
 
 /** Payload of `item/started`. */
 export interface ItemStartedNotification {
-  threadId: string;
-  turnId: string;
+  item: ThreadItem;
   /** Unix time in milliseconds. */
   startedAtMs: number;
-  item: ThreadItem;
+  threadId: string;
+  turnId: string;
 }
 
 /** The client's answer. */
@@ -1520,8 +1529,8 @@ export type LegacyFileChange =
   }
   | {
     type: "update";
-    unified_diff: string;
     move_path?: string | null;
+    unified_diff: string;
   };
 
 /** What a shell call does. */
@@ -1540,33 +1549,33 @@ export type LocalShellStatus = "completed" | "in_progress" | "incomplete";
 
 /** Hooks that the administrator installs, by event. */
 export interface ManagedHooksRequirements {
-  managedDir?: string | null;
-  windowsManagedDir?: string | null;
-  PreToolUse: Array<ConfiguredHookMatcherGroup>;
   PermissionRequest: Array<ConfiguredHookMatcherGroup>;
+  PostCompact: Array<ConfiguredHookMatcherGroup>;
   PostToolUse: Array<ConfiguredHookMatcherGroup>;
   PreCompact: Array<ConfiguredHookMatcherGroup>;
-  PostCompact: Array<ConfiguredHookMatcherGroup>;
+  PreToolUse: Array<ConfiguredHookMatcherGroup>;
   SessionStart: Array<ConfiguredHookMatcherGroup>;
-  UserPromptSubmit: Array<ConfiguredHookMatcherGroup>;
   Stop: Array<ConfiguredHookMatcherGroup>;
+  UserPromptSubmit: Array<ConfiguredHookMatcherGroup>;
+  managedDir?: string | null;
+  windowsManagedDir?: string | null;
 }
 
 /** Parameters of `marketplace/add`. */
 export interface MarketplaceAddParams {
-  /** Folder, repository URL or `owner/name`. */
-  source: string;
   /** Branch, tag or commit. */
   refName?: string | null;
+  /** Folder, repository URL or `owner/name`. */
+  source: string;
   /** Folders to check out, when not all. */
   sparsePaths?: Array<string> | null;
 }
 
 /** Result of `marketplace/add`. */
 export interface MarketplaceAddResponse {
-  marketplaceName: string;
-  installedRoot: string;
   alreadyAdded: boolean;
+  installedRoot: string;
+  marketplaceName: string;
 }
 
 /** How to show a marketplace. */
@@ -1587,8 +1596,8 @@ export interface MarketplaceRemoveParams {
 
 /** Result of `marketplace/remove`. */
 export interface MarketplaceRemoveResponse {
-  marketplaceName: string;
   installedRoot?: string | null;
+  marketplaceName: string;
 }
 
 /** A marketplace that could not be upgraded. */
@@ -1605,9 +1614,9 @@ export interface MarketplaceUpgradeParams {
 
 /** Result of `marketplace/upgrade`. */
 export interface MarketplaceUpgradeResponse {
+  errors: Array<MarketplaceUpgradeErrorInfo>;
   selectedMarketplaces: Array<string>;
   upgradedRoots: Array<string>;
-  errors: Array<MarketplaceUpgradeErrorInfo>;
 }
 
 /** How a server authenticates. */
@@ -1615,10 +1624,10 @@ export type McpAuthStatus = "unsupported" | "notLoggedIn" | "bearerToken" | "oAu
 
 /** Content as base64. */
 export interface McpBlobResourceContent {
-  uri: string;
-  mimeType?: string | null;
-  blob: string;
   _meta?: unknown;
+  blob: string;
+  mimeType?: string | null;
+  uri: string;
 }
 
 /** Discriminator of an array. */
@@ -1626,10 +1635,10 @@ export type McpElicitationArrayType = "array";
 
 /** A yes-or-no field. */
 export interface McpElicitationBooleanSchema {
-  type: McpElicitationBooleanType;
-  title?: string | null;
-  description?: string | null;
   default?: boolean | null;
+  description?: string | null;
+  title?: string | null;
+  type: McpElicitationBooleanType;
 }
 
 /** Discriminator of a boolean. */
@@ -1653,12 +1662,12 @@ export type McpElicitationMultiSelectEnumSchema =
 
 /** A number field. */
 export interface McpElicitationNumberSchema {
-  type: McpElicitationNumberType;
-  minimum?: number | null;
-  maximum?: number | null;
-  title?: string | null;
-  description?: string | null;
   default?: number | null;
+  description?: string | null;
+  maximum?: number | null;
+  minimum?: number | null;
+  title?: string | null;
+  type: McpElicitationNumberType;
 }
 
 /** Discriminator of a number. */
@@ -1677,9 +1686,9 @@ export type McpElicitationPrimitiveSchema =
 /** A flat form: an object of primitive fields. */
 export interface McpElicitationSchema {
   $schema?: string | null;
-  type: McpElicitationObjectType;
   properties: { [key: string]: McpElicitationPrimitiveSchema };
   required?: Array<string> | null;
+  type: McpElicitationObjectType;
 }
 
 /** A choice of one. */
@@ -1692,13 +1701,13 @@ export type McpElicitationStringFormat = "email" | "uri" | "date" | "date-time";
 
 /** A text field. */
 export interface McpElicitationStringSchema {
-  type: McpElicitationStringType;
-  format?: McpElicitationStringFormat | null;
-  minLength?: number | null;
-  maxLength?: number | null;
-  title?: string | null;
-  description?: string | null;
   default?: string | null;
+  description?: string | null;
+  format?: McpElicitationStringFormat | null;
+  maxLength?: number | null;
+  minLength?: number | null;
+  title?: string | null;
+  type: McpElicitationStringType;
 }
 
 /** Discriminator of a string. */
@@ -1711,62 +1720,62 @@ export interface McpElicitationTitledEnumItems {
 
 /** Several of several titled values. */
 export interface McpElicitationTitledMultiSelectEnumSchema {
-  type: McpElicitationArrayType;
-  items: McpElicitationTitledEnumItems;
-  minItems?: number | null;
-  maxItems?: number | null;
-  title?: string | null;
-  description?: string | null;
   default?: Array<string> | null;
+  description?: string | null;
+  items: McpElicitationTitledEnumItems;
+  maxItems?: number | null;
+  minItems?: number | null;
+  title?: string | null;
+  type: McpElicitationArrayType;
 }
 
 /** One of several titled values. */
 export interface McpElicitationTitledSingleSelectEnumSchema {
-  type: McpElicitationStringType;
+  default?: string | null;
+  description?: string | null;
   oneOf: Array<McpElicitationConstOption>;
   title?: string | null;
-  description?: string | null;
-  default?: string | null;
+  type: McpElicitationStringType;
 }
 
 /** The values to choose from. */
 export interface McpElicitationUntitledEnumItems {
-  type: McpElicitationStringType;
   enum: Array<string>;
+  type: McpElicitationStringType;
 }
 
 /** Several of several values. */
 export interface McpElicitationUntitledMultiSelectEnumSchema {
-  type: McpElicitationArrayType;
-  items: McpElicitationUntitledEnumItems;
-  minItems?: number | null;
-  maxItems?: number | null;
-  title?: string | null;
-  description?: string | null;
   default?: Array<string> | null;
+  description?: string | null;
+  items: McpElicitationUntitledEnumItems;
+  maxItems?: number | null;
+  minItems?: number | null;
+  title?: string | null;
+  type: McpElicitationArrayType;
 }
 
 /** One of several values, with titles beside them in the older form. */
 export interface McpElicitationUntitledSingleSelectEnumSchema {
-  type: McpElicitationStringType;
+  default?: string | null;
+  description?: string | null;
   enum: Array<string>;
   enumNames?: Array<string> | null;
   title?: string | null;
-  description?: string | null;
-  default?: string | null;
+  type: McpElicitationStringType;
 }
 
 /** A resource of a server. */
 export interface McpResource {
-  name: string;
-  uri: string;
-  title?: string | null;
-  description?: string | null;
-  mimeType?: string | null;
-  size?: number | null;
-  annotations?: unknown;
-  icons?: Array<unknown> | null;
   _meta?: unknown;
+  annotations?: unknown;
+  description?: string | null;
+  icons?: Array<unknown> | null;
+  mimeType?: string | null;
+  name: string;
+  size?: number | null;
+  title?: string | null;
+  uri: string;
 }
 
 /** Content of a resource. */
@@ -1776,12 +1785,12 @@ export type McpResourceContent =
 
 /** A family of resources. */
 export interface McpResourceTemplate {
-  name: string;
-  uriTemplate: string;
-  title?: string | null;
+  annotations?: unknown;
   description?: string | null;
   mimeType?: string | null;
-  annotations?: unknown;
+  name: string;
+  title?: string | null;
+  uriTemplate: string;
 }
 
 /** What the user did. */
@@ -1789,35 +1798,35 @@ export type McpServerElicitationAction = "accept" | "decline" | "cancel";
 
 /** Parameters of `mcpServer/elicitation/request`. */
 export type McpServerElicitationRequestParams = ({
+  serverName: string;
   threadId: string;
   turnId: string | null;
-  serverName: string;
 }) & ({
   mode: "form";
+  _meta?: unknown;
   message: string;
   requestedSchema: McpElicitationSchema;
-  _meta?: unknown;
 } | {
   mode: "url";
+  _meta?: unknown;
+  elicitationId: string;
   message: string;
   url: string;
-  elicitationId: string;
-  _meta?: unknown;
 });
 
 /** The client's answer to `mcpServer/elicitation/request`. */
 export interface McpServerElicitationRequestResponse {
+  _meta?: unknown;
   action: McpServerElicitationAction;
   /** Filled-in form. */
   content?: unknown;
-  _meta?: unknown;
 }
 
 /** Payload of `mcpServer/oauthLogin/completed`. */
 export interface McpServerOauthLoginCompletedNotification {
+  error: string | null;
   name: string;
   success: boolean;
-  error: string | null;
 }
 
 /** Parameters of `mcpServer/oauth/login`. */
@@ -1835,9 +1844,9 @@ export interface McpServerOauthLoginResponse {
 /** Parameters of `mcpServer/resource/read`. */
 export interface McpServerResourceReadParams {
   server: string;
-  uri: string;
   /** Uses that thread's connection to the server. */
   threadId?: string | null;
+  uri: string;
 }
 
 /** Result of `mcpServer/resource/read`. */
@@ -1850,19 +1859,19 @@ export type McpServerStartupState = "starting" | "ready" | "failed" | "cancelled
 
 /** Payload of `mcpServer/startupStatus/updated`. */
 export interface McpServerStartupStatusUpdatedNotification {
+  error: string | null;
   name: string;
   status: McpServerStartupState;
-  error: string | null;
 }
 
 /** A server and what it offers. */
 export interface McpServerStatus {
+  authStatus: McpAuthStatus;
   name: string;
+  resourceTemplates: Array<McpResourceTemplate>;
+  resources: Array<McpResource>;
   /** By name. */
   tools: { [key: string]: McpTool };
-  resources: Array<McpResource>;
-  resourceTemplates: Array<McpResourceTemplate>;
-  authStatus: McpAuthStatus;
 }
 
 /** How much to ask the servers for. */
@@ -1871,9 +1880,9 @@ export type McpServerStatusDetail = "full" | "toolsAndAuthOnly";
 /** Parameters of `mcpServerStatus/list`. */
 export interface McpServerStatusListParams {
   cursor?: string | null;
-  limit?: number | null;
   /** `full` when absent. */
   detail?: McpServerStatusDetail | null;
+  limit?: number | null;
 }
 
 /** A page of servers. */
@@ -1884,39 +1893,39 @@ export interface McpServerStatusListResponse {
 
 /** Parameters of `mcpServer/tool/call`. */
 export interface McpServerToolCallParams {
-  threadId: string;
-  server: string;
-  tool: string;
-  arguments?: unknown;
   _meta?: unknown;
+  arguments?: unknown;
+  server: string;
+  threadId: string;
+  tool: string;
 }
 
 /** Result of `mcpServer/tool/call`. */
 export interface McpServerToolCallResponse {
-  content: Array<unknown>;
-  structuredContent?: unknown;
-  isError?: boolean | null;
   _meta?: unknown;
+  content: Array<unknown>;
+  isError?: boolean | null;
+  structuredContent?: unknown;
 }
 
 /** Content as text. */
 export interface McpTextResourceContent {
-  uri: string;
+  _meta?: unknown;
   mimeType?: string | null;
   text: string;
-  _meta?: unknown;
+  uri: string;
 }
 
 /** A tool of a server. */
 export interface McpTool {
-  name: string;
-  title?: string | null;
-  description?: string | null;
-  inputSchema: unknown;
-  outputSchema?: unknown;
-  annotations?: unknown;
-  icons?: Array<unknown> | null;
   _meta?: unknown;
+  annotations?: unknown;
+  description?: string | null;
+  icons?: Array<unknown> | null;
+  inputSchema: unknown;
+  name: string;
+  outputSchema?: unknown;
+  title?: string | null;
 }
 
 /** Why an MCP tool call failed. */
@@ -1926,30 +1935,30 @@ export interface McpToolCallError {
 
 /** A call of an MCP server's tool. */
 export interface McpToolCallItem {
-  id: string;
-  server: string;
-  tool: string;
-  status: McpToolCallStatus;
   arguments: unknown;
+  durationMs?: number | null;
+  error?: McpToolCallError | null;
+  id: string;
   mcpAppResourceUri?: string | null;
   result?: McpToolCallResult | null;
-  error?: McpToolCallError | null;
-  durationMs?: number | null;
+  server: string;
+  status: McpToolCallStatus;
+  tool: string;
 }
 
 /** Payload of `item/mcpToolCall/progress`. */
 export interface McpToolCallProgressNotification {
-  threadId: string;
-  turnId: string;
   itemId: string;
   message: string;
+  threadId: string;
+  turnId: string;
 }
 
 /** What an MCP tool answered. */
 export interface McpToolCallResult {
+  _meta?: unknown;
   content: Array<unknown>;
   structuredContent?: unknown;
-  _meta?: unknown;
 }
 
 /** State of an MCP tool call. */
@@ -1963,10 +1972,10 @@ export interface MemoryCitation {
 
 /** A passage of a memory file. */
 export interface MemoryCitationEntry {
-  path: string;
-  lineStart: number;
   lineEnd: number;
+  lineStart: number;
   note: string;
+  path: string;
 }
 
 /** What happens to a table that is there already. */
@@ -1977,12 +1986,12 @@ export type MessagePhase = "commentary" | "final_answer";
 
 /** The single things. */
 export interface MigrationDetails {
-  plugins?: Array<PluginsMigration>;
-  mcpServers?: Array<NamedMigration>;
-  hooks?: Array<NamedMigration>;
   commands?: Array<NamedMigration>;
-  subagents?: Array<NamedMigration>;
+  hooks?: Array<NamedMigration>;
+  mcpServers?: Array<NamedMigration>;
+  plugins?: Array<PluginsMigration>;
   sessions?: Array<SessionMigration>;
+  subagents?: Array<NamedMigration>;
 }
 
 /** Parameters of `mock/experimentalMethod`. */
@@ -2003,26 +2012,26 @@ export type ModeKind =
 
 /** A model (specification, "Model entry"). */
 export interface Model {
-  id: string;
-  /** Name sent to the provider. */
-  model: string;
-  displayName: string;
+  additionalSpeedTiers?: Array<string>;
+  availabilityNux?: ModelAvailabilityNux | null;
+  defaultReasoningEffort: ReasoningEffort;
   description: string;
+  displayName: string;
   /** Not in the default picker. */
   hidden: boolean;
-  supportedReasoningEfforts: Array<ReasoningEffortOption>;
-  defaultReasoningEffort: ReasoningEffort;
+  id: string;
   /** Text and image when missing. */
   inputModalities: Array<InputModality>;
-  supportsPersonality: boolean;
   /** The recommended one. */
   isDefault: boolean;
+  /** Name sent to the provider. */
+  model: string;
+  serviceTiers?: Array<ModelServiceTier>;
+  supportedReasoningEfforts: Array<ReasoningEffortOption>;
+  supportsPersonality: boolean;
   /** Id of the model recommended in its place. */
   upgrade?: string | null;
   upgradeInfo?: ModelUpgradeInfo | null;
-  availabilityNux?: ModelAvailabilityNux | null;
-  additionalSpeedTiers?: Array<string>;
-  serviceTiers?: Array<ModelServiceTier>;
 }
 
 /** What to tell users who see a model for the first time. */
@@ -2033,8 +2042,8 @@ export interface ModelAvailabilityNux {
 /** Parameters of `model/list`. */
 export interface ModelListParams {
   cursor?: string | null;
-  limit?: number | null;
   includeHidden?: boolean | null;
+  limit?: number | null;
 }
 
 /** A page of models. */
@@ -2055,26 +2064,26 @@ export type ModelRerouteReason = "highRiskCyberActivity";
 
 /** Payload of `model/rerouted`. */
 export interface ModelReroutedNotification {
-  threadId: string;
-  turnId: string;
   fromModel: string;
-  toModel: string;
   reason: ModelRerouteReason;
+  threadId: string;
+  toModel: string;
+  turnId: string;
 }
 
 /** A service tier of a model. */
 export interface ModelServiceTier {
+  description: string;
   id: string;
   name: string;
-  description: string;
 }
 
 /** About the recommended upgrade. */
 export interface ModelUpgradeInfo {
+  migrationMarkdown?: string | null;
   model: string;
   modelLink?: string | null;
   upgradeCopy?: string | null;
-  migrationMarkdown?: string | null;
 }
 
 /** A verification that the provider asks for. */
@@ -2117,8 +2126,8 @@ export interface NetworkPermissions {
 
 /** A host rule for the future. */
 export interface NetworkPolicyAmendment {
-  host: string;
   action: NetworkPolicyRuleAction;
+  host: string;
 }
 
 /** What a host rule does. */
@@ -2126,19 +2135,19 @@ export type NetworkPolicyRuleAction = "allow" | "deny";
 
 /** Limits on the network of commands. */
 export interface NetworkRequirements {
+  allowLocalBinding?: boolean | null;
+  allowUnixSockets?: Array<string> | null;
+  allowUpstreamProxy?: boolean | null;
+  allowedDomains?: Array<string> | null;
+  dangerouslyAllowAllUnixSockets?: boolean | null;
+  dangerouslyAllowNonLoopbackProxy?: boolean | null;
+  deniedDomains?: Array<string> | null;
+  domains?: { [key: string]: NetworkDomainPermission } | null;
   enabled?: boolean | null;
   httpPort?: number | null;
-  socksPort?: number | null;
-  allowUpstreamProxy?: boolean | null;
-  dangerouslyAllowNonLoopbackProxy?: boolean | null;
-  dangerouslyAllowAllUnixSockets?: boolean | null;
-  domains?: { [key: string]: NetworkDomainPermission } | null;
   managedAllowedDomainsOnly?: boolean | null;
-  allowedDomains?: Array<string> | null;
-  deniedDomains?: Array<string> | null;
+  socksPort?: number | null;
   unixSockets?: { [key: string]: NetworkUnixSocketPermission } | null;
-  allowUnixSockets?: Array<string> | null;
-  allowLocalBinding?: boolean | null;
 }
 
 /** Access to a Unix socket. */
@@ -2166,8 +2175,8 @@ export type ParsedCommand =
   | {
     type: "search";
     cmd: string;
-    query?: string | null;
     path?: string | null;
+    query?: string | null;
   }
   | {
     type: "unknown";
@@ -2222,10 +2231,10 @@ export type PermissionProfileModification =
 
 /** Chooses a configured profile, with changes to it. */
 export interface PermissionProfileSelectionParams {
-  type: PermissionProfileSelectionType;
   /** Name of the profile. */
   id: string;
   modifications?: Array<PermissionProfileModification> | null;
+  type: PermissionProfileSelectionType;
 }
 
 /** Discriminator of a profile selection. */
@@ -2233,14 +2242,14 @@ export type PermissionProfileSelectionType = "profile";
 
 /** Parameters of `item/permissions/requestApproval`. */
 export interface PermissionsRequestApprovalParams {
-  threadId: string;
-  turnId: string;
+  cwd: string;
   itemId: string;
+  permissions: AdditionalPermissionProfile;
+  reason?: string | null;
   /** Unix time in milliseconds. */
   startedAtMs: number;
-  cwd: string;
-  reason?: string | null;
-  permissions: AdditionalPermissionProfile;
+  threadId: string;
+  turnId: string;
 }
 
 /** The client's answer to `item/permissions/requestApproval`. */
@@ -2256,10 +2265,10 @@ export type Personality = "none" | "friendly" | "pragmatic";
 
 /** Payload of `item/plan/delta`. */
 export interface PlanDeltaNotification {
+  delta: string;
+  itemId: string;
   threadId: string;
   turnId: string;
-  itemId: string;
-  delta: string;
 }
 
 /** The plan proposed; the text of `item/completed` is authoritative. */
@@ -2279,26 +2288,26 @@ export type PluginAvailability = "AVAILABLE" | "DISABLED_BY_ADMIN";
 
 /** All about a plugin. */
 export interface PluginDetail {
+  apps: Array<AppSummary>;
+  description?: string | null;
+  hooks: Array<PluginHookSummary>;
   marketplaceName: string;
   marketplacePath: string | null;
-  summary: PluginSummary;
-  description?: string | null;
-  skills: Array<SkillSummary>;
-  hooks: Array<PluginHookSummary>;
-  apps: Array<AppSummary>;
   mcpServers: Array<string>;
+  skills: Array<SkillSummary>;
+  summary: PluginSummary;
 }
 
 /** A hook that a plugin brings. */
 export interface PluginHookSummary {
-  key: string;
   eventName: HookEventName;
+  key: string;
 }
 
 /** Parameters of `plugin/install`. */
 export interface PluginInstallParams {
-  pluginName: string;
   marketplacePath?: string | null;
+  pluginName: string;
   /** In place of `marketplacePath` for a remote one. */
   remoteMarketplaceName?: string | null;
 }
@@ -2308,29 +2317,29 @@ export type PluginInstallPolicy = "NOT_AVAILABLE" | "AVAILABLE" | "INSTALLED_BY_
 
 /** Result of `plugin/install`. */
 export interface PluginInstallResponse {
-  authPolicy: PluginAuthPolicy;
   appsNeedingAuth: Array<AppSummary>;
+  authPolicy: PluginAuthPolicy;
 }
 
 /** How to show a plugin. */
 export interface PluginInterface {
-  displayName?: string | null;
-  shortDescription?: string | null;
-  longDescription?: string | null;
-  developerName?: string | null;
-  category?: string | null;
-  capabilities: Array<string>;
-  websiteUrl?: string | null;
-  privacyPolicyUrl?: string | null;
-  termsOfServiceUrl?: string | null;
-  defaultPrompt?: Array<string> | null;
   brandColor?: string | null;
+  capabilities: Array<string>;
+  category?: string | null;
   composerIcon?: string | null;
   composerIconUrl?: string | null;
+  defaultPrompt?: Array<string> | null;
+  developerName?: string | null;
+  displayName?: string | null;
   logo?: string | null;
   logoUrl?: string | null;
-  screenshots: Array<string>;
+  longDescription?: string | null;
+  privacyPolicyUrl?: string | null;
   screenshotUrls: Array<string>;
+  screenshots: Array<string>;
+  shortDescription?: string | null;
+  termsOfServiceUrl?: string | null;
+  websiteUrl?: string | null;
 }
 
 /** Kind of marketplace to list. */
@@ -2345,24 +2354,24 @@ export interface PluginListParams {
 
 /** Result of `plugin/list`. */
 export interface PluginListResponse {
-  marketplaces: Array<PluginMarketplaceEntry>;
-  marketplaceLoadErrors: Array<MarketplaceLoadErrorInfo>;
   featuredPluginIds: Array<string>;
+  marketplaceLoadErrors: Array<MarketplaceLoadErrorInfo>;
+  marketplaces: Array<PluginMarketplaceEntry>;
 }
 
 /** A marketplace. */
 export interface PluginMarketplaceEntry {
+  interface?: MarketplaceInterface | null;
   name: string;
   /** Null for a remote one. */
   path: string | null;
-  interface?: MarketplaceInterface | null;
   plugins: Array<PluginSummary>;
 }
 
 /** Parameters of `plugin/read`. */
 export interface PluginReadParams {
-  pluginName: string;
   marketplacePath?: string | null;
+  pluginName: string;
   /** In place of `marketplacePath` for a remote one. */
   remoteMarketplaceName?: string | null;
 }
@@ -2374,11 +2383,11 @@ export interface PluginReadResponse {
 
 /** How a plugin is shared. */
 export interface PluginShareContext {
-  remotePluginId: string;
-  shareUrl?: string | null;
   creatorAccountUserId?: string | null;
   creatorName?: string | null;
+  remotePluginId: string;
   shareTargets?: Array<PluginSharePrincipal> | null;
+  shareUrl?: string | null;
 }
 
 /** Parameters of `plugin/share/delete`. */
@@ -2391,9 +2400,9 @@ export type PluginShareDiscoverability = "LISTED" | "UNLISTED" | "PRIVATE";
 
 /** A shared plugin. */
 export interface PluginShareListItem {
+  localPluginPath?: string | null;
   plugin: PluginSummary;
   shareUrl: string;
-  localPluginPath?: string | null;
 }
 
 /** Result of `plugin/share/list`. */
@@ -2403,9 +2412,9 @@ export interface PluginShareListResponse {
 
 /** With whom a plugin is shared. */
 export interface PluginSharePrincipal {
-  principalType: PluginSharePrincipalType;
-  principalId: string;
   name: string;
+  principalId: string;
+  principalType: PluginSharePrincipalType;
 }
 
 /** Kind of principal. */
@@ -2413,10 +2422,10 @@ export type PluginSharePrincipalType = "user" | "group" | "workspace";
 
 /** Parameters of `plugin/share/save`. */
 export interface PluginShareSaveParams {
+  discoverability?: PluginShareDiscoverability | null;
   pluginPath: string;
   /** Replaces that one. */
   remotePluginId?: string | null;
-  discoverability?: PluginShareDiscoverability | null;
   shareTargets?: Array<PluginShareTarget> | null;
 }
 
@@ -2428,8 +2437,8 @@ export interface PluginShareSaveResponse {
 
 /** With whom to share. */
 export interface PluginShareTarget {
-  principalType: PluginSharePrincipalType;
   principalId: string;
+  principalType: PluginSharePrincipalType;
 }
 
 /** What the discoverability can be changed to. */
@@ -2437,8 +2446,8 @@ export type PluginShareUpdateDiscoverability = "UNLISTED" | "PRIVATE";
 
 /** Parameters of `plugin/share/updateTargets`. */
 export interface PluginShareUpdateTargetsParams {
-  remotePluginId: string;
   discoverability: PluginShareUpdateDiscoverability;
+  remotePluginId: string;
   shareTargets: Array<PluginShareTarget>;
 }
 
@@ -2468,10 +2477,10 @@ export type PluginSource =
   }
   | {
     type: "git";
-    url: string;
     path: string | null;
     refName: string | null;
     sha: string | null;
+    url: string;
   }
   | {
     type: "remote";
@@ -2479,17 +2488,17 @@ export type PluginSource =
 
 /** A plugin in brief. */
 export interface PluginSummary {
-  id: string;
-  name: string;
-  source: PluginSource;
-  installed: boolean;
-  enabled: boolean;
-  installPolicy: PluginInstallPolicy;
   authPolicy: PluginAuthPolicy;
   availability: PluginAvailability;
+  enabled: boolean;
+  id: string;
+  installPolicy: PluginInstallPolicy;
+  installed: boolean;
   interface?: PluginInterface | null;
   keywords: Array<string>;
+  name: string;
   shareContext?: PluginShareContext | null;
+  source: PluginSource;
 }
 
 /** Parameters of `plugin/uninstall`. */
@@ -2505,14 +2514,14 @@ export interface PluginsMigration {
 
 /** Payload of `process/exited`. */
 export interface ProcessExitedNotification {
-  processHandle: string;
   exitCode: number;
-  /** What was captured. */
-  stdout: string;
-  stdoutCapReached: boolean;
+  processHandle: string;
   /** What was captured. */
   stderr: string;
   stderrCapReached: boolean;
+  /** What was captured. */
+  stdout: string;
+  stdoutCapReached: boolean;
 }
 
 /** Parameters of `process/kill`. */
@@ -2522,11 +2531,11 @@ export interface ProcessKillParams {
 
 /** Payload of `process/outputDelta`. */
 export interface ProcessOutputDeltaNotification {
-  processHandle: string;
-  stream: OutputStream;
-  deltaBase64: string;
   /** Nothing more of this stream follows. */
   capReached: boolean;
+  deltaBase64: string;
+  processHandle: string;
+  stream: OutputStream;
 }
 
 /** Parameters of `process/resizePty`. */
@@ -2539,28 +2548,28 @@ export interface ProcessResizePtyParams {
 export interface ProcessSpawnParams {
   /** Program and arguments; must not be empty. */
   command: Array<string>;
-  /** The client's name for the process. */
-  processHandle: string;
   cwd: string;
   /** Variables to set, or with null to unset. */
   env?: { [key: string]: string | null } | null;
   /** Most bytes kept of each stream. */
   outputBytesCap?: number | null;
-  timeoutMs?: number | null;
-  /** Runs on a pseudo-terminal. */
-  tty?: boolean;
+  /** The client's name for the process. */
+  processHandle: string;
   /** Of that terminal. */
   size?: TerminalSize | null;
   streamStdin?: boolean | null;
   /** On when absent. */
   streamStdoutStderr?: boolean | null;
+  timeoutMs?: number | null;
+  /** Runs on a pseudo-terminal. */
+  tty?: boolean;
 }
 
 /** Parameters of `process/writeStdin`. */
 export interface ProcessWriteStdinParams {
-  processHandle: string;
-  deltaBase64?: string | null;
   closeStdin?: boolean;
+  deltaBase64?: string | null;
+  processHandle: string;
 }
 
 /** Which limit stops the account. */
@@ -2568,21 +2577,21 @@ export type RateLimitReachedType = "rate_limit_reached" | "workspace_owner_credi
 
 /** Limits of an account. */
 export interface RateLimitSnapshot {
+  credits?: CreditsSnapshot | null;
   limitId?: string | null;
   limitName?: string | null;
   planType?: PlanType | null;
   primary?: RateLimitWindow | null;
-  secondary?: RateLimitWindow | null;
-  credits?: CreditsSnapshot | null;
   rateLimitReachedType?: RateLimitReachedType | null;
+  secondary?: RateLimitWindow | null;
 }
 
 /** A limit over a span of time. */
 export interface RateLimitWindow {
-  usedPercent: number;
-  windowDurationMins?: number | null;
   /** Unix time in seconds. */
   resetsAt?: number | null;
+  usedPercent: number;
+  windowDurationMins?: number | null;
 }
 
 /** What may be read. */
@@ -2609,10 +2618,10 @@ export type RealtimeVoice = "alloy" | "arbor" | "ash" | "ballad" | "breeze" | "c
 
 /** Voices by version of the realtime API. */
 export interface RealtimeVoicesList {
-  v1: Array<RealtimeVoice>;
-  v2: Array<RealtimeVoice>;
   defaultV1: RealtimeVoice;
   defaultV2: RealtimeVoice;
+  v1: Array<RealtimeVoice>;
+  v2: Array<RealtimeVoice>;
 }
 
 /** How much a model thinks before it answers. */
@@ -2620,17 +2629,17 @@ export type ReasoningEffort = "none" | "minimal" | "low" | "medium" | "high" | "
 
 /** An effort that a model supports. */
 export interface ReasoningEffortOption {
-  reasoningEffort: ReasoningEffort;
   description: string;
+  reasoningEffort: ReasoningEffort;
 }
 
 /** The model's reasoning. */
 export interface ReasoningItem {
+  /** Raw reasoning blocks. */
+  content: Array<string>;
   id: string;
   /** Summary sections. */
   summary: Array<string>;
-  /** Raw reasoning blocks. */
-  content: Array<string>;
 }
 
 /** A block of raw reasoning. */
@@ -2656,30 +2665,30 @@ export type ReasoningSummary = "auto" | "concise" | "detailed" | "none";
 
 /** Payload of `item/reasoning/summaryPartAdded`. */
 export interface ReasoningSummaryPartAddedNotification {
-  threadId: string;
-  turnId: string;
   itemId: string;
   summaryIndex: number;
+  threadId: string;
+  turnId: string;
 }
 
 /** Payload of `item/reasoning/summaryTextDelta`. */
 export interface ReasoningSummaryTextDeltaNotification {
-  threadId: string;
-  turnId: string;
-  itemId: string;
   delta: string;
+  itemId: string;
   /** Counts the sections from 0. */
   summaryIndex: number;
+  threadId: string;
+  turnId: string;
 }
 
 /** Payload of `item/reasoning/textDelta`. */
 export interface ReasoningTextDeltaNotification {
-  threadId: string;
-  turnId: string;
-  itemId: string;
-  delta: string;
   /** Counts the blocks from 0. */
   contentIndex: number;
+  delta: string;
+  itemId: string;
+  threadId: string;
+  turnId: string;
 }
 
 /** State of the remote-control link. */
@@ -2687,8 +2696,8 @@ export type RemoteControlConnectionStatus = "disabled" | "connecting" | "connect
 
 /** Payload of `remoteControl/status/changed`. */
 export interface RemoteControlStatusChangedNotification {
-  status: RemoteControlConnectionStatus;
   environmentId?: string | null;
+  status: RemoteControlConnectionStatus;
 }
 
 /** Id of a JSON-RPC request: an integer or a string. */
@@ -2703,30 +2712,30 @@ export type ResidencyRequirement = "us";
 export type ResponseItem =
   | {
     type: "message";
-    role: string;
     content: Array<ContentItem>;
     id?: string | null;
     phase?: MessagePhase | null;
+    role: string;
   }
   | {
     type: "reasoning";
-    summary: Array<ReasoningItemSummary>;
     content?: Array<ReasoningItemContent> | null;
     encrypted_content?: string | null;
+    summary: Array<ReasoningItemSummary>;
   }
   | {
     type: "local_shell_call";
     action: LocalShellAction;
-    status: LocalShellStatus;
     call_id?: string | null;
     id?: string | null;
+    status: LocalShellStatus;
   }
   | {
     type: "function_call";
-    name: string;
     arguments: string;
     call_id: string;
     id?: string | null;
+    name: string;
     namespace?: string | null;
   }
   | {
@@ -2736,32 +2745,32 @@ export type ResponseItem =
   }
   | {
     type: "custom_tool_call";
-    name: string;
-    input: string;
     call_id: string;
     id?: string | null;
+    input: string;
+    name: string;
     status?: string | null;
   }
   | {
     type: "custom_tool_call_output";
     call_id: string;
-    output: FunctionCallOutputBody;
     name?: string | null;
+    output: FunctionCallOutputBody;
   }
   | {
     type: "tool_search_call";
-    execution: string;
     arguments: unknown;
     call_id?: string | null;
+    execution: string;
     id?: string | null;
     status?: string | null;
   }
   | {
     type: "tool_search_output";
+    call_id?: string | null;
     execution: string;
     status: string;
     tools: Array<unknown>;
-    call_id?: string | null;
   }
   | {
     type: "web_search_call";
@@ -2772,9 +2781,9 @@ export type ResponseItem =
   | {
     type: "image_generation_call";
     id: string;
-    status: string;
     result: string;
     revised_prompt?: string | null;
+    status: string;
   }
   | {
     type: "compaction";
@@ -2793,8 +2802,8 @@ export type ResponseItem =
 export type ResponseWebSearchAction =
   | {
     type: "search";
-    query?: string | null;
     queries?: Array<string> | null;
+    query?: string | null;
   }
   | {
     type: "open_page";
@@ -2802,8 +2811,8 @@ export type ResponseWebSearchAction =
   }
   | {
     type: "find_in_page";
-    url?: string | null;
     pattern?: string | null;
+    url?: string | null;
   }
   | {
     type: "other";
@@ -2838,17 +2847,17 @@ export interface ReviewModeItem {
 
 /** Parameters of `review/start`. */
 export interface ReviewStartParams {
-  threadId: string;
-  target: ReviewTarget;
   /** `inline` when absent. */
   delivery?: ReviewDelivery | null;
+  target: ReviewTarget;
+  threadId: string;
 }
 
 /** Result of `review/start`. */
 export interface ReviewStartResponse {
-  turn: Turn;
   /** The thread itself, or the fork. */
   reviewThreadId: string;
+  turn: Turn;
 }
 
 /** What to review. */
@@ -2892,11 +2901,11 @@ export type SandboxPolicy =
   /** Write in the working directory, the roots given and the temporary folders not excluded. */
   | {
     type: "workspaceWrite";
-    writableRoots?: Array<string>;
-    readOnlyAccess?: ReadAccess | null;
-    networkAccess?: boolean;
-    excludeTmpdirEnvVar?: boolean;
     excludeSlashTmp?: boolean;
+    excludeTmpdirEnvVar?: boolean;
+    networkAccess?: boolean;
+    readOnlyAccess?: ReadAccess | null;
+    writableRoots?: Array<string>;
   }
   /** The caller has confined the server already. */
   | {
@@ -2906,15 +2915,15 @@ export type SandboxPolicy =
 
 /** Payload of `serverRequest/resolved`. */
 export interface ServerRequestResolvedNotification {
-  threadId: string;
   /** Id that the server gave its request. */
   requestId: RequestId;
+  threadId: string;
 }
 
 /** A conversation. */
 export interface SessionMigration {
-  path: string;
   cwd: string;
+  path: string;
   title?: string | null;
 }
 
@@ -2937,30 +2946,30 @@ export interface SkillDependencies {
 
 /** A skill that could not be read. */
 export interface SkillErrorInfo {
-  path: string;
   message: string;
+  path: string;
 }
 
 /** How to show a skill. */
 export interface SkillInterface {
-  displayName?: string | null;
-  shortDescription?: string | null;
   brandColor?: string | null;
   defaultPrompt?: string | null;
+  displayName?: string | null;
   iconLarge?: string | null;
   iconSmall?: string | null;
+  shortDescription?: string | null;
 }
 
 /** A skill (specification, "Skill entry"). */
 export interface SkillMetadata {
-  name: string;
+  dependencies?: SkillDependencies | null;
   description: string;
-  shortDescription?: string | null;
-  path: string;
-  scope: SkillScope;
   enabled: boolean;
   interface?: SkillInterface | null;
-  dependencies?: SkillDependencies | null;
+  name: string;
+  path: string;
+  scope: SkillScope;
+  shortDescription?: string | null;
 }
 
 /** Where a skill comes from. */
@@ -2968,31 +2977,31 @@ export type SkillScope = "user" | "repo" | "system" | "admin";
 
 /** A skill in brief. */
 export interface SkillSummary {
-  name: string;
   description: string;
-  shortDescription?: string | null;
-  interface?: SkillInterface | null;
-  path?: string | null;
   enabled: boolean;
+  interface?: SkillInterface | null;
+  name: string;
+  path?: string | null;
+  shortDescription?: string | null;
 }
 
 /** A tool that a skill needs. */
 export interface SkillToolDependency {
-  /** `env_var` or `mcp`. */
-  type: string;
-  value: string;
+  command?: string | null;
   description?: string | null;
   /** For example `streamable_http`. */
   transport?: string | null;
+  /** `env_var` or `mcp`. */
+  type: string;
   url?: string | null;
-  command?: string | null;
+  value: string;
 }
 
 /** Parameters of `skills/config/write`: the skill by path or by name. */
 export interface SkillsConfigWriteParams {
-  path?: string | null;
-  name?: string | null;
   enabled: boolean;
+  name?: string | null;
+  path?: string | null;
 }
 
 /** Result of `skills/config/write`. */
@@ -3003,8 +3012,8 @@ export interface SkillsConfigWriteResponse {
 /** Skills of one folder. */
 export interface SkillsListEntry {
   cwd: string;
-  skills: Array<SkillMetadata>;
   errors: Array<SkillErrorInfo>;
+  skills: Array<SkillMetadata>;
 }
 
 /** Further skill folders for a working directory. */
@@ -3047,17 +3056,17 @@ export type SubAgentSource =
 
 /** Payload of `item/commandExecution/terminalInteraction`. */
 export interface TerminalInteractionNotification {
-  threadId: string;
-  turnId: string;
   itemId: string;
   processId: string;
   stdin: string;
+  threadId: string;
+  turnId: string;
 }
 
 /** Size of a terminal, in cells. */
 export interface TerminalSize {
-  rows: number;
   cols: number;
+  rows: number;
 }
 
 /** A span of the text with a meaning of its own. */
@@ -3069,47 +3078,47 @@ export interface TextElement {
 
 /** A place in a text file; line and column count from 1. */
 export interface TextPosition {
-  line: number;
   column: number;
+  line: number;
 }
 
 /** A span of text in a file. */
 export interface TextRange {
-  start: TextPosition;
   end: TextPosition;
+  start: TextPosition;
 }
 
 /** A conversation (specification, "Thread"). */
 export interface Thread {
-  id: string;
-  /** Root of the live session tree; a fork keeps its root's. */
-  sessionId: string;
-  /** The first text of the user. */
-  preview: string;
-  ephemeral: boolean;
-  modelProvider: string;
-  /** Unix time in seconds. */
-  createdAt: number;
-  /** Unix time in seconds of the last turn's start. */
-  updatedAt: number;
-  status: ThreadStatus;
-  /** Where the log is kept. */
-  path?: string | null;
-  cwd: string;
-  /** Version of the program that started the thread. */
-  cliVersion: string;
-  source: SessionSource;
-  threadSource?: ThreadSource | null;
   /** Of a sub-agent's thread. */
   agentNickname?: string | null;
   /** Of a sub-agent's thread. */
   agentRole?: string | null;
+  /** Version of the program that started the thread. */
+  cliVersion: string;
+  /** Unix time in seconds. */
+  createdAt: number;
+  cwd: string;
+  ephemeral: boolean;
   forkedFromId?: string | null;
+  gitInfo: GitInfo | null;
+  id: string;
+  modelProvider: string;
   /** Title, once set. */
   name: string | null;
-  gitInfo: GitInfo | null;
+  /** Where the log is kept. */
+  path?: string | null;
+  /** The first text of the user. */
+  preview: string;
+  /** Root of the live session tree; a fork keeps its root's. */
+  sessionId: string;
+  source: SessionSource;
+  status: ThreadStatus;
+  threadSource?: ThreadSource | null;
   /** Filled in where the method promises turns, else empty. */
   turns: Array<Turn>;
+  /** Unix time in seconds of the last turn's start. */
+  updatedAt: number;
 }
 
 /** What an active thread waits for. */
@@ -3117,9 +3126,9 @@ export type ThreadActiveFlag = "waitingOnApproval" | "waitingOnUserInput";
 
 /** Parameters of `thread/approveGuardianDeniedAction`. */
 export interface ThreadApproveGuardianDeniedActionParams {
-  threadId: string;
   /** The review as it was reported. */
   event: unknown;
+  threadId: string;
 }
 
 /** Payload of `thread/compacted`. */
@@ -3136,40 +3145,40 @@ export interface ThreadElicitationResponse {
 
 /** Parameters of `thread/fork`. */
 export interface ThreadForkParams {
-  threadId: string;
-  model?: string | null;
-  modelProvider?: string | null;
-  serviceTier?: string | null;
-  cwd?: string | null;
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
-  sandbox?: SandboxMode | null;
-  permissions?: PermissionProfileSelectionParams | null;
+  baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
-  baseInstructions?: string | null;
+  cwd?: string | null;
   developerInstructions?: string | null;
   /** Keeps no log. */
   ephemeral?: boolean;
-  threadSource?: ThreadSource | null;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
+  model?: string | null;
+  modelProvider?: string | null;
   /** Forks this log file in place of the id. */
   path?: string | null;
+  permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
+  sandbox?: SandboxMode | null;
+  serviceTier?: string | null;
+  threadId: string;
+  threadSource?: ThreadSource | null;
 }
 
 /** What a thread works towards, and what it used so far. */
 export interface ThreadGoal {
-  threadId: string;
+  /** Unix time in seconds. */
+  createdAt: number;
   /** 1 to 4000 characters. */
   objective: string;
   status: ThreadGoalStatus;
+  threadId: string;
+  timeUsedSeconds: number;
   tokenBudget: number | null;
   tokensUsed: number;
-  timeUsedSeconds: number;
-  /** Unix time in seconds. */
-  createdAt: number;
   /** Unix time in seconds. */
   updatedAt: number;
 }
@@ -3187,9 +3196,9 @@ export interface ThreadGoalGetResponse {
 
 /** Parameters of `thread/goal/set`. A new objective replaces the goal and resets its usage. */
 export interface ThreadGoalSetParams {
-  threadId: string;
   objective?: string | null;
   status?: ThreadGoalStatus | null;
+  threadId: string;
   /** At least 1; null lifts the budget. */
   tokenBudget?: number | null;
 }
@@ -3204,9 +3213,9 @@ export type ThreadGoalStatus = "active" | "paused" | "budgetLimited" | "complete
 
 /** Payload of `thread/goal/updated`. */
 export interface ThreadGoalUpdatedNotification {
+  goal: ThreadGoal;
   threadId: string;
   turnId?: string | null;
-  goal: ThreadGoal;
 }
 
 /** Payload of notifications that name a thread and nothing else. */
@@ -3221,9 +3230,9 @@ export interface ThreadIdParams {
 
 /** Parameters of `thread/inject_items`. */
 export interface ThreadInjectItemsParams {
-  threadId: string;
   /** Message items of the model API, as they are. */
   items: Array<unknown>;
+  threadId: string;
 }
 
 /** A unit of input or output (specification, "Items"). */
@@ -3279,26 +3288,26 @@ export type ThreadItem =
 
 /** An item and the turn that it belongs to. */
 export interface ThreadItemEntry {
-  turnId: string;
   item: ThreadItem;
+  turnId: string;
 }
 
 /** Parameters of `thread/items/list`. */
 export interface ThreadItemsListParams {
-  threadId: string;
-  /** All turns when absent. */
-  turnId?: string | null;
   cursor?: string | null;
   limit?: number | null;
   /** Newest first when absent. */
   sortDirection?: SortDirection | null;
+  threadId: string;
+  /** All turns when absent. */
+  turnId?: string | null;
 }
 
 /** A page of a thread's items. */
 export interface ThreadItemsListResponse {
+  backwardsCursor: string | null;
   data: Array<ThreadItemEntry>;
   nextCursor: string | null;
-  backwardsCursor: string | null;
 }
 
 /** One working directory or several. */
@@ -3308,31 +3317,31 @@ export type ThreadListCwdFilter =
 
 /** Parameters of `thread/list`; filters apply before pagination. */
 export interface ThreadListParams {
+  archived?: boolean | null;
   /** From the page before; null for the first. */
   cursor?: string | null;
-  limit?: number | null;
-  sortKey?: ThreadSortKey | null;
-  /** Newest first when absent. */
-  sortDirection?: SortDirection | null;
-  /** Absent or empty: all. */
-  modelProviders?: Array<string> | null;
-  /** Absent or empty: `cli` and `editor`. */
-  sourceKinds?: Array<ThreadSourceKind> | null;
-  archived?: boolean | null;
   /** Exact match. */
   cwd?: ThreadListCwdFilter | null;
+  limit?: number | null;
+  /** Absent or empty: all. */
+  modelProviders?: Array<string> | null;
   searchTerm?: string | null;
+  /** Newest first when absent. */
+  sortDirection?: SortDirection | null;
+  sortKey?: ThreadSortKey | null;
+  /** Absent or empty: `cli` and `editor`. */
+  sourceKinds?: Array<ThreadSourceKind> | null;
   /** Does not look for logs that the database does not know. */
   useStateDbOnly?: boolean;
 }
 
 /** A page of threads. */
 export interface ThreadListResponse {
+  /** Pass with the other direction to go back. */
+  backwardsCursor: string | null;
   data: Array<Thread>;
   /** Null on the last page. */
   nextCursor: string | null;
-  /** Pass with the other direction to go back. */
-  backwardsCursor: string | null;
 }
 
 /** Parameters of `thread/loaded/list`. */
@@ -3352,27 +3361,27 @@ export type ThreadMemoryMode = "enabled" | "disabled";
 
 /** Parameters of `thread/memoryMode/set`. */
 export interface ThreadMemoryModeSetParams {
-  threadId: string;
   mode: ThreadMemoryMode;
+  threadId: string;
 }
 
 /** Changes to `gitInfo`: an absent member stays, a null one is cleared. */
 export interface ThreadMetadataGitInfoUpdate {
-  sha?: string | null;
   branch?: string | null;
   originUrl?: string | null;
+  sha?: string | null;
 }
 
 /** Parameters of `thread/metadata/update`. */
 export interface ThreadMetadataUpdateParams {
-  threadId: string;
   gitInfo?: ThreadMetadataGitInfoUpdate | null;
+  threadId: string;
 }
 
 /** Parameters of `thread/name/set`. */
 export interface ThreadNameSetParams {
-  threadId: string;
   name: string;
+  threadId: string;
 }
 
 /** Payload of `thread/name/updated`. */
@@ -3383,8 +3392,8 @@ export interface ThreadNameUpdatedNotification {
 
 /** Parameters of `thread/read`. */
 export interface ThreadReadParams {
-  threadId: string;
   includeTurns?: boolean;
+  threadId: string;
 }
 
 /** Result of the methods that answer with a thread. */
@@ -3394,42 +3403,42 @@ export interface ThreadReadResponse {
 
 /** Parameters of `thread/realtime/appendAudio`. */
 export interface ThreadRealtimeAppendAudioParams {
-  threadId: string;
   audio: ThreadRealtimeAudioChunk;
+  threadId: string;
 }
 
 /** Parameters of `thread/realtime/appendText`. */
 export interface ThreadRealtimeAppendTextParams {
-  threadId: string;
   text: string;
+  threadId: string;
 }
 
 /** A piece of sound. */
 export interface ThreadRealtimeAudioChunk {
   /** Base64 of 16-bit samples. */
   data: string;
-  sampleRate: number;
-  numChannels: number;
-  samplesPerChannel?: number | null;
   itemId?: string | null;
+  numChannels: number;
+  sampleRate: number;
+  samplesPerChannel?: number | null;
 }
 
 /** Payload of `thread/realtime/closed`. */
 export interface ThreadRealtimeClosedNotification {
-  threadId: string;
   reason?: string | null;
+  threadId: string;
 }
 
 /** Payload of `thread/realtime/error`. */
 export interface ThreadRealtimeErrorNotification {
-  threadId: string;
   message: string;
+  threadId: string;
 }
 
 /** Payload of `thread/realtime/itemAdded`. */
 export interface ThreadRealtimeItemAddedNotification {
-  threadId: string;
   item: unknown;
+  threadId: string;
 }
 
 /** Result of `thread/realtime/listVoices`. */
@@ -3439,22 +3448,22 @@ export interface ThreadRealtimeListVoicesResponse {
 
 /** Payload of `thread/realtime/outputAudio/delta`. */
 export interface ThreadRealtimeOutputAudioDeltaNotification {
-  threadId: string;
   audio: ThreadRealtimeAudioChunk;
+  threadId: string;
 }
 
 /** Payload of `thread/realtime/sdp`. */
 export interface ThreadRealtimeSdpNotification {
-  threadId: string;
   sdp: string;
+  threadId: string;
 }
 
 /** Parameters of `thread/realtime/start`. */
 export interface ThreadRealtimeStartParams {
-  threadId: string;
   outputModality: RealtimeOutputModality;
   prompt?: string | null;
   realtimeSessionId?: string | null;
+  threadId: string;
   transport?: ThreadRealtimeStartTransport | null;
   voice?: RealtimeVoice | null;
 }
@@ -3471,60 +3480,60 @@ export type ThreadRealtimeStartTransport =
 
 /** Payload of `thread/realtime/started`. */
 export interface ThreadRealtimeStartedNotification {
-  threadId: string;
   realtimeSessionId?: string | null;
+  threadId: string;
   version: RealtimeConversationVersion;
 }
 
 /** Payload of `thread/realtime/transcript/delta`. */
 export interface ThreadRealtimeTranscriptDeltaNotification {
-  threadId: string;
-  role: string;
   delta: string;
+  role: string;
+  threadId: string;
 }
 
 /** Payload of `thread/realtime/transcript/done`. */
 export interface ThreadRealtimeTranscriptDoneNotification {
-  threadId: string;
   role: string;
   text: string;
+  threadId: string;
 }
 
 /** Parameters of `thread/resume`. */
 export interface ThreadResumeParams {
-  threadId: string;
-  model?: string | null;
-  modelProvider?: string | null;
-  serviceTier?: string | null;
-  cwd?: string | null;
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
-  sandbox?: SandboxMode | null;
-  permissions?: PermissionProfileSelectionParams | null;
+  baseInstructions?: string | null;
   /** Configuration overrides, by dotted key. */
   config?: { [key: string]: unknown } | null;
-  baseInstructions?: string | null;
+  cwd?: string | null;
   developerInstructions?: string | null;
-  personality?: Personality | null;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
   /** Resumes from these items in place of the stored log. */
   history?: Array<ResponseItem> | null;
+  model?: string | null;
+  modelProvider?: string | null;
   /** Resumes from this log file in place of the id. */
   path?: string | null;
+  permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
+  personality?: Personality | null;
+  sandbox?: SandboxMode | null;
+  serviceTier?: string | null;
+  threadId: string;
 }
 
 /** Parameters of `thread/rollback`. */
 export interface ThreadRollbackParams {
-  threadId: string;
   numTurns: number;
+  threadId: string;
 }
 
 /** Parameters of `thread/shellCommand`. */
 export interface ThreadShellCommandParams {
-  threadId: string;
   command: string;
+  threadId: string;
 }
 
 /** Time that orders the list. */
@@ -3538,43 +3547,43 @@ export type ThreadSourceKind = "cli" | "editor" | "exec" | "appServer" | "subAge
 
 /** The thread that spawned a sub-agent. */
 export interface ThreadSpawnSource {
-  parent_thread_id: string;
-  /** Distance from the root thread. */
-  depth: number;
   agent_nickname?: string | null;
   agent_path?: string | null;
   agent_role?: string | null;
+  /** Distance from the root thread. */
+  depth: number;
+  parent_thread_id: string;
 }
 
 /** Parameters of `thread/start`; what is absent comes from the configuration. */
 export interface ThreadStartParams {
-  model?: string | null;
-  /** Id of a configured provider. */
-  modelProvider?: string | null;
-  serviceTier?: string | null;
-  /** Working directory of the thread. */
-  cwd?: string | null;
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
-  sandbox?: SandboxMode | null;
-  permissions?: PermissionProfileSelectionParams | null;
-  /** Configuration overrides, by dotted key. */
-  config?: { [key: string]: unknown } | null;
   /** Replaces the built-in instructions. */
   baseInstructions?: string | null;
+  /** Configuration overrides, by dotted key. */
+  config?: { [key: string]: unknown } | null;
+  /** Working directory of the thread. */
+  cwd?: string | null;
   /** Added to the instructions. */
   developerInstructions?: string | null;
-  personality?: Personality | null;
-  /** Tags the metrics of the thread. */
-  serviceName?: string | null;
-  /** Keeps no log. */
-  ephemeral?: boolean | null;
   /** Tools that the client runs. */
   dynamicTools?: Array<DynamicToolSpec> | null;
   environments?: Array<TurnEnvironmentParams> | null;
+  /** Keeps no log. */
+  ephemeral?: boolean | null;
   experimentalRawEvents?: boolean;
   mockExperimentalField?: string | null;
+  model?: string | null;
+  /** Id of a configured provider. */
+  modelProvider?: string | null;
+  permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
+  personality?: Personality | null;
+  sandbox?: SandboxMode | null;
+  /** Tags the metrics of the thread. */
+  serviceName?: string | null;
+  serviceTier?: string | null;
   sessionStartSource?: ThreadStartSource | null;
   threadSource?: ThreadSource | null;
 }
@@ -3584,19 +3593,19 @@ export interface ThreadStartParams {
  * force.
  */
 export interface ThreadStartResponse {
-  thread: Thread;
-  model: string;
-  modelProvider: string;
-  serviceTier: string | null;
+  activePermissionProfile?: ActivePermissionProfile | null;
+  approvalPolicy: AskForApproval;
+  approvalsReviewer: ApprovalsReviewer;
   cwd: string;
   /** Instruction files that were read. */
   instructionSources: Array<string>;
-  approvalPolicy: AskForApproval;
-  approvalsReviewer: ApprovalsReviewer;
-  sandbox: SandboxPolicy;
-  reasoningEffort: ReasoningEffort | null;
-  activePermissionProfile?: ActivePermissionProfile | null;
+  model: string;
+  modelProvider: string;
   permissionProfile?: PermissionProfile | null;
+  reasoningEffort: ReasoningEffort | null;
+  sandbox: SandboxPolicy;
+  serviceTier: string | null;
+  thread: Thread;
 }
 
 /** Why a thread was started. */
@@ -3629,59 +3638,59 @@ export type ThreadStatus =
 
 /** Payload of `thread/status/changed`. */
 export interface ThreadStatusChangedNotification {
-  threadId: string;
   status: ThreadStatus;
+  threadId: string;
 }
 
 /** Tokens used by a thread. */
 export interface ThreadTokenUsage {
-  total: TokenUsageBreakdown;
   /** By the last model request. */
   last: TokenUsageBreakdown;
   modelContextWindow: number | null;
+  total: TokenUsageBreakdown;
 }
 
 /** Payload of `thread/tokenUsage/updated`. */
 export interface ThreadTokenUsageUpdatedNotification {
   threadId: string;
-  turnId: string;
   tokenUsage: ThreadTokenUsage;
+  turnId: string;
 }
 
 /** Parameters of `thread/turns/items/list`. */
 export interface ThreadTurnsItemsListParams {
-  threadId: string;
-  turnId: string;
   cursor?: string | null;
   limit?: number | null;
   sortDirection?: SortDirection | null;
+  threadId: string;
+  turnId: string;
 }
 
 /** A page of one turn's items. */
 export interface ThreadTurnsItemsListResponse {
+  backwardsCursor: string | null;
   data: Array<ThreadItem>;
   nextCursor: string | null;
-  backwardsCursor: string | null;
 }
 
 /** Parameters of `thread/turns/list`. */
 export interface ThreadTurnsListParams {
-  threadId: string;
   cursor?: string | null;
+  /** `summary` when absent. */
+  itemsView?: TurnItemsView | null;
   limit?: number | null;
   /** Newest first when absent. */
   sortDirection?: SortDirection | null;
-  /** `summary` when absent. */
-  itemsView?: TurnItemsView | null;
+  threadId: string;
 }
 
 /** A page of turns. */
 export interface ThreadTurnsListResponse {
+  /** Pass with `sortDirection: asc` for newer turns. */
+  backwardsCursor: string | null;
   data: Array<Turn>;
   /** Null on the last page. */
   nextCursor: string | null;
-  /** Pass with `sortDirection: asc` for newer turns. */
-  backwardsCursor: string | null;
 }
 
 /** Result of `thread/unsubscribe`. */
@@ -3694,13 +3703,13 @@ export type ThreadUnsubscribeStatus = "notLoaded" | "notSubscribed" | "unsubscri
 
 /** Tokens by kind. */
 export interface TokenUsageBreakdown {
-  totalTokens: number;
-  inputTokens: number;
   /** Part of `inputTokens`. */
   cachedInputTokens: number;
+  inputTokens: number;
   outputTokens: number;
   /** Part of `outputTokens`. */
   reasoningOutputTokens: number;
+  totalTokens: number;
 }
 
 /** Answers to one question. */
@@ -3710,28 +3719,28 @@ export interface ToolRequestUserInputAnswer {
 
 /** An answer to choose. */
 export interface ToolRequestUserInputOption {
-  label: string;
   description: string;
+  label: string;
 }
 
 /** Parameters of `item/tool/requestUserInput`. */
 export interface ToolRequestUserInputParams {
-  threadId: string;
-  turnId: string;
   itemId: string;
   questions: Array<ToolRequestUserInputQuestion>;
+  threadId: string;
+  turnId: string;
 }
 
 /** A question. */
 export interface ToolRequestUserInputQuestion {
-  id: string;
   header: string;
-  question: string;
+  id: string;
   /** Offers a free-form answer. */
   isOther: boolean;
   /** Hides what is typed. */
   isSecret: boolean;
   options?: Array<ToolRequestUserInputOption> | null;
+  question: string;
 }
 
 /** The client's answer to `item/tool/requestUserInput`. */
@@ -3742,18 +3751,18 @@ export interface ToolRequestUserInputResponse {
 
 /** One request of the user and its outcome. */
 export interface Turn {
+  /** Unix time in seconds. */
+  completedAt?: number | null;
+  durationMs?: number | null;
+  error: TurnError | null;
   id: string;
-  status: TurnStatus;
   /** Empty in the start response and in events. */
   items: Array<ThreadItem>;
   /** How much of the items is shown. */
   itemsView: TurnItemsView;
-  error: TurnError | null;
   /** Unix time in seconds. */
   startedAt?: number | null;
-  /** Unix time in seconds. */
-  completedAt?: number | null;
-  durationMs?: number | null;
+  status: TurnStatus;
 }
 
 /** Payload of `turn/completed`. */
@@ -3764,24 +3773,24 @@ export interface TurnCompletedNotification {
 
 /** Payload of `turn/diff/updated`. */
 export interface TurnDiffUpdatedNotification {
+  diff: string;
   threadId: string;
   turnId: string;
-  diff: string;
 }
 
 /** An execution environment and the folder to work in. */
 export interface TurnEnvironmentParams {
-  environmentId: string;
   cwd: string;
+  environmentId: string;
 }
 
 /** Error of a turn. */
 export interface TurnError {
-  /** For people. */
-  message: string;
+  additionalDetails?: string | null;
   /** For programs. */
   agentErrorInfo?: AgentErrorInfo | null;
-  additionalDetails?: string | null;
+  /** For people. */
+  message: string;
 }
 
 /** Parameters of `turn/interrupt`. */
@@ -3801,8 +3810,8 @@ export type TurnItemsView =
 
 /** A step of the plan. */
 export interface TurnPlanStep {
-  step: string;
   status: TurnPlanStepStatus;
+  step: string;
 }
 
 /** State of a step. */
@@ -3810,32 +3819,32 @@ export type TurnPlanStepStatus = "pending" | "inProgress" | "completed";
 
 /** Payload of `turn/plan/updated`. */
 export interface TurnPlanUpdatedNotification {
-  threadId: string;
-  turnId: string;
   explanation?: string | null;
   plan: Array<TurnPlanStep>;
+  threadId: string;
+  turnId: string;
 }
 
 /** Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`. */
 export interface TurnStartParams {
-  threadId: string;
-  input: Array<UserInput>;
-  cwd?: string | null;
   approvalPolicy?: AskForApproval | null;
   approvalsReviewer?: ApprovalsReviewer | null;
-  sandboxPolicy?: SandboxPolicy | null;
-  permissions?: PermissionProfileSelectionParams | null;
-  model?: string | null;
-  /** Null returns to the default tier. */
-  serviceTier?: string | null;
-  effort?: ReasoningEffort | null;
-  summary?: ReasoningSummary | null;
-  personality?: Personality | null;
   collaborationMode?: CollaborationMode | null;
+  cwd?: string | null;
+  effort?: ReasoningEffort | null;
+  environments?: Array<TurnEnvironmentParams> | null;
+  input: Array<UserInput>;
+  model?: string | null;
   /** JSON Schema of the final answer, for this turn only. */
   outputSchema?: unknown;
-  environments?: Array<TurnEnvironmentParams> | null;
+  permissions?: PermissionProfileSelectionParams | null;
+  personality?: Personality | null;
   responsesapiClientMetadata?: { [key: string]: string } | null;
+  sandboxPolicy?: SandboxPolicy | null;
+  /** Null returns to the default tier. */
+  serviceTier?: string | null;
+  summary?: ReasoningSummary | null;
+  threadId: string;
 }
 
 /** Result of `turn/start`. */
@@ -3854,11 +3863,11 @@ export type TurnStatus = "inProgress" | "completed" | "interrupted" | "failed";
 
 /** Parameters of `turn/steer`. */
 export interface TurnSteerParams {
-  threadId: string;
-  input: Array<UserInput>;
   /** Must be the running turn. */
   expectedTurnId: string;
+  input: Array<UserInput>;
   responsesapiClientMetadata?: { [key: string]: string } | null;
+  threadId: string;
 }
 
 /** Result of `turn/steer`. */
@@ -3899,8 +3908,8 @@ export type UserInput =
 
 /** What the user sent. */
 export interface UserMessageItem {
-  id: string;
   content: Array<UserInput>;
+  id: string;
 }
 
 /** Payload of `warning`. */
@@ -3913,8 +3922,8 @@ export interface WarningNotification {
 export type WebSearchAction =
   | {
     type: "search";
-    query?: string | null;
     queries?: Array<string> | null;
+    query?: string | null;
   }
   | {
     type: "openPage";
@@ -3922,8 +3931,8 @@ export type WebSearchAction =
   }
   | {
     type: "findInPage";
-    url?: string | null;
     pattern?: string | null;
+    url?: string | null;
   }
   | {
     type: "other";
@@ -3931,9 +3940,9 @@ export type WebSearchAction =
 
 /** A web search. */
 export interface WebSearchItem {
+  action?: WebSearchAction | null;
   id: string;
   query: string;
-  action?: WebSearchAction | null;
 }
 
 /** How the web is searched. */
@@ -3949,9 +3958,9 @@ export type WindowsSandboxReadinessStatus = "ready" | "notConfigured" | "updateR
 
 /** Payload of `windowsSandbox/setupCompleted`. */
 export interface WindowsSandboxSetupCompletedNotification {
+  error: string | null;
   mode: WindowsSandboxSetupMode;
   success: boolean;
-  error: string | null;
 }
 
 /** How to set the sandbox up. */
@@ -3963,8 +3972,8 @@ export type WindowsSandboxSetupMode =
 
 /** Parameters of `windowsSandbox/setupStart`. */
 export interface WindowsSandboxSetupStartParams {
-  mode: WindowsSandboxSetupMode;
   cwd?: string | null;
+  mode: WindowsSandboxSetupMode;
 }
 
 /** Result of `windowsSandbox/setupStart`. */
@@ -3974,10 +3983,10 @@ export interface WindowsSandboxSetupStartResponse {
 
 /** Payload of `windows/worldWritableWarning`. */
 export interface WindowsWorldWritableWarningNotification {
-  samplePaths: Array<string>;
   /** How many more there are. */
   extraCount: number;
   failedScan: boolean;
+  samplePaths: Array<string>;
 }
 
 /** Requests of the client. */

@@ -65,7 +65,7 @@ fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
         required.push("id");
     }
     properties.insert("method".to_owned(), json!({"const": message.method}));
-    properties.insert("params".to_owned(), message.params.clone());
+    properties.insert("params".to_owned(), message.params.schema.clone());
     required.push("method");
     if needs_params(message, surface) {
         required.push("params");
@@ -80,7 +80,8 @@ fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
 
 /// Whether `params` has members that must be given.
 pub(crate) fn needs_params(message: &MessageSchema, surface: &Surface) -> bool {
-    let definition = definition_name(&message.params).and_then(|n| surface.definitions.get(n));
+    let definition =
+        definition_name(&message.params.schema).and_then(|n| surface.definitions.get(n));
     definition.is_none_or(|schema| {
         schema.get("required").is_some() || schema.get("type") != Some(&json!("object"))
     })
@@ -93,9 +94,9 @@ fn rows(messages: &[MessageSchema]) -> Vec<Value> {
 fn row(message: &MessageSchema) -> Value {
     let mut row = Map::new();
     row.insert("method".to_owned(), json!(message.method));
-    row.insert("params".to_owned(), json!(definition_name(&message.params)));
+    row.insert("params".to_owned(), json!(definition_name(&message.params.schema)));
     if let Some(result) = &message.result {
-        row.insert("result".to_owned(), json!(definition_name(result)));
+        row.insert("result".to_owned(), json!(definition_name(&result.schema)));
     }
     let experimental = message.stability == Stability::Experimental;
     row.insert("stability".to_owned(), json!(if experimental { "experimental" } else { "stable" }));

@@ -12,9 +12,25 @@ const MAX_DEPTH: usize = 32;
 /// that may be absent are. `None` for an unknown name.
 #[must_use]
 pub fn minimal_example(definition: &str) -> Option<Value> {
-    let surface = Surface::new(true);
+    let surface = Surface::cached(true);
     let schema = surface.definitions.get(definition)?;
-    example(schema, &surface, 0)
+    example(schema, surface, 0)
+}
+
+/// The smallest parameters of a method or notification of either side. `None` for an unknown name.
+#[must_use]
+pub fn minimal_params(method: &str) -> Option<Value> {
+    let surface = Surface::cached(true);
+    let message = surface.messages().find(|message| message.method == method)?;
+    example(&message.params.schema, surface, 0)
+}
+
+/// The smallest result of a method of either side. `None` for an unknown name.
+#[must_use]
+pub fn minimal_result(method: &str) -> Option<Value> {
+    let surface = Surface::cached(true);
+    let message = surface.messages().find(|message| message.method == method)?;
+    example(&message.result.as_ref()?.schema, surface, 0)
 }
 
 fn example(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {

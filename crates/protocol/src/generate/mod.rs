@@ -7,14 +7,13 @@ mod surface;
 mod typescript;
 mod validate;
 
-use std::path::Path;
-use std::{fs, io};
-
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::table::Stability;
 
-pub use example::minimal_example;
+pub use example::{minimal_example, minimal_params, minimal_result};
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.
@@ -25,43 +24,48 @@ pub(crate) struct MessageSchema {
     pub(crate) method: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) stability: Stability,
-    pub(crate) params: Value,
-    pub(crate) result: Option<Value>,
+    pub(crate) params: Part,
+    pub(crate) result: Option<Part>,
+}
+
+/// The parameters or the result of a message.
+pub(crate) struct Part {
+    /// Refers into the definitions.
+    pub(crate) schema: Value,
+    recode: fn(&str) -> serde_json::Result<Value>,
+}
+
+impl Part {
+    pub(crate) fn of<T>(generator: &mut schemars::SchemaGenerator) -> Self
+    where
+        T: schemars::JsonSchema + Serialize + DeserializeOwned,
+    {
+        Self {
+            schema: generator.subschema_for::<T>().to_value(),
+            recode: |json| serde_json::to_value(serde_json::from_str::<T>(json)?),
+        }
+    }
 }
 
 /// The JSON Schema bundle and the table of methods; `experimental` adds what is gated.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
-    let surface = surface::Surface::new(experimental);
+    let surface = surface::Surface::cached(experimental);
     vec![
-        ("agentd.schema.json", pretty(&bundle::schema(&surface))),
-        ("methods.json", pretty(&bundle::methods(&surface))),
+        ("agentd.schema.json", pretty(&bundle::schema(surface))),
+        ("methods.json", pretty(&bundle::methods(surface))),
     ]
 }
 
 /// The TypeScript declarations; `experimental` adds what is gated.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<GeneratedFile> {
-    let surface = surface::Surface::new(experimental);
-    vec![("protocol.ts", typescript::render(&surface))]
+    let surface = surface::Surface::cached(experimental);
+    vec![("protocol.ts", typescript::render(surface))]
 }
 
-/// Writes every generated file below `root`, the project's `schema` folder.
-///
-/// # Errors
-/// When a folder or a file cannot be written.
-pub fn write_all(root: &Path) -> io::Result<()> {
-    for (path, content) in all_files() {
-        let path = root.join(path);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(path, content)?;
-    }
-    Ok(())
-}
-
-/// Every generated file: its path below the `schema` folder, and its content.
+/// Every generated file: its path below the `schema` folder, and its content. `cargo xtask
+/// generate` writes them.
 #[must_use]
 pub fn all_files() -> Vec<(String, String)> {
     let mut files = Vec::new();

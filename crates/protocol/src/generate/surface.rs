@@ -2,6 +2,7 @@
 //! experimental ones. Rendering them is for `bundle` and `typescript`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -21,7 +22,7 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    pub(crate) fn new(experimental: bool) -> Self {
+    fn new(experimental: bool) -> Self {
         // The contract of serialising says which members are always present.
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut surface = Self {
@@ -41,6 +42,18 @@ impl Surface {
         surface.spell_aliases();
         surface.prune();
         surface
+    }
+
+    /// The same, made once a process.
+    pub(crate) fn cached(experimental: bool) -> &'static Self {
+        static SURFACES: [OnceLock<Surface>; 2] = [const { OnceLock::new() }; 2];
+        SURFACES[usize::from(experimental)].get_or_init(|| Self::new(experimental))
+    }
+
+    /// Every message, of either side.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &MessageSchema> {
+        let requests = self.client_requests.iter().chain(&self.server_requests);
+        requests.chain(&self.client_notifications).chain(&self.server_notifications)
     }
 
     fn lists(&mut self) -> [&mut Vec<MessageSchema>; 4] {
@@ -71,7 +84,7 @@ impl Surface {
     fn relax_sent_by_client(&mut self) {
         let requests = self.client_requests.iter().chain(&self.client_notifications);
         let answers = self.server_requests.iter().filter_map(|message| message.result.as_ref());
-        let sent = requests.map(|message| &message.params).chain(answers);
+        let sent = requests.map(|message| &message.params).chain(answers).map(|part| &part.schema);
         for name in reachable(sent, &self.definitions) {
             if let Some(definition) = self.definitions.get_mut(&name) {
                 visit(definition, &mut relax_defaults);
@@ -87,14 +100,10 @@ impl Surface {
 
     fn prune(&mut self) {
         let id = json!({"$ref": "#/$defs/RequestId"});
-        let messages = self
-            .client_requests
-            .iter()
-            .chain(&self.client_notifications)
-            .chain(&self.server_requests)
-            .chain(&self.server_notifications);
-        let roots = messages
+        let roots = self
+            .messages()
             .flat_map(|message| std::iter::once(&message.params).chain(&message.result))
+            .map(|part| &part.schema)
             .chain(std::iter::once(&id));
         let used = reachable(roots, &self.definitions);
         self.definitions.retain(|name, _| used.contains(name));
@@ -150,19 +159,19 @@ fn require(schema: &mut Map<String, Value>, keep: impl Fn(&str) -> bool) {
 fn spell_aliases(definition: &mut Value) {
     let Some(members) = definition.as_object_mut() else { return };
     let Some(aliases) = members.remove("x-aliases") else { return };
-    let description = members.remove("description");
     let older = json!({
         "description": "Older spelling, accepted from clients.",
         "deprecated": true,
         "type": "string",
         "enum": aliases,
     });
-    let current = std::mem::take(definition);
-    let mut combined = json!({"anyOf": [current, older]});
-    if let (Some(description), Some(members)) = (description, combined.as_object_mut()) {
-        members.insert("description".to_owned(), description);
+    if let Some(Value::Array(variants)) = members.get_mut("oneOf") {
+        variants.push(older);
+        return;
     }
-    *definition = combined;
+    let description = members.remove("description");
+    let current = std::mem::take(definition);
+    *definition = json!({"description": description, "oneOf": [current, older]});
 }
 
 /// Names of the definitions that the roots refer to, directly or not.

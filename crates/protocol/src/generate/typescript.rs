@@ -81,10 +81,10 @@ fn message_map(
     for message in messages {
         comment(out, 1, Some(message.doc.trim()));
         let optional = if bundle::needs_params(message, surface) { "" } else { "?" };
-        let params = expression(&message.params, 1);
+        let params = expression(&message.params.schema, 1);
         let _ = write!(out, "  {}: {{ params{optional}: {params}", quoted(message.method));
         if let Some(result) = &message.result {
-            let _ = write!(out, "; result: {}", expression(result, 1));
+            let _ = write!(out, "; result: {}", expression(&result.schema, 1));
         }
         out.push_str(" };\n");
     }
@@ -175,7 +175,10 @@ fn object_expression(schema: &Value, depth: usize) -> String {
 
 fn object(schema: &Value, properties: &Map<String, Value>, depth: usize) -> String {
     let mut out = String::from("{\n");
-    for (name, property) in properties {
+    let is_tag = |property: &Value| property.get("const").is_some();
+    let tags = properties.iter().filter(|(_, property)| is_tag(property));
+    let others = properties.iter().filter(|(_, property)| !is_tag(property));
+    for (name, property) in tags.chain(others) {
         comment(&mut out, depth + 1, description(property));
         let optional = if is_required(schema, name) { "" } else { "?" };
         let value = expression(property, depth + 1);

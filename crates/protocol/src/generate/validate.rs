@@ -4,16 +4,17 @@
 use serde_json::{Map, Value};
 
 use super::surface::Surface;
+use super::{MessageSchema, Part};
 
 /// Checks values against the definitions of one surface.
 pub struct Validator {
-    surface: Surface,
+    surface: &'static Surface,
 }
 
 /// A validator; `experimental` chooses the surface.
 #[must_use]
 pub fn validator(experimental: bool) -> Validator {
-    Validator { surface: Surface::new(experimental) }
+    Validator { surface: Surface::cached(experimental) }
 }
 
 /// Keywords that describe and do not constrain.
@@ -26,9 +27,7 @@ impl Validator {
     /// # Errors
     /// The path of the first member that does not fit, and why; or that the name is unknown.
     pub fn check_params(&self, method: &str, params: &Value) -> Result<(), String> {
-        let schema = self.messages().find(|message| message.method == method);
-        let schema = schema.ok_or_else(|| format!("no message is named `{method}`"))?;
-        self.check(&schema.params, params, "params")
+        self.check(&self.message(method)?.params.schema, params, "params")
     }
 
     /// Checks the result of a method of either side.
@@ -36,10 +35,23 @@ impl Validator {
     /// # Errors
     /// As for [`Self::check_params`].
     pub fn check_result(&self, method: &str, result: &Value) -> Result<(), String> {
-        let schema = self.messages().find(|message| message.method == method);
-        let schema = schema.and_then(|message| message.result.as_ref());
-        let schema = schema.ok_or_else(|| format!("no request is named `{method}`"))?;
-        self.check(schema, result, "result")
+        self.check(&self.result(method)?.schema, result, "result")
+    }
+
+    /// Reads parameters into their type and writes them again.
+    ///
+    /// # Errors
+    /// When they do not fit the type; or that the name is unknown.
+    pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, String> {
+        (self.message(method)?.params.recode)(&params.to_string()).map_err(|why| why.to_string())
+    }
+
+    /// Reads a result into its type and writes it again.
+    ///
+    /// # Errors
+    /// As for [`Self::recode_params`].
+    pub fn recode_result(&self, method: &str, result: &Value) -> Result<Value, String> {
+        (self.result(method)?.recode)(&result.to_string()).map_err(|why| why.to_string())
     }
 
     /// Checks a value against a definition, given by its name.
@@ -50,10 +62,14 @@ impl Validator {
         self.check(self.definition(definition)?, value, definition)
     }
 
-    fn messages(&self) -> impl Iterator<Item = &super::MessageSchema> {
-        let surface = &self.surface;
-        let requests = surface.client_requests.iter().chain(&surface.server_requests);
-        requests.chain(&surface.client_notifications).chain(&surface.server_notifications)
+    fn message(&self, method: &str) -> Result<&MessageSchema, String> {
+        let message = self.surface.messages().find(|message| message.method == method);
+        message.ok_or_else(|| format!("no message is named `{method}`"))
+    }
+
+    fn result(&self, method: &str) -> Result<&Part, String> {
+        let result = self.message(method)?.result.as_ref();
+        result.ok_or_else(|| format!("`{method}` is a notification, it has no result"))
     }
 
     fn definition(&self, name: &str) -> Result<&Value, String> {
