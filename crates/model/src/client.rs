@@ -28,6 +28,10 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 /// How long the rest of a finished response is read, so that its connection can be used again.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the last event may wait for that, in the hope that the connection is free for the
+/// request that follows.
+const DRAIN_GRACE: Duration = Duration::from_millis(1);
+
 /// A source of randomness in `0.0..1.0`, for spreading retries.
 pub type Jitter = Box<dyn Fn() -> f64 + Send + Sync>;
 
@@ -295,9 +299,9 @@ async fn pump(
             Err(_) => decoder.fail(silent(target, idle), &mut batch),
         }
         redact(provider, &mut batch);
-        if decoder.ended() && matches!(batch.last(), Some(Event::Completed { .. })) {
-            // In a task of its own: the reader drops the stream once it has the last event.
-            tokio::spawn(drain(body));
+        if matches!(batch.last(), Some(Event::Completed { .. })) {
+            free_connection(body).await;
+            // A reader that went away needs no end.
             let _ = sender.send(batch).await;
             return;
         }
@@ -312,6 +316,15 @@ fn redact(provider: &Provider, batch: &mut [Event]) {
     if let Some(Event::Failed(failure)) = batch.last_mut() {
         failure.message = provider.redact(&failure.message);
     }
+}
+
+/// Sees to it that a finished response gives its connection back. Most often its end has come with
+/// the last event, and the next request finds the connection free; else the end is awaited in a
+/// task of its own, because the reader drops the stream once it has the last event.
+async fn free_connection(body: Incoming) {
+    let drain = tokio::spawn(drain(body));
+    // Running out of time is fine: the task goes on.
+    let _ = time::timeout(DRAIN_GRACE, drain).await;
 }
 
 /// Reads the end of a body, so that an HTTP/1.1 connection goes back to the pool.

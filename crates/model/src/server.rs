@@ -223,11 +223,13 @@ async fn refused(refusal: Refusal) -> Response<AnswerBody> {
 struct Playing {
     player: Player,
     pause: Option<Pin<Box<time::Sleep>>>,
+    /// The script's ending action, kept because a body may be polled again after it.
+    end: Option<Action>,
 }
 
 impl Playing {
     fn new(player: Player) -> Self {
-        Self { player, pause: None }
+        Self { player, pause: None, end: None }
     }
 }
 
@@ -239,6 +241,15 @@ impl Body for Playing {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.end {
+            Some(Action::Cut) => {
+                let cut = io::Error::other("the script cuts the connection here");
+                return Poll::Ready(Some(Err(cut)));
+            }
+            // The client's leaving ends the connection, and with it this body.
+            Some(_) => return Poll::Pending,
+            None => {}
+        }
         loop {
             if let Some(pause) = &mut self.pause {
                 ready!(pause.as_mut().poll(cx));
@@ -247,12 +258,12 @@ impl Body for Playing {
             match self.player.next() {
                 Some(Action::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Some(Action::Pause(pause)) => self.pause = Some(Box::pin(time::sleep(pause))),
-                Some(Action::Cut) => {
-                    let cut = io::Error::other("the script cuts the connection here");
-                    return Poll::Ready(Some(Err(cut)));
+                Some(end @ (Action::Cut | Action::Idle)) => {
+                    // An error drops what is not written yet; a body that pauses is flushed.
+                    self.end = Some(end);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
-                // The client's leaving ends the connection, and with it this body.
-                Some(Action::Idle) => return Poll::Pending,
                 None => return Poll::Ready(None),
             }
         }

@@ -6,11 +6,10 @@ use std::{collections::VecDeque, io::Write as _, sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{
-    CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, Scripted, Step, Usage, WebSearch,
-    request::RequestBody,
-};
-use crate::escape::{self, quoted};
+use super::{Scripted, Step, Usage, request::RequestBody};
+use crate::escape;
+
+mod items;
 
 /// Bytes gathered before they are handed on, unless a pause comes first.
 const BLOCK: usize = 32 << 10;
@@ -80,9 +79,12 @@ impl Player {
         tag: u64,
     ) -> Self {
         let uses = |name: &str| scripted.steps.iter().any(|step| mentions(step, name));
-        let last_user_text = uses(USER_TEXT).then(|| request.last_user_text()).unwrap_or_default();
-        let last_tool_output =
-            uses(TOOL_OUTPUT).then(|| request.tool_outputs()).unwrap_or_default();
+        let fill = |name: &str, text: &dyn Fn() -> String| match uses(name) {
+            true => text(),
+            false => String::new(),
+        };
+        let last_user_text = fill(USER_TEXT, &|| request.last_user_text());
+        let last_tool_output = fill(TOOL_OUTPUT, &|| request.tool_outputs());
         let given = scripted.steps.iter().rev().find_map(|step| match step {
             Step::Usage(usage) => Some(*usage),
             _ => None,
@@ -271,147 +273,6 @@ impl Player {
                 pause,
             }));
         }
-    }
-
-    fn message(&mut self, message: &Message) {
-        let (index, id) = self.item("msg");
-        let repeat = message.repeat.unwrap_or(1);
-        let chunks = if message.chunks.is_empty() {
-            cut_text(&self.fill_in(&message.text), message.chunk_chars)
-        } else {
-            message.chunks.iter().map(|chunk| self.fill_in(chunk)).collect()
-        };
-        let text = chunks.concat().repeat(repeat);
-        let item = |status: &str, content: Value| {
-            let mut item = json!({"id": id, "type": "message", "status": status,
-                "role": "assistant", "content": content});
-            if let Some(phase) = &message.phase {
-                item["phase"] = phase.as_str().into();
-            }
-            item
-        };
-        let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
-        let place =
-            format!("\"item_id\":{},\"output_index\":{index},\"content_index\":0,", quoted(&id));
-        self.added(index, &item("in_progress", json!([])));
-        self.event("response.content_part.added", format!("{place}\"part\":{}", part("")));
-        self.deltas(
-            "response.output_text.delta",
-            place.clone(),
-            chunks,
-            repeat,
-            message.chunk_delay_ms,
-        );
-        self.event("response.output_text.done", format!("{place}\"text\":{}", quoted(&text)));
-        self.event("response.content_part.done", format!("{place}\"part\":{}", part(&text)));
-        self.done(index, &item("completed", json!([part(&text)])));
-    }
-
-    fn reasoning(&mut self, reasoning: &Reasoning) {
-        let (index, id) = self.item("rs");
-        let quoted_id = quoted(&id);
-        let part = |text: &str| json!({"type": "summary_text", "text": text});
-        self.added(index, &json!({"id": id, "type": "reasoning", "summary": []}));
-        for (at, text) in reasoning.content.iter().enumerate() {
-            let place =
-                format!("\"item_id\":{quoted_id},\"output_index\":{index},\"content_index\":{at},");
-            let chunks = cut_text(text, reasoning.chunk_chars);
-            self.deltas(
-                "response.reasoning_text.delta",
-                place,
-                chunks,
-                1,
-                reasoning.chunk_delay_ms,
-            );
-        }
-        for (at, text) in reasoning.summary.iter().enumerate() {
-            let place =
-                format!("\"item_id\":{quoted_id},\"output_index\":{index},\"summary_index\":{at},");
-            let chunks = cut_text(text, reasoning.chunk_chars);
-            self.event(
-                "response.reasoning_summary_part.added",
-                format!("{place}\"part\":{}", part("")),
-            );
-            self.deltas(
-                "response.reasoning_summary_text.delta",
-                place.clone(),
-                chunks,
-                1,
-                reasoning.chunk_delay_ms,
-            );
-            self.event(
-                "response.reasoning_summary_part.done",
-                format!("{place}\"part\":{}", part(text)),
-            );
-        }
-        let summary: Vec<Value> = reasoning.summary.iter().map(|text| part(text)).collect();
-        let mut item = json!({"id": id, "type": "reasoning", "summary": summary});
-        if !reasoning.content.is_empty() {
-            let texts = reasoning.content.iter();
-            item["content"] =
-                texts.map(|text| json!({"type": "reasoning_text", "text": text})).collect();
-        }
-        item["encrypted_content"] = reasoning.encrypted_content.clone().into();
-        self.done(index, &item);
-    }
-
-    fn function_call(&mut self, call: &FunctionCall) {
-        let (index, id) = self.item("fc");
-        let call_id = call.call_id.clone().unwrap_or_else(|| self.call_id(index));
-        let arguments = match &call.arguments {
-            Value::String(text) => text.clone(),
-            Value::Null => "{}".to_owned(),
-            other => other.to_string(),
-        };
-        let item = |status: &str, arguments: &str| {
-            json!({"id": id, "type": "function_call", "status": status, "call_id": call_id,
-                "name": call.name, "arguments": arguments})
-        };
-        let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
-        self.added(index, &item("in_progress", ""));
-        let chunks = cut_text(&arguments, None);
-        self.deltas("response.function_call_arguments.delta", place.clone(), chunks, 1, 0);
-        let members = format!("{place}\"arguments\":{}", quoted(&arguments));
-        self.event("response.function_call_arguments.done", members);
-        self.done(index, &item("completed", &arguments));
-    }
-
-    fn custom_tool_call(&mut self, call: &CustomToolCall) {
-        let (index, id) = self.item("ctc");
-        let call_id = call.call_id.clone().unwrap_or_else(|| self.call_id(index));
-        let item = |status: &str, input: &str| {
-            json!({"id": id, "type": "custom_tool_call", "status": status, "call_id": call_id,
-                "name": call.name, "input": input})
-        };
-        let place = format!("\"item_id\":{},\"output_index\":{index},", quoted(&id));
-        self.added(index, &item("in_progress", ""));
-        let chunks = cut_text(&call.input, None);
-        self.deltas("response.custom_tool_call_input.delta", place.clone(), chunks, 1, 0);
-        let members = format!("{place}\"input\":{}", quoted(&call.input));
-        self.event("response.custom_tool_call_input.done", members);
-        self.done(index, &item("completed", &call.input));
-    }
-
-    fn web_search(&mut self, search: &WebSearch) {
-        let (index, id) = self.item("ws");
-        let query = json!({"type": "search", "query": search.query});
-        let action = search.action.clone().unwrap_or(query);
-        let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
-        self.added(index, &item("in_progress"));
-        self.done(index, &item("completed"));
-    }
-
-    fn error(&mut self, error: &ErrorStep) {
-        self.ended = true;
-        if let Some(reason) = &error.incomplete {
-            let response =
-                json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
-            self.event("response.incomplete", format!("\"response\":{response}"));
-            return;
-        }
-        let error = json!({"code": error.code, "message": error.message});
-        let response = json!({"status": "failed", "error": error});
-        self.event("response.failed", format!("\"response\":{response}"));
     }
 
     fn call_id(&self, index: u32) -> String {
