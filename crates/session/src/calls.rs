@@ -105,7 +105,7 @@ impl Machine {
     }
 
     fn next_call(&self) -> Option<u64> {
-        let turn = self.turn.as_ref().filter(|turn| turn.ending.is_none())?;
+        let turn = self.turn.as_ref()?;
         let is_queued = |call: &Call| matches!(call.state, CallState::Queued);
         let next = turn.calls.iter().find(|call| is_queued(call))?;
         let mut running = turn.calls.iter().filter(|call| !call.is_done() && !is_queued(call));

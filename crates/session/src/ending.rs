@@ -46,7 +46,6 @@ impl Machine {
             return;
         }
         turn.ending = Some((status, error));
-        turn.retry = None;
         let id = turn.view.id.clone();
         let sample = turn.sample.take();
         let mut calls = std::mem::take(&mut turn.calls);

@@ -199,9 +199,6 @@ impl Machine {
     /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
     pub(crate) fn advance(&mut self) {
         let Some(turn) = &mut self.turn else { return };
-        if turn.ending.is_some() {
-            return;
-        }
         if turn.sample.is_some() || turn.calls.iter().any(|call| !call.is_done()) {
             return;
         }

@@ -2,6 +2,7 @@
 //! clients, virtual time, explored orders, and a checker of what must hold in every run.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod approval_stories;
 mod chaos;
 mod checker;
 mod outside;

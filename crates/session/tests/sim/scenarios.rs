@@ -96,6 +96,17 @@ fn commands() -> Vec<(&'static str, Script)> {
             "interactive command",
             Script::new(&[&[exec("a", "forever")], &[write("b", 2, "quit\n")]]).then("still?"),
         ),
+        (
+            "polled in later turns",
+            Script::new(&[
+                &[exec("a", "forever")],
+                &[say("it runs")],
+                &[write("b", 2, "")],
+                &[write("c", 2, "")],
+            ])
+            .then("look")
+            .then("look again"),
+        ),
         ("background for ever", Script::new(&[&[exec("a", "forever")]]).then("next")),
         ("limits", crowded),
     ]

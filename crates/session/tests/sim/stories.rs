@@ -1,31 +1,26 @@
 //! What single scenarios must show beyond the promises that hold in every run.
 
-use serde_json::json;
 use session::{
-    ApprovalPolicy, Ask, Decision, Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record,
-    Restored, SandboxPolicy, Status, TurnStatus,
+    Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record, Restored, SandboxPolicy,
+    Status, TurnStatus,
 };
 
-use crate::response::{Output, call, cut, exec, failed, patch, respond, say, write};
+use crate::response::{Output, cut, exec, failed, patch, respond, say, write};
 use crate::scenarios;
 use crate::script::{Script, settings, text};
 use crate::world::{Order, World};
 
-fn run(script: &Script) -> World {
+pub(crate) fn run(script: &Script) -> World {
     World::run(script, Order::Timely)
 }
 
-fn scenario(name: &str) -> World {
+pub(crate) fn scenario(name: &str) -> World {
     let (_, script) = scenarios::all().into_iter().find(|(found, _)| *found == name).unwrap();
     run(&script)
 }
 
-fn statuses(world: &World) -> Vec<ItemStatus> {
+pub(crate) fn statuses(world: &World) -> Vec<ItemStatus> {
     world.items().into_iter().filter_map(Item::status).collect()
-}
-
-fn prefix() -> Decision {
-    Decision::AcceptWithAmendment(vec!["make".into()])
 }
 
 #[test]
@@ -187,6 +182,25 @@ fn the_end_of_a_background_command_waits_for_the_model() {
 }
 
 #[test]
+fn a_command_can_be_polled_again_after_an_interrupted_poll() {
+    let (_, script) =
+        scenarios::all().into_iter().find(|(name, _)| *name == "polled in later turns").unwrap();
+    let mut done = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        let polled =
+            world.events.iter().any(|event| matches!(event, Event::TerminalInteraction { .. }));
+        if polled && !std::mem::replace(&mut done, true) {
+            let reply = world.reply();
+            world.step(Input::Interrupt { reply, turn: "turn-2".into() });
+        }
+    });
+    use TurnStatus::{Completed, Interrupted};
+    assert_eq!(world.ends(), [Completed, Interrupted, Completed]);
+    assert!(world.output_of("b").contains("aborted"));
+    assert!(world.output_of("c").contains("running with session ID 2"));
+}
+
+#[test]
 fn shell_commands_end_at_their_timeout() {
     let world = scenario("shell");
     assert!(world.output_of("a").contains("Output:\nx"));
@@ -198,76 +212,6 @@ fn limits_are_told_to_the_model() {
     let world = scenario("limits");
     assert!(world.output_of("c").contains("2 commands are running, 2 at most"));
     assert!(world.output_of("d").contains("more than 3 tool calls"));
-}
-
-#[test]
-fn approved_commands_keep_to_the_limit() {
-    let mut script = Script::new(&[&[exec("a", "a"), exec("b", "b"), exec("c", "c")]])
-        .asking(ApprovalPolicy::UnlessTrusted);
-    script.limits.processes = 1;
-    let world = run(&script);
-    assert!(world.output_of("b").contains("1 commands are running, 1 at most"));
-    assert_eq!(world.asks(), 3);
-}
-
-#[test]
-fn every_decision_leads_where_it_should() {
-    use ItemStatus::{Completed, Declined};
-    let check = |decision: Decision, end: TurnStatus, expected: &[ItemStatus], allows: usize| {
-        let script = Script::new(&[&[
-            exec("a", "amend print:a"),
-            patch("b", "path:/w/x"),
-            exec("c", "safe"),
-        ]])
-        .asking(ApprovalPolicy::UnlessTrusted)
-        .deciding(&[decision.clone(), decision.clone()]);
-        let world = run(&script);
-        assert_eq!(world.ends(), [end], "{decision:?}");
-        assert_eq!(statuses(&world), expected, "{decision:?}");
-        let allowed = world.effects.iter().filter(|e| matches!(e, Effect::Allow { .. })).count();
-        assert_eq!(allowed, allows, "{decision:?}");
-    };
-    check(Decision::Accept, TurnStatus::Completed, &[Completed; 3], 0);
-    check(Decision::AcceptForSession, TurnStatus::Completed, &[Completed; 3], 0);
-    // A patch has no prefix to allow, and an empty prefix would allow everything.
-    check(prefix(), TurnStatus::Completed, &[Completed; 3], 1);
-    check(Decision::AcceptWithAmendment(vec![]), TurnStatus::Completed, &[Completed; 3], 0);
-    check(Decision::Decline, TurnStatus::Completed, &[Declined, Declined, Completed], 0);
-    check(Decision::Cancel, TurnStatus::Interrupted, &[Declined], 0);
-}
-
-#[test]
-fn what_was_granted_for_the_session_is_not_asked_again() {
-    assert_eq!(scenario("session grants").asks(), 2);
-    let other_shell = json!({ "cmd": "print:a", "shell": "/tmp/other" });
-    let script = Script::new(&[
-        &[exec("a", "print:a"), patch("b", "path:/w/x")],
-        &[call("c", "exec_command", other_shell), patch("d", "path:/w/x to:/w/y")],
-    ])
-    .asking(ApprovalPolicy::UnlessTrusted)
-    .deciding(&[Decision::AcceptForSession, Decision::AcceptForSession]);
-    assert_eq!(run(&script).asks(), 4, "another shell or another target is another thing");
-}
-
-#[test]
-fn an_approval_offers_what_the_rules_offer() {
-    let world = scenario("accept");
-    let asked = world.effects.iter().find_map(|effect| match effect {
-        Effect::Ask { ask: Ask::Command { amendment, command, .. }, .. } => {
-            Some((amendment.clone(), command.clone()))
-        }
-        _ => None,
-    });
-    let expected = (Some(vec!["make".to_owned()]), "amend print:a".to_owned());
-    assert_eq!(asked, Some(expected));
-}
-
-#[test]
-fn nobody_is_asked_who_cannot_be() {
-    let world = scenario("nobody to ask");
-    assert_eq!(world.asks(), 0);
-    assert_eq!(statuses(&world), [ItemStatus::Declined; 2]);
-    assert!(world.output_of("a").contains("nobody can be asked"));
 }
 
 #[test]
