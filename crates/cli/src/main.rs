@@ -1,1 +1,88 @@
-fn main() {}
+//! The `agentd` program: argv, environment and wiring. One file a subcommand.
+//!
+//! Nothing below this crate reads the command line, the environment, the home folder or the
+//! current folder: it is gathered in [`world`] and handed on.
+
+mod commands;
+mod world;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{app_server, demo, exec, model_server};
+use crate::world::World;
+
+/// Embed a coding agent in any product.
+#[derive(Parser)]
+#[command(name = "agentd", version, propagate_version = true)]
+struct Arguments {
+    #[command(flatten)]
+    config: ConfigArguments,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every subcommand that runs a server takes.
+#[derive(clap::Args)]
+struct ConfigArguments {
+    /// Override one configuration value, as in `-c model="gpt-5"`; may be repeated
+    #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
+    overrides: Vec<String>,
+    /// Use a profile of the configuration
+    #[arg(long, value_name = "NAME", global = true)]
+    profile: Option<String>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the protocol to a client, or write its schemas
+    AppServer(app_server::Arguments),
+    /// Show the main job once, with no key and no network
+    Demo(demo::Arguments),
+    /// Run one turn without a client
+    Exec(exec::Arguments),
+    /// Serve a scripted model over HTTP, or record one
+    ModelServer(model_server::Arguments),
+}
+
+fn main() -> ExitCode {
+    // Before anything else: this process may be the one that starts commands for a server.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::SUPERVISE_ARGUMENT) {
+        sandbox::supervisor_main();
+    }
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            commands::tell(format_args!("agentd: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let mut overrides = arguments.config.overrides;
+    if let Some(profile) = arguments.config.profile {
+        overrides.push(format!("profile={}", toml_string(&profile)));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let world = || World::gather(overrides);
+    let code = match arguments.command {
+        Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
+        Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
+        Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
+        Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),
+    };
+    // Whatever still runs in the background has nobody to report to.
+    runtime.shutdown_background();
+    code
+}
+
+fn toml_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,1 +1,22 @@
-//! Written below.
+//! The application server: handlers for the protocol's methods, one actor a loaded thread, and the
+//! adapters from model, sandbox, patches and store to the session's effects.
+//!
+//! It reads no environment, no command line and no clock by itself: see [`Options`].
+
+mod config_source;
+mod connection;
+mod convert;
+mod git;
+mod handlers;
+mod images;
+mod loading;
+mod options;
+mod project_doc;
+mod provider;
+mod recovery;
+mod requests;
+mod server;
+mod thread;
+
+pub use options::{Clock, Ids, Options};
+pub use server::{Server, StartError};

@@ -1,0 +1,13 @@
+//! `agentd exec`: one turn without a client.
+
+use std::process::ExitCode;
+
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {}
+
+/// Runs the subcommand.
+pub(crate) async fn run(_arguments: Arguments, _world: World) -> anyhow::Result<ExitCode> {
+    Ok(ExitCode::FAILURE)
+}

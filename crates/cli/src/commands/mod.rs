@@ -1,0 +1,32 @@
+//! The subcommands, and how they talk to the terminal: results on standard output, everything
+//! else on standard error.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+pub(crate) mod app_server;
+pub(crate) mod demo;
+pub(crate) mod exec;
+pub(crate) mod model_server;
+
+use std::fmt;
+
+/// A line for the person who started the program.
+pub(crate) fn tell(line: fmt::Arguments<'_>) {
+    eprintln!("{line}");
+}
+
+/// A line of the program's result.
+pub(crate) fn print(line: fmt::Arguments<'_>) {
+    println!("{line}");
+}
+
+/// Resolves when the program is asked to end: an interrupt or a termination.
+pub(crate) async fn asked_to_end() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! `agentd model-server`: the scripted model over HTTP, or a recorder in front of a real one.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use model::script::Script;
+use model::{KeySource, Provider, Secret};
+use tokio::net::TcpListener;
+
+use crate::commands::{asked_to_end, print};
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Answer from this script: a file, or the name of a built-in one (`demo`, `echo`)
+    #[arg(long, value_name = "FILE", required_unless_present = "record")]
+    script: Option<String>,
+    /// Record a real session into this script
+    #[arg(long, value_name = "FILE", requires = "upstream", conflicts_with = "script")]
+    record: Option<PathBuf>,
+    /// The provider to record, as in `https://host/v1`; its key is read from AGENT_API_KEY or
+    /// OPENAI_API_KEY
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Append each request to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+/// Runs the subcommand until it is asked to end. The address is printed in one line.
+pub(crate) async fn run(
+    arguments: Arguments,
+    world: impl FnOnce() -> anyhow::Result<World>,
+) -> anyhow::Result<ExitCode> {
+    let listener = TcpListener::bind(arguments.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let address = listener.local_addr()?;
+    let shutdown = async {
+        // Without signal handling the program ends when it is killed.
+        if asked_to_end().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    if let (Some(out), Some(upstream)) = (&arguments.record, &arguments.upstream) {
+        let world = world()?;
+        let key = ["AGENT_API_KEY", "OPENAI_API_KEY"].iter().find_map(|name| world.variable(name));
+        let mut provider = Provider::http("upstream", upstream.clone());
+        provider.api_key =
+            key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
+        print(format_args!("listening on http://{address}/v1"));
+        let options = model::Options::default();
+        model::record::record(provider, options, listener, out.clone(), shutdown).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let script = script(arguments.script.as_deref().unwrap_or_default())?;
+    let log = arguments.log.as_ref().map(open_log).transpose()?;
+    print(format_args!("listening on http://{address}/v1"));
+    model::server::serve(listener, script, log, shutdown).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(name: &str) -> anyhow::Result<Script> {
+    let path = std::path::Path::new(name);
+    if path.exists() {
+        return Ok(Script::load(path)?);
+    }
+    Script::built_in(name).with_context(|| format!("--script {name}: there is no such file"))
+}
+
+fn open_log(path: &PathBuf) -> anyhow::Result<model::server::RequestLog> {
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("{} cannot be opened", path.display()))?;
+    Ok(Box::new(file))
+}

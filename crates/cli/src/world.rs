@@ -1,0 +1,111 @@
+//! What the program takes from the machine: environment, folders, time, ids, chance. The only
+//! place that reads them.
+#![allow(clippy::disallowed_methods)]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use rand::Rng;
+use sandbox::{Layer, Sandbox, Supervisor};
+use server::{Clock, Ids, Options};
+
+/// The environment and the folders, read once.
+pub(crate) struct World {
+    pub(crate) home: PathBuf,
+    pub(crate) cwd: PathBuf,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) overrides: Vec<String>,
+}
+
+impl World {
+    /// Reads the environment. `overrides` are the `-c` arguments.
+    ///
+    /// # Errors
+    /// Without a home folder or a current folder.
+    pub(crate) fn gather(overrides: Vec<String>) -> anyhow::Result<Self> {
+        let environment: Vec<_> = std::env::vars_os().collect();
+        let cwd = std::env::current_dir().context("the current folder cannot be read")?;
+        let named = std::env::var_os("AGENT_HOME").filter(|value| !value.is_empty());
+        let home = match named {
+            Some(home) => cwd.join(home),
+            None => {
+                let user = std::env::var_os("HOME").filter(|value| !value.is_empty()).context(
+                    "neither AGENT_HOME nor HOME is set: set AGENT_HOME to the folder that is to \
+                     hold configuration and threads",
+                )?;
+                PathBuf::from(user).join(".agent")
+            }
+        };
+        Ok(Self { home, cwd, environment, overrides })
+    }
+
+    /// Looks up a variable.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let (_, value) = self.environment.iter().find(|(key, _)| key == name)?;
+        value.to_str().map(str::to_owned)
+    }
+
+    /// What a server is made of.
+    pub(crate) fn options(self, session_source: &str) -> Options {
+        let shell = self
+            .variable("SHELL")
+            .map(PathBuf::from)
+            .filter(|shell| shell.is_absolute() && shell.is_file())
+            .unwrap_or_else(default_shell);
+        Options {
+            home: self.home,
+            cwd: self.cwd,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config_overrides: self.overrides,
+            environment: self.environment,
+            shell,
+            session_source: session_source.to_owned(),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(TimeOrderedIds),
+            jitter: Arc::new(|| rand::rng().random()),
+        }
+    }
+
+    /// The sandbox of this machine. Nothing is looked for until the first command.
+    pub(crate) fn sandbox(&self) -> Sandbox {
+        let path = self.variable("PATH").unwrap_or_default();
+        Sandbox::new(sandbox::Config {
+            supervisor: Supervisor::this_program(),
+            search_path: std::env::split_paths(&path).collect(),
+            layer: Layer::Auto,
+        })
+    }
+}
+
+fn default_shell() -> PathBuf {
+    let bash = PathBuf::from("/bin/bash");
+    if bash.is_file() { bash } else { PathBuf::from("/bin/sh") }
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        jiff::Timestamp::now().as_millisecond()
+    }
+
+    fn today(&self) -> String {
+        jiff::Zoned::now().date().to_string()
+    }
+
+    fn time_zone(&self) -> String {
+        let zone = jiff::tz::TimeZone::system();
+        zone.iana_name().map_or_else(|| jiff::Zoned::now().offset().to_string(), str::to_owned)
+    }
+}
+
+/// UUIDs of version 7: they sort in the order of their making.
+struct TimeOrderedIds;
+
+impl Ids for TimeOrderedIds {
+    fn next(&self) -> String {
+        uuid::Uuid::now_v7().to_string()
+    }
+}

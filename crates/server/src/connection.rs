@@ -1,0 +1,236 @@
+//! One connection: its handshake, the order in which its requests are handled, and its end
+//! (specification: Lifecycle rules, Errors, Versioning).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use jsonrpc::{
+    CloseReason, Connection, ErrorObject, Incoming, Message, Outbox, Outgoing, RequestId,
+    encode_error, encode_response,
+};
+use protocol::connection::InitializeCapabilities;
+use protocol::{MessageInfo, Ordering, Stability};
+use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+
+use crate::server::Server;
+
+/// Numbers the connections of a server.
+pub(crate) type ConnectionId = u64;
+
+/// Requests of one connection that may be handled beside each other; at the bound the connection
+/// is read no further until one of them is answered.
+const CONCURRENT_REQUESTS: usize = 64;
+
+/// What the rest of the server knows of a connection.
+pub(crate) struct Peer {
+    pub(crate) id: ConnectionId,
+    pub(crate) outbox: Outbox,
+    session: OnceLock<Negotiated>,
+}
+
+/// What `initialize` settled.
+struct Negotiated {
+    user_agent: String,
+    experimental: bool,
+    opted_out: BTreeSet<String>,
+}
+
+impl Peer {
+    pub(crate) fn new(id: ConnectionId, outbox: Outbox) -> Self {
+        Self { id, outbox, session: OnceLock::new() }
+    }
+
+    /// Completes the handshake; `false` when it was complete already.
+    pub(crate) fn negotiate(&self, user_agent: String, asked: InitializeCapabilities) -> bool {
+        let opted_out = asked.opt_out_notification_methods.unwrap_or_default();
+        let session = Negotiated {
+            user_agent,
+            experimental: asked.experimental_api,
+            opted_out: opted_out.into_iter().collect(),
+        };
+        self.session.set(session).is_ok()
+    }
+
+    /// What is presented to model providers for this client.
+    pub(crate) fn user_agent(&self) -> Option<&str> {
+        self.session.get().map(|session| session.user_agent.as_str())
+    }
+
+    /// Whether the client may see and use what is experimental.
+    pub(crate) fn is_experimental(&self) -> bool {
+        self.session.get().is_some_and(|session| session.experimental)
+    }
+
+    /// Whether a notification is to be sent to this client.
+    pub(crate) fn wants(&self, info: &MessageInfo) -> bool {
+        let Some(session) = self.session.get() else { return false };
+        let open = info.stability == Stability::Stable || session.experimental;
+        open && !session.opted_out.contains(info.name)
+    }
+
+    /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.
+    pub(crate) fn send(&self, message: impl Into<Outgoing>) {
+        let _ = self.outbox.push(message);
+    }
+}
+
+/// The caller of a handler.
+#[derive(Clone)]
+pub(crate) struct Cx {
+    pub(crate) peer: Arc<Peer>,
+    gates: Arc<Mutex<Vec<oneshot::Sender<()>>>>,
+}
+
+/// Opens when the response to a request is queued: what must be told after it waits here.
+pub(crate) struct Gate(oneshot::Receiver<()>);
+
+impl Gate {
+    pub(crate) async fn opened(self) {
+        // The sender is dropped without a word, on every way out of the request.
+        let _ = self.0.await;
+    }
+}
+
+impl Cx {
+    fn new(peer: Arc<Peer>) -> Self {
+        Self { peer, gates: Arc::default() }
+    }
+
+    /// A gate for this request's response.
+    pub(crate) fn gate(&self) -> Gate {
+        let (sender, receiver) = oneshot::channel();
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Gate(receiver)
+    }
+}
+
+/// What happens to the server when a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtEnd {
+    /// It goes on.
+    Detach,
+    /// It was the only one: running turns are interrupted, told and stored.
+    Shutdown,
+}
+
+impl Server {
+    /// Serves a connection until it ends; the server goes on.
+    pub async fn serve(&self, connection: Connection) {
+        self.run(connection, AtEnd::Detach).await;
+    }
+
+    /// Serves the only connection; when it ends, so does the server, with everything stored and
+    /// the last notifications written.
+    pub async fn serve_only(&self, connection: Connection) {
+        self.run(connection, AtEnd::Shutdown).await;
+    }
+
+    async fn run(&self, connection: Connection, at_end: AtEnd) {
+        let Connection { mut incoming, outbox } = connection;
+        let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone()));
+        let mut running = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
+        loop {
+            let next = tokio::select! {
+                next = incoming.recv() => next,
+                Some(_) = running.join_next(), if !running.is_empty() => continue,
+                _ = outbox.closed() => None,
+            };
+            match next {
+                None => break,
+                Some(Incoming::Malformed(malformed)) => {
+                    peer.send(encode_error(malformed.id.as_ref(), &malformed.error));
+                }
+                Some(Incoming::Message(message)) => {
+                    self.take(&peer, message, &permits, &mut running).await;
+                }
+            }
+        }
+        running.abort_all();
+        if at_end == AtEnd::Shutdown {
+            self.shutdown().await;
+        }
+        self.core.detach(peer.id).await;
+        outbox.close(CloseReason::Finished);
+        // A client that has gone away reads nothing: then there is nobody to tell.
+        let _ = outbox.flushed().await;
+    }
+
+    async fn take(
+        &self,
+        peer: &Arc<Peer>,
+        message: Message,
+        permits: &Arc<Semaphore>,
+        running: &mut JoinSet<()>,
+    ) {
+        match message {
+            Message::Request { id, method, params } => {
+                let ordering = protocol::lookup(&method).map_or(Ordering::Ordered, |m| m.ordering);
+                if ordering == Ordering::Ordered {
+                    return self.answer(peer, id, &method, params).await;
+                }
+                let Ok(permit) = permits.clone().acquire_owned().await else { return };
+                let (server, peer) = (self.clone(), peer.clone());
+                running.spawn(async move {
+                    server.answer(&peer, id, &method, params).await;
+                    drop(permit);
+                });
+            }
+            Message::Notification { method, .. } => {
+                if method == "initialized" {
+                    self.core.tell_warnings(peer);
+                }
+            }
+            Message::Response { id, outcome } => {
+                self.core.requests.answer(peer.id, id, outcome).await;
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        peer: &Arc<Peer>,
+        id: RequestId,
+        method: &str,
+        params: Option<Box<RawValue>>,
+    ) {
+        let cx = Cx::new(peer.clone());
+        let outcome = match admit(peer, method, params.as_deref()) {
+            Ok(()) => protocol::dispatch(self, cx.clone(), method, params.as_deref()).await,
+            Err(error) => Err(error),
+        };
+        peer.send(response(&id, outcome));
+        // Dropping the gates opens them.
+        cx.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Whether a request may be handled at all: the handshake and the experimental gate.
+fn admit(peer: &Peer, method: &str, params: Option<&RawValue>) -> Result<(), ErrorObject> {
+    let initialized = peer.session.get().is_some();
+    match (method, initialized) {
+        ("initialize", true) => return Err(ErrorObject::invalid_request("Already initialized")),
+        ("initialize", false) => return Ok(()),
+        (_, false) => return Err(ErrorObject::invalid_request("Not initialized")),
+        (_, true) => {}
+    }
+    if peer.is_experimental() {
+        return Ok(());
+    }
+    let refused =
+        protocol::lookup(method).and_then(|info| protocol::experimental_violation(info, params));
+    refused.map_or(Ok(()), |message| Err(ErrorObject::invalid_request(message)))
+}
+
+fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Bytes {
+    match outcome {
+        Err(error) => encode_error(Some(id), &error),
+        Ok(result) => match serde_json::from_slice::<&RawValue>(&result) {
+            Ok(raw) => encode_response(id, raw),
+            Err(why) => encode_error(Some(id), &ErrorObject::internal(why.to_string())),
+        },
+    }
+}

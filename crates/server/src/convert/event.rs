@@ -1,0 +1,144 @@
+//! Events of the session as notifications of the wire (specification: Events).
+
+use protocol::thread_record as record;
+use protocol::turn as wire;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use session::{
+    FailureKind, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView, Usage,
+};
+
+/// Parameters of `item/started`, around an item that is JSON already.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ItemStarted<'a> {
+    pub(crate) item: &'a RawValue,
+    pub(crate) thread_id: &'a str,
+    pub(crate) turn_id: &'a str,
+    pub(crate) started_at_ms: Millis,
+}
+
+/// Parameters of `item/completed`, around an item that is JSON already.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ItemCompleted<'a> {
+    pub(crate) item: &'a RawValue,
+    pub(crate) thread_id: &'a str,
+    pub(crate) turn_id: &'a str,
+    pub(crate) completed_at_ms: Millis,
+}
+
+/// What a delta carries besides its text.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeltaParams<'a> {
+    pub(crate) thread_id: &'a str,
+    pub(crate) turn_id: &'a str,
+    pub(crate) item_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) summary_index: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) content_index: Option<usize>,
+}
+
+/// The runtime status of a loaded thread.
+pub(crate) fn status(status: Status) -> record::ThreadStatus {
+    match status {
+        Status::Idle => record::ThreadStatus::Idle,
+        Status::SystemError => record::ThreadStatus::SystemError,
+        Status::Active { waiting_on_approval } => record::ThreadStatus::Active {
+            active_flags: if waiting_on_approval {
+                vec![record::ThreadActiveFlag::WaitingOnApproval]
+            } else {
+                Vec::new()
+            },
+        },
+    }
+}
+
+/// A turn without its items.
+pub(crate) fn turn(view: &TurnView) -> wire::Turn {
+    wire::Turn {
+        id: view.id.to_string(),
+        status: turn_status(view.status),
+        items: Vec::new(),
+        items_view: wire::TurnItemsView::NotLoaded,
+        error: view.error.as_ref().map(turn_error),
+        started_at: Some(view.started_at / 1000),
+        completed_at: view.completed_at.map(|at| at / 1000),
+        duration_ms: view.completed_at.map(|at| (at - view.started_at).max(0)),
+    }
+}
+
+fn turn_status(status: TurnStatus) -> wire::TurnStatus {
+    match status {
+        TurnStatus::InProgress => wire::TurnStatus::InProgress,
+        TurnStatus::Completed => wire::TurnStatus::Completed,
+        TurnStatus::Interrupted => wire::TurnStatus::Interrupted,
+        TurnStatus::Failed => wire::TurnStatus::Failed,
+    }
+}
+
+/// Why a turn failed.
+pub(crate) fn turn_error(error: &TurnError) -> protocol::error::TurnError {
+    protocol::error::TurnError {
+        message: error.message.clone(),
+        agent_error_info: Some(error_info(error)),
+        additional_details: None,
+    }
+}
+
+fn error_info(error: &TurnError) -> protocol::error::AgentErrorInfo {
+    use protocol::error::AgentErrorInfo as Info;
+    let http_status_code = error.http_status;
+    match error.kind {
+        FailureKind::ContextWindowExceeded => Info::ContextWindowExceeded,
+        FailureKind::UsageLimitExceeded => Info::UsageLimitExceeded,
+        FailureKind::HttpConnectionFailed => Info::HttpConnectionFailed { http_status_code },
+        FailureKind::ResponseStreamConnectionFailed => {
+            Info::ResponseStreamConnectionFailed { http_status_code }
+        }
+        FailureKind::ResponseStreamDisconnected => {
+            Info::ResponseStreamDisconnected { http_status_code }
+        }
+        FailureKind::ResponseTooManyFailedAttempts => {
+            Info::ResponseTooManyFailedAttempts { http_status_code }
+        }
+        FailureKind::BadRequest => Info::BadRequest,
+        FailureKind::Unauthorized => Info::Unauthorized,
+        FailureKind::SandboxError => Info::SandboxError,
+        FailureKind::InternalServerError => Info::InternalServerError,
+        FailureKind::Other => Info::Other,
+    }
+}
+
+/// Token usage of a thread.
+pub(crate) fn usage(total: Usage, last: Usage, window: Option<i64>) -> record::ThreadTokenUsage {
+    record::ThreadTokenUsage {
+        total: breakdown(total),
+        last: breakdown(last),
+        model_context_window: window,
+    }
+}
+
+fn breakdown(usage: Usage) -> record::TokenUsageBreakdown {
+    record::TokenUsageBreakdown {
+        total_tokens: usage.total,
+        input_tokens: usage.input,
+        cached_input_tokens: usage.cached_input,
+        output_tokens: usage.output,
+        reasoning_output_tokens: usage.reasoning_output,
+    }
+}
+
+/// A step of the agent's plan.
+pub(crate) fn plan_step(step: PlanStep) -> wire::TurnPlanStep {
+    wire::TurnPlanStep {
+        step: step.step,
+        status: match step.status {
+            PlanStepStatus::Pending => wire::TurnPlanStepStatus::Pending,
+            PlanStepStatus::InProgress => wire::TurnPlanStepStatus::InProgress,
+            PlanStepStatus::Completed => wire::TurnPlanStepStatus::Completed,
+        },
+    }
+}

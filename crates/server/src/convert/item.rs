@@ -1,0 +1,167 @@
+//! Items: from the session to the wire, in which form they are also stored.
+
+use protocol::item as wire;
+use serde_json::value::RawValue;
+use session::{
+    Action, Change, ChangeKind, CommandItem, Item, ItemStatus, Phase, SearchAction, UserContent,
+};
+
+/// The item as it is told and stored.
+pub(crate) fn item(item: &Item) -> wire::ThreadItem {
+    match item {
+        Item::UserMessage { id, content } => wire::ThreadItem::UserMessage(wire::UserMessageItem {
+            id: id.to_string(),
+            content: content.iter().map(user_content).collect(),
+        }),
+        Item::AgentMessage { id, text, phase } => {
+            wire::ThreadItem::AgentMessage(wire::AgentMessageItem {
+                id: id.to_string(),
+                text: text.clone(),
+                phase: phase.map(message_phase),
+                memory_citation: None,
+            })
+        }
+        Item::Plan { id, text } => {
+            wire::ThreadItem::Plan(wire::PlanItem { id: id.to_string(), text: text.clone() })
+        }
+        Item::Reasoning { id, summary, content } => {
+            wire::ThreadItem::Reasoning(wire::ReasoningItem {
+                id: id.to_string(),
+                summary: summary.clone(),
+                content: content.clone(),
+            })
+        }
+        Item::Command(command) => wire::ThreadItem::CommandExecution(command_item(command)),
+        Item::FileChange { id, changes, status } => {
+            wire::ThreadItem::FileChange(wire::FileChangeItem {
+                id: id.to_string(),
+                changes: changes.iter().map(change).collect(),
+                status: patch_status(*status),
+            })
+        }
+        Item::WebSearch { id, query, action } => wire::ThreadItem::WebSearch(wire::WebSearchItem {
+            id: id.to_string(),
+            query: query.clone(),
+            action: action.as_ref().map(search_action),
+        }),
+        Item::ImageView { id, path } => wire::ThreadItem::ImageView(wire::ImageViewItem {
+            id: id.to_string(),
+            path: path.clone(),
+        }),
+    }
+}
+
+/// The item's JSON, made once for the store and all subscribers.
+pub(crate) fn json(value: &Item) -> Box<RawValue> {
+    serde_json::value::to_raw_value(&item(value)).expect("items are strings and numbers")
+}
+
+/// The item's `type` on the wire.
+pub(crate) fn kind(item: &Item) -> &'static str {
+    match item {
+        Item::UserMessage { .. } => "userMessage",
+        Item::AgentMessage { .. } => "agentMessage",
+        Item::Plan { .. } => "plan",
+        Item::Reasoning { .. } => "reasoning",
+        Item::Command(_) => "commandExecution",
+        Item::FileChange { .. } => "fileChange",
+        Item::WebSearch { .. } => "webSearch",
+        Item::ImageView { .. } => "imageView",
+    }
+}
+
+/// The status as stored beside the item.
+pub(crate) fn status_name(status: ItemStatus) -> &'static str {
+    match status {
+        ItemStatus::InProgress => "inProgress",
+        ItemStatus::Completed => "completed",
+        ItemStatus::Failed => "failed",
+        ItemStatus::Declined => "declined",
+    }
+}
+
+fn user_content(part: &UserContent) -> protocol::input::UserInput {
+    use protocol::input::UserInput;
+    match part {
+        UserContent::Text(text) => {
+            UserInput::Text { text: text.clone(), text_elements: Vec::new() }
+        }
+        UserContent::Image { url } => UserInput::Image { url: url.clone() },
+        UserContent::LocalImage { path, .. } => UserInput::LocalImage { path: path.clone() },
+    }
+}
+
+fn message_phase(phase: Phase) -> wire::MessagePhase {
+    match phase {
+        Phase::Commentary => wire::MessagePhase::Commentary,
+        Phase::FinalAnswer => wire::MessagePhase::FinalAnswer,
+    }
+}
+
+fn command_item(command: &CommandItem) -> wire::CommandExecutionItem {
+    wire::CommandExecutionItem {
+        id: command.id.to_string(),
+        command: command.command.clone(),
+        cwd: command.cwd.display().to_string(),
+        process_id: command.process_id.clone(),
+        source: wire::CommandExecutionSource::Agent,
+        status: match command.status {
+            ItemStatus::InProgress => wire::CommandExecutionStatus::InProgress,
+            ItemStatus::Completed => wire::CommandExecutionStatus::Completed,
+            ItemStatus::Failed => wire::CommandExecutionStatus::Failed,
+            ItemStatus::Declined => wire::CommandExecutionStatus::Declined,
+        },
+        command_actions: command.actions.iter().map(action).collect(),
+        aggregated_output: command.output.clone(),
+        exit_code: command.exit_code,
+        duration_ms: command.duration_ms,
+    }
+}
+
+/// A command's action.
+pub(crate) fn action(action: &Action) -> wire::CommandAction {
+    match action.clone() {
+        Action::Read { command, name, path } => {
+            wire::CommandAction::Read { command, name, path: path.display().to_string() }
+        }
+        Action::ListFiles { command, path } => wire::CommandAction::ListFiles { command, path },
+        Action::Search { command, query, path } => {
+            wire::CommandAction::Search { command, query, path }
+        }
+        Action::Unknown { command } => wire::CommandAction::Unknown { command },
+    }
+}
+
+fn change(change: &Change) -> wire::FileUpdateChange {
+    wire::FileUpdateChange {
+        path: change.path.clone(),
+        kind: match &change.kind {
+            ChangeKind::Add => wire::PatchChangeKind::Add,
+            ChangeKind::Delete => wire::PatchChangeKind::Delete,
+            ChangeKind::Update { move_to } => {
+                wire::PatchChangeKind::Update { move_path: move_to.clone() }
+            }
+        },
+        diff: change.diff.clone(),
+    }
+}
+
+fn patch_status(status: ItemStatus) -> wire::PatchApplyStatus {
+    match status {
+        ItemStatus::InProgress => wire::PatchApplyStatus::InProgress,
+        ItemStatus::Completed => wire::PatchApplyStatus::Completed,
+        ItemStatus::Failed => wire::PatchApplyStatus::Failed,
+        ItemStatus::Declined => wire::PatchApplyStatus::Declined,
+    }
+}
+
+fn search_action(action: &SearchAction) -> wire::WebSearchAction {
+    match action.clone() {
+        SearchAction::Search { query, queries } => wire::WebSearchAction::Search { query, queries },
+        SearchAction::OpenPage { url } => wire::WebSearchAction::OpenPage { url },
+        SearchAction::FindInPage { url, pattern } => {
+            wire::WebSearchAction::FindInPage { url, pattern }
+        }
+        SearchAction::Other => wire::WebSearchAction::Other,
+    }
+}

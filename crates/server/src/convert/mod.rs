@@ -1,0 +1,7 @@
+//! Between the wire's types, the session's and the leaves': the one place that knows both sides.
+
+pub(crate) mod event;
+pub(crate) mod item;
+pub(crate) mod model;
+pub(crate) mod settings;
+pub(crate) mod thread;

@@ -1,0 +1,153 @@
+//! Prompts and streamed events: between the session and the model crate; providers from the
+//! configuration.
+
+use session::{
+    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage,
+};
+
+/// A batch of a streamed response. What the session does not need is left out.
+pub(crate) fn events(events: Vec<model::Event>) -> Vec<ModelEvent> {
+    events.into_iter().filter_map(event).collect()
+}
+
+fn event(event: model::Event) -> Option<ModelEvent> {
+    use model::Event;
+    Some(match event {
+        Event::TextDelta { index, text } => ModelEvent::TextDelta { index: at(index), text },
+        Event::ItemAdded { index, kind, .. } => {
+            ModelEvent::ItemAdded { index: at(index), kind: item_kind(&kind) }
+        }
+        Event::SummaryPartAdded { index, summary_index } => {
+            ModelEvent::SummaryPartAdded { index: at(index), part: at(summary_index) }
+        }
+        Event::SummaryDelta { index, summary_index, text } => {
+            ModelEvent::SummaryDelta { index: at(index), part: at(summary_index), text }
+        }
+        Event::ReasoningDelta { index, content_index, text } => {
+            ModelEvent::ReasoningDelta { index: at(index), part: at(content_index), text }
+        }
+        Event::ItemDone { index, raw, item } => {
+            ModelEvent::ItemDone { index: at(index), raw, item: model_item(item) }
+        }
+        Event::Completed { usage } => ModelEvent::Completed { usage: tokens(usage) },
+        Event::Failed(failure) => ModelEvent::Failed(self::failure(failure)),
+        Event::Created { .. } | Event::ArgumentsDelta { .. } | Event::CustomInputDelta { .. } => {
+            return None;
+        }
+    })
+}
+
+fn at(index: u32) -> usize {
+    index as usize
+}
+
+fn item_kind(kind: &model::ItemKind) -> ModelItemKind {
+    match kind {
+        model::ItemKind::Message { phase } => {
+            ModelItemKind::Message { phase: phase.map(self::phase) }
+        }
+        model::ItemKind::Reasoning => ModelItemKind::Reasoning,
+        _ => ModelItemKind::Other,
+    }
+}
+
+fn phase(phase: model::Phase) -> Phase {
+    match phase {
+        model::Phase::Commentary => Phase::Commentary,
+        model::Phase::FinalAnswer => Phase::FinalAnswer,
+    }
+}
+
+fn model_item(item: model::Item) -> ModelItem {
+    use model::Item;
+    match item {
+        Item::Message { text, phase } => ModelItem::Message { text, phase: phase.map(self::phase) },
+        Item::Reasoning { summary, content } => ModelItem::Reasoning { summary, content },
+        Item::FunctionCall { call_id, name, arguments } => {
+            ModelItem::FunctionCall { call_id, name, arguments }
+        }
+        Item::CustomToolCall { call_id, name, input } => {
+            ModelItem::CustomToolCall { call_id, name, input }
+        }
+        Item::WebSearch { query, action } => {
+            ModelItem::WebSearch { query, action: search_action(&action) }
+        }
+        Item::Other { .. } => ModelItem::Other,
+    }
+}
+
+fn search_action(action: &serde_json::Value) -> Option<SearchAction> {
+    let text = |name: &str| action.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+    let queries = action
+        .get("queries")
+        .and_then(|v| v.as_array())
+        .map(|queries| queries.iter().filter_map(|v| v.as_str()).map(str::to_owned).collect());
+    Some(match action.get("type")?.as_str()? {
+        "search" => SearchAction::Search { query: text("query"), queries },
+        "open_page" => SearchAction::OpenPage { url: text("url") },
+        "find_in_page" => SearchAction::FindInPage { url: text("url"), pattern: text("pattern") },
+        _ => SearchAction::Other,
+    })
+}
+
+fn tokens(usage: model::Usage) -> Usage {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Usage {
+        input: number(usage.input),
+        cached_input: number(usage.cached_input),
+        output: number(usage.output),
+        reasoning_output: number(usage.reasoning_output),
+        total: number(usage.total),
+    }
+}
+
+fn failure(failure: model::Failure) -> Failure {
+    use model::FailureKind as From;
+    let kind = match failure.kind {
+        From::ContextWindowExceeded => FailureKind::ContextWindowExceeded,
+        From::UsageLimitExceeded => FailureKind::UsageLimitExceeded,
+        From::HttpConnectionFailed => FailureKind::HttpConnectionFailed,
+        From::ResponseStreamConnectionFailed => FailureKind::ResponseStreamConnectionFailed,
+        From::ResponseStreamDisconnected => FailureKind::ResponseStreamDisconnected,
+        From::ResponseTooManyFailedAttempts => FailureKind::ResponseTooManyFailedAttempts,
+        From::BadRequest => FailureKind::BadRequest,
+        From::Unauthorized => FailureKind::Unauthorized,
+        From::ServerOverloaded | From::InternalServerError => FailureKind::InternalServerError,
+        From::Other => FailureKind::Other,
+    };
+    Failure {
+        kind,
+        message: failure.message,
+        http_status: failure.http_status,
+        retryable: failure.retryable,
+        retry_after_ms: failure
+            .retry_after
+            .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// The request that a prompt stands for; `thread` keys the provider's prompt cache.
+pub(crate) fn prompt(
+    prompt: Prompt,
+    thread: &str,
+    info: &model::catalog::ModelInfo,
+) -> model::Prompt {
+    let effort = prompt.effort.filter(|_| info.supports_reasoning);
+    let summary = prompt.summary.filter(|_| info.supports_reasoning);
+    let has_reasoning = effort.is_some() || summary.is_some();
+    let arc = |text: String| std::sync::Arc::<str>::from(text);
+    model::Prompt {
+        model: arc(prompt.model),
+        instructions: prompt.instructions,
+        input: prompt.input,
+        tools: prompt.tools,
+        parallel_tool_calls: info.supports_parallel_tool_calls,
+        reasoning: has_reasoning
+            .then(|| model::Reasoning { effort: effort.map(arc), summary: summary.map(arc) }),
+        verbosity: prompt.verbosity.map(arc),
+        output_schema: prompt.output_schema,
+        cache_key: Some(arc(thread.to_owned())),
+        service_tier: prompt.service_tier.map(arc),
+        include_encrypted_reasoning: info.supports_reasoning,
+    }
+}

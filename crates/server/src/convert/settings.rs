@@ -1,0 +1,250 @@
+//! Policies and settings: between the wire, the configuration, the session and the sandbox.
+
+use std::path::{Path, PathBuf};
+
+use jsonrpc::ErrorObject;
+use protocol::policy as wire;
+use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
+
+/// The approval policy that a client names.
+pub(crate) fn approval(policy: &wire::AskForApproval) -> ApprovalPolicy {
+    match policy {
+        wire::AskForApproval::UnlessTrusted => ApprovalPolicy::UnlessTrusted,
+        // Deprecated: the specification replaces it by asking on request.
+        wire::AskForApproval::OnFailure | wire::AskForApproval::OnRequest => {
+            ApprovalPolicy::OnRequest
+        }
+        wire::AskForApproval::Never => ApprovalPolicy::Never,
+        wire::AskForApproval::Granular(granular) => ApprovalPolicy::Granular(Granular {
+            sandbox_approval: granular.sandbox_approval,
+            rules: granular.rules,
+            mcp_elicitations: granular.mcp_elicitations,
+            request_permissions: granular.request_permissions,
+            skill_approval: granular.skill_approval,
+        }),
+    }
+}
+
+/// The approval policy as clients see it.
+pub(crate) fn wire_approval(policy: ApprovalPolicy) -> wire::AskForApproval {
+    match policy {
+        ApprovalPolicy::UnlessTrusted => wire::AskForApproval::UnlessTrusted,
+        ApprovalPolicy::OnRequest => wire::AskForApproval::OnRequest,
+        ApprovalPolicy::Never => wire::AskForApproval::Never,
+        ApprovalPolicy::Granular(granular) => {
+            wire::AskForApproval::Granular(wire::GranularApproval {
+                sandbox_approval: granular.sandbox_approval,
+                rules: granular.rules,
+                mcp_elicitations: granular.mcp_elicitations,
+                request_permissions: granular.request_permissions,
+                skill_approval: granular.skill_approval,
+            })
+        }
+    }
+}
+
+/// The approval policy of the configuration.
+pub(crate) fn configured_approval(policy: config::ApprovalPolicy) -> ApprovalPolicy {
+    match policy {
+        config::ApprovalPolicy::Untrusted => ApprovalPolicy::UnlessTrusted,
+        config::ApprovalPolicy::OnRequest => ApprovalPolicy::OnRequest,
+        config::ApprovalPolicy::Never => ApprovalPolicy::Never,
+        config::ApprovalPolicy::Granular(granular) => ApprovalPolicy::Granular(Granular {
+            sandbox_approval: granular.sandbox_approval,
+            rules: granular.rules,
+            mcp_elicitations: granular.mcp_elicitations,
+            request_permissions: granular.request_permissions,
+            skill_approval: granular.skill_approval,
+        }),
+    }
+}
+
+/// The sandbox mode of the configuration.
+pub(crate) fn configured_mode(mode: config::SandboxMode) -> wire::SandboxMode {
+    match mode {
+        config::SandboxMode::ReadOnly => wire::SandboxMode::ReadOnly,
+        config::SandboxMode::WorkspaceWrite => wire::SandboxMode::WorkspaceWrite,
+        config::SandboxMode::DangerFullAccess => wire::SandboxMode::DangerFullAccess,
+    }
+}
+
+/// The policy that a mode stands for; `workspace` holds the configuration's additions.
+pub(crate) fn mode_policy(
+    mode: wire::SandboxMode,
+    cwd: &Path,
+    workspace: &config::WorkspaceWrite,
+) -> SandboxPolicy {
+    match mode {
+        wire::SandboxMode::ReadOnly => {
+            SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false }
+        }
+        wire::SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        wire::SandboxMode::WorkspaceWrite => {
+            let mut writable_roots = Vec::new();
+            if !workspace.writable_roots.is_empty() {
+                writable_roots.push(cwd.to_owned());
+                writable_roots.extend(workspace.writable_roots.iter().cloned());
+            }
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots,
+                read: ReadAccess::Full,
+                network: workspace.network_access,
+                exclude_slash_tmp: workspace.exclude_slash_tmp,
+                exclude_tmpdir: workspace.exclude_tmpdir_env_var,
+            }
+        }
+    }
+}
+
+/// The sandbox policy that a client gives.
+///
+/// # Errors
+/// `-32602` for a path that is not absolute.
+pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, ErrorObject> {
+    Ok(match policy {
+        wire::SandboxPolicy::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        wire::SandboxPolicy::ReadOnly { access, network_access } => SandboxPolicy::ReadOnly {
+            read: read_access(access.as_ref())?,
+            network: *network_access,
+        },
+        wire::SandboxPolicy::WorkspaceWrite {
+            writable_roots,
+            read_only_access,
+            network_access,
+            exclude_tmpdir_env_var,
+            exclude_slash_tmp,
+        } => SandboxPolicy::WorkspaceWrite {
+            writable_roots: absolute_paths("sandboxPolicy.writableRoots", writable_roots)?,
+            read: read_access(read_only_access.as_ref())?,
+            network: *network_access,
+            exclude_slash_tmp: *exclude_slash_tmp,
+            exclude_tmpdir: *exclude_tmpdir_env_var,
+        },
+        wire::SandboxPolicy::ExternalSandbox { network_access } => {
+            SandboxPolicy::External { network: *network_access == wire::NetworkAccess::Enabled }
+        }
+    })
+}
+
+/// The sandbox policy as clients see it.
+pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
+    match policy {
+        SandboxPolicy::DangerFullAccess => wire::SandboxPolicy::DangerFullAccess,
+        SandboxPolicy::ReadOnly { read, network } => wire::SandboxPolicy::ReadOnly {
+            access: wire_read_access(read),
+            network_access: *network,
+        },
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots,
+            read,
+            network,
+            exclude_slash_tmp,
+            exclude_tmpdir,
+        } => wire::SandboxPolicy::WorkspaceWrite {
+            writable_roots: wire_paths(writable_roots),
+            read_only_access: wire_read_access(read),
+            network_access: *network,
+            exclude_tmpdir_env_var: *exclude_tmpdir,
+            exclude_slash_tmp: *exclude_slash_tmp,
+        },
+        SandboxPolicy::External { network } => wire::SandboxPolicy::ExternalSandbox {
+            network_access: if *network {
+                wire::NetworkAccess::Enabled
+            } else {
+                wire::NetworkAccess::Restricted
+            },
+        },
+    }
+}
+
+/// The policy that commands of a thread in `cwd` run under. With no roots given the working folder
+/// is the one root; with roots given, nothing else is writable.
+pub(crate) fn confinement(policy: &SandboxPolicy, cwd: &Path) -> sandbox::Policy {
+    match policy {
+        SandboxPolicy::DangerFullAccess => sandbox::Policy::DangerFullAccess,
+        SandboxPolicy::ReadOnly { read, network } => {
+            sandbox::Policy::ReadOnly { read: confined_read(read), network: *network }
+        }
+        SandboxPolicy::WorkspaceWrite {
+            writable_roots,
+            read,
+            network,
+            exclude_slash_tmp,
+            exclude_tmpdir,
+        } => sandbox::Policy::WorkspaceWrite {
+            writable_roots: if writable_roots.is_empty() {
+                vec![cwd.to_owned()]
+            } else {
+                writable_roots.clone()
+            },
+            read: confined_read(read),
+            network: *network,
+            exclude_slash_tmp: *exclude_slash_tmp,
+            exclude_tmpdir: *exclude_tmpdir,
+        },
+        SandboxPolicy::External { network } => sandbox::Policy::External { network: *network },
+    }
+}
+
+/// `path` when it is absolute.
+///
+/// # Errors
+/// `-32602` naming the member.
+pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, ErrorObject> {
+    let path = PathBuf::from(path);
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(ErrorObject::invalid_params(format!(
+        "`{member}` must be an absolute path, found `{}`",
+        path.display()
+    )))
+}
+
+fn absolute_paths(member: &str, paths: &[String]) -> Result<Vec<PathBuf>, ErrorObject> {
+    paths.iter().map(|path| absolute(member, path)).collect()
+}
+
+fn read_access(access: Option<&wire::ReadAccess>) -> Result<ReadAccess, ErrorObject> {
+    Ok(match access {
+        None | Some(wire::ReadAccess::FullAccess) => ReadAccess::Full,
+        Some(wire::ReadAccess::Restricted { include_platform_defaults, readable_roots }) => {
+            ReadAccess::Restricted {
+                platform_defaults: *include_platform_defaults,
+                roots: absolute_paths("sandboxPolicy.readableRoots", readable_roots)?,
+            }
+        }
+    })
+}
+
+fn wire_read_access(access: &ReadAccess) -> Option<wire::ReadAccess> {
+    match access {
+        ReadAccess::Full => None,
+        ReadAccess::Restricted { platform_defaults, roots } => Some(wire::ReadAccess::Restricted {
+            include_platform_defaults: *platform_defaults,
+            readable_roots: wire_paths(roots),
+        }),
+    }
+}
+
+fn confined_read(access: &ReadAccess) -> sandbox::ReadAccess {
+    match access {
+        ReadAccess::Full => sandbox::ReadAccess::Full,
+        ReadAccess::Restricted { platform_defaults, roots } => sandbox::ReadAccess::Restricted {
+            include_platform_defaults: *platform_defaults,
+            readable_roots: roots.clone(),
+        },
+    }
+}
+
+fn wire_paths(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// The wire's name of a value of an enumeration.
+pub(crate) fn name<T: serde::Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        other => unreachable!("enumerations serialise to strings, not {other:?}"),
+    }
+}

@@ -1,0 +1,154 @@
+//! Thread and turn records: from the store and the session to the wire.
+
+use protocol::{
+    CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
+    FileChangeRequestApprovalParams, GitInfo, SessionSource, Thread, ThreadItem, ThreadStatus,
+    Turn, TurnItemsView, TurnStatus,
+};
+use serde::Serialize;
+use session::{Ask, Id, Millis};
+use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
+
+use crate::convert::event;
+use crate::convert::item::action;
+use crate::thread::Snapshot;
+
+/// A loaded thread.
+pub(crate) fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {
+    let status = event::status(snapshot.status);
+    Thread { ephemeral: snapshot.ephemeral, ..thread(&snapshot.record, status, turns) }
+}
+
+/// A stored thread.
+pub(crate) fn stored(stored: &StoredThread, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
+    thread(&stored.record, status, turns)
+}
+
+fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thread {
+    Thread {
+        id: record.id.clone(),
+        session_id: record.session_id.clone(),
+        preview: record.preview.clone(),
+        ephemeral: false,
+        model_provider: record.model_provider.clone(),
+        created_at: record.created_at,
+        updated_at: record.updated_at,
+        status,
+        path: None,
+        cwd: record.cwd.clone(),
+        cli_version: record.cli_version.clone(),
+        source: source(&record.source),
+        thread_source: None,
+        agent_nickname: None,
+        agent_role: None,
+        forked_from_id: record.forked_from_id.clone(),
+        name: record.name.clone(),
+        git_info: record.git_info.as_deref().and_then(git_info),
+        turns,
+    }
+}
+
+/// The source as it is stored: JSON of the wire's form.
+pub(crate) fn source_json(name: &str) -> String {
+    let named = serde_json::Value::from(name);
+    let known = serde_json::from_value::<SessionSource>(named);
+    let source = known.unwrap_or_else(|_| SessionSource::Custom(name.to_owned()));
+    serde_json::to_string(&source).expect("a source is strings and numbers")
+}
+
+/// The kind of a source, as lists filter by it.
+pub(crate) fn source_kind(name: &str) -> String {
+    let known = ["cli", "editor", "exec", "appServer"];
+    if known.contains(&name) { name.to_owned() } else { "unknown".to_owned() }
+}
+
+fn source(json: &str) -> SessionSource {
+    serde_json::from_str(json).unwrap_or(SessionSource::Unknown)
+}
+
+fn git_info(json: &str) -> Option<GitInfo> {
+    serde_json::from_str(json).ok()
+}
+
+/// A stored turn with the given items of it.
+pub(crate) fn turn(row: &TurnRow, items: &[ItemRow], view: TurnItemsView) -> Turn {
+    Turn {
+        id: row.id.clone(),
+        status: match row.status {
+            store::TurnStatus::InProgress => TurnStatus::InProgress,
+            store::TurnStatus::Completed => TurnStatus::Completed,
+            store::TurnStatus::Interrupted => TurnStatus::Interrupted,
+            store::TurnStatus::Failed => TurnStatus::Failed,
+        },
+        items: shown(items, view),
+        items_view: view,
+        error: row.error.as_deref().and_then(|json| serde_json::from_str(json).ok()),
+        started_at: Some(row.started_at_ms / 1000),
+        completed_at: row.completed_at_ms.map(|at| at / 1000),
+        duration_ms: row.duration_ms,
+    }
+}
+
+/// All items, none, or the messages at both ends: the user's first and the agent's last.
+fn shown(items: &[ItemRow], view: TurnItemsView) -> Vec<ThreadItem> {
+    let read = |row: &ItemRow| serde_json::from_str(&row.payload).ok();
+    match view {
+        TurnItemsView::NotLoaded => Vec::new(),
+        TurnItemsView::Full => items.iter().filter_map(read).collect(),
+        TurnItemsView::Summary => {
+            let first = items.iter().find(|row| row.kind == "userMessage");
+            let last = items.iter().rev().find(|row| row.kind == "agentMessage");
+            first.into_iter().chain(last).filter_map(read).collect()
+        }
+    }
+}
+
+/// Parameters of an approval request.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Approval {
+    Command(Box<CommandExecutionRequestApprovalParams>),
+    Patch(FileChangeRequestApprovalParams),
+}
+
+/// The request for an approval (specification: Server-initiated requests).
+pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) -> Approval {
+    let (thread_id, turn_id, item_id) = (thread.to_string(), turn.to_string(), item.to_string());
+    match ask {
+        Ask::Patch { reason } => Approval::Patch(FileChangeRequestApprovalParams {
+            thread_id,
+            turn_id,
+            item_id,
+            started_at_ms: at,
+            reason,
+            grant_root: None,
+        }),
+        Ask::Command { reason, command, cwd, actions, amendment } => {
+            Approval::Command(Box::new(CommandExecutionRequestApprovalParams {
+                thread_id,
+                turn_id,
+                item_id,
+                started_at_ms: at,
+                approval_id: None,
+                reason,
+                network_approval_context: None,
+                command: Some(command),
+                cwd: Some(cwd.display().to_string()),
+                command_actions: Some(actions.iter().map(action).collect()),
+                additional_permissions: None,
+                available_decisions: Some(decisions(amendment.as_deref())),
+                proposed_execpolicy_amendment: amendment,
+                proposed_network_policy_amendments: None,
+            }))
+        }
+    }
+}
+
+fn decisions(amendment: Option<&[String]>) -> Vec<Decision> {
+    let mut decisions = vec![Decision::Accept, Decision::AcceptForSession];
+    decisions.extend(amendment.map(|prefix| Decision::AcceptWithExecpolicyAmendment {
+        execpolicy_amendment: prefix.to_vec(),
+    }));
+    decisions.extend([Decision::Decline, Decision::Cancel]);
+    decisions
+}

@@ -1,0 +1,50 @@
+//! The handshake.
+
+use jsonrpc::ErrorObject;
+use protocol::{ClientInfo, ConnectionMethods, InitializeParams, InitializeResponse};
+
+use crate::connection::Cx;
+use crate::server::Server;
+
+impl ConnectionMethods<Cx> for Server {
+    async fn initialize(
+        &self,
+        cx: Cx,
+        params: InitializeParams,
+    ) -> Result<InitializeResponse, ErrorObject> {
+        let InitializeParams { client_info, capabilities } = params;
+        if !fits_header(&client_info.name) || client_info.name.is_empty() {
+            return Err(ErrorObject::invalid_params(
+                "`clientInfo.name` must be visible ASCII, to stand in an HTTP header",
+            ));
+        }
+        let options = &self.core.options;
+        let response = InitializeResponse {
+            user_agent: user_agent(&options.version, &client_info),
+            agent_home: options.home.display().to_string(),
+            platform_family: std::env::consts::FAMILY.to_owned(),
+            platform_os: std::env::consts::OS.to_owned(),
+        };
+        if !cx.peer.negotiate(response.user_agent.clone(), capabilities.unwrap_or_default()) {
+            return Err(ErrorObject::invalid_request("Already initialized"));
+        }
+        Ok(response)
+    }
+}
+
+/// `name/version (os; arch) agentd (client; client version)`.
+fn user_agent(version: &str, client: &ClientInfo) -> String {
+    let client_version: String =
+        client.version.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+    format!(
+        "{}/{version} ({}; {}) agentd ({}; {client_version})",
+        client.name,
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        client.name,
+    )
+}
+
+fn fits_header(name: &str) -> bool {
+    name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}

@@ -1,0 +1,82 @@
+//! Models and what their provider can do.
+
+use jsonrpc::ErrorObject;
+use protocol::{
+    Empty, InputModality, Model, ModelListParams, ModelListResponse, ModelMethods,
+    ModelProviderCapabilitiesReadResponse, ReasoningEffort, ReasoningEffortOption,
+};
+
+use crate::connection::Cx;
+use crate::handlers::not_implemented;
+use crate::server::Server;
+
+/// Models of a page when the client names no number.
+const PAGE: usize = 25;
+/// Models of a page at most.
+const MAX_PAGE: usize = 100;
+
+impl ModelMethods<Cx> for Server {
+    async fn model_list(
+        &self,
+        _cx: Cx,
+        params: ModelListParams,
+    ) -> Result<ModelListResponse, ErrorObject> {
+        let config = self.core.configuration(&self.core.options.cwd, None)?;
+        let mut models = match &config.provider {
+            config::Provider::Offline => model::catalog::offline(),
+            config::Provider::Http(_) => model::catalog::hosted(),
+        };
+        models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
+        let start = match params.cursor.as_deref() {
+            None => 0,
+            Some(cursor) => models
+                .iter()
+                .position(|model| model.id == cursor)
+                .ok_or_else(|| ErrorObject::invalid_params("`cursor` is not one of this list"))?,
+        };
+        let limit = params.limit.map_or(PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE));
+        let next_cursor = models.get(start + limit).map(|model| model.id.to_string());
+        let data = models.into_iter().skip(start).take(limit).map(entry).collect();
+        Ok(ModelListResponse { data, next_cursor })
+    }
+
+    not_implemented! {
+        model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse
+            = "modelProvider/capabilities/read";
+    }
+}
+
+fn entry(info: model::catalog::ModelInfo) -> Model {
+    let efforts = info.supported_efforts.iter().filter_map(|option| {
+        let reasoning_effort = effort(&option.effort)?;
+        Some(ReasoningEffortOption {
+            reasoning_effort,
+            description: option.description.to_string(),
+        })
+    });
+    Model {
+        id: info.id.to_string(),
+        model: info.id.to_string(),
+        display_name: info.display_name.to_string(),
+        description: info.description.to_string(),
+        hidden: info.hidden,
+        supported_reasoning_efforts: efforts.collect(),
+        default_reasoning_effort: effort(&info.default_effort).unwrap_or(ReasoningEffort::Medium),
+        input_modalities: info.input_modalities.iter().filter_map(|m| modality(m)).collect(),
+        supports_personality: info.supports_personality,
+        is_default: info.is_default,
+        upgrade: info.upgrade.as_ref().map(ToString::to_string),
+        upgrade_info: None,
+        availability_nux: None,
+        additional_speed_tiers: Vec::new(),
+        service_tiers: Vec::new(),
+    }
+}
+
+fn effort(name: &str) -> Option<ReasoningEffort> {
+    serde_json::from_value(name.into()).ok()
+}
+
+fn modality(name: &str) -> Option<InputModality> {
+    serde_json::from_value(name.into()).ok()
+}

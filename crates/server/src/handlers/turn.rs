@@ -1,0 +1,160 @@
+//! Turns: started, steered, interrupted (specification: Turns and review).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonrpc::ErrorObject;
+use protocol::{
+    Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
+    TurnSteerResponse, UserInput,
+};
+use session::{Answer, Mode, Overrides, Refusal, UserContent};
+use tokio::sync::oneshot;
+
+use crate::connection::{Cx, Gate};
+use crate::convert;
+use crate::convert::settings::{absolute, approval, name, sandbox};
+use crate::handlers::{missing, refuse_missing};
+use crate::server::Server;
+use crate::thread::{Command, ThreadHandle};
+
+impl TurnMethods<Cx> for Server {
+    async fn turn_start(
+        &self,
+        cx: Cx,
+        params: TurnStartParams,
+    ) -> Result<TurnStartResponse, ErrorObject> {
+        refuse_missing("turn/start", &not_yet(&params))?;
+        let handle = self.loaded_thread(&params.thread_id)?;
+        let content = user_content(&params.input)?;
+        let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
+        let overrides = overrides(&params)?;
+        let started = ask(&handle, cx.gate(), |answer, gate| Command::StartTurn {
+            content,
+            overrides,
+            output_schema,
+            answer,
+            gate,
+        });
+        match started.await? {
+            Answer::Started(view) => Ok(TurnStartResponse { turn: convert::event::turn(&view) }),
+            _ => Err(ErrorObject::internal("turn/start was answered as something else")),
+        }
+    }
+
+    async fn turn_steer(
+        &self,
+        cx: Cx,
+        params: TurnSteerParams,
+    ) -> Result<TurnSteerResponse, ErrorObject> {
+        let metadata = params.responsesapi_client_metadata.is_some();
+        refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
+        let handle = self.loaded_thread(&params.thread_id)?;
+        let content = user_content(&params.input)?;
+        let expected_turn = params.expected_turn_id;
+        let steered = ask(&handle, cx.gate(), |answer, gate| Command::Steer {
+            content,
+            expected_turn,
+            answer,
+            gate,
+        });
+        match steered.await? {
+            Answer::Steered { turn } => Ok(TurnSteerResponse { turn_id: turn.to_string() }),
+            _ => Err(ErrorObject::internal("turn/steer was answered as something else")),
+        }
+    }
+
+    async fn turn_interrupt(
+        &self,
+        cx: Cx,
+        params: TurnInterruptParams,
+    ) -> Result<Empty, ErrorObject> {
+        let handle = self.loaded_thread(&params.thread_id)?;
+        let turn = params.turn_id;
+        ask(&handle, cx.gate(), |answer, gate| Command::Interrupt { turn, answer, gate }).await?;
+        Ok(Empty {})
+    }
+}
+
+/// Sends a command to the thread and waits for the session's answer.
+async fn ask(
+    handle: &ThreadHandle,
+    gate: Gate,
+    command: impl FnOnce(oneshot::Sender<Result<Answer, Refusal>>, Gate) -> Command,
+) -> Result<Answer, ErrorObject> {
+    let (sender, answer) = oneshot::channel();
+    handle.send(command(sender, gate)).await;
+    match answer.await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(Refusal(message))) => Err(ErrorObject::invalid_request(message)),
+        Err(_) => Err(ErrorObject::invalid_request("the thread is not loaded any more")),
+    }
+}
+
+fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
+    [
+        ("permissions", params.permissions.is_some()),
+        ("environments", params.environments.is_some()),
+        ("responsesapiClientMetadata", params.responsesapi_client_metadata.is_some()),
+    ]
+}
+
+fn overrides(params: &TurnStartParams) -> Result<Overrides, ErrorObject> {
+    let mode = params.collaboration_mode.as_ref().map(|mode| {
+        let kind = match mode.mode {
+            protocol::ModeKind::Plan => Mode::Plan,
+            protocol::ModeKind::Default => Mode::Default,
+        };
+        (kind, mode.settings.developer_instructions.clone())
+    });
+    let by_mode = params.collaboration_mode.as_ref().map(|mode| &mode.settings);
+    let model = params.model.clone().or_else(|| by_mode.map(|settings| settings.model.clone()));
+    let effort = params.effort.or_else(|| by_mode.and_then(|settings| settings.reasoning_effort));
+    Ok(Overrides {
+        model: model.filter(|model| !model.is_empty()),
+        provider: None,
+        cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+        approval: params.approval_policy.as_ref().map(approval),
+        sandbox: params.sandbox_policy.as_ref().map(sandbox).transpose()?,
+        effort: effort.as_ref().map(name),
+        summary: params.summary.as_ref().map(name),
+        personality: params.personality.as_ref().map(name),
+        service_tier: params.service_tier.clone(),
+        mode,
+    })
+}
+
+/// A folder that is there, absolute.
+pub(crate) fn existing_folder(path: &str) -> Result<PathBuf, ErrorObject> {
+    let path = absolute("cwd", path)?;
+    if path.is_dir() {
+        return Ok(path);
+    }
+    Err(ErrorObject::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
+}
+
+fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
+    if !schema.is_object() {
+        return Err(ErrorObject::invalid_params("`outputSchema` must be a JSON Schema object"));
+    }
+    Ok(schema.to_string().into())
+}
+
+/// The user's input; image files are read here, so that the session needs no files.
+fn user_content(input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
+    input.iter().map(user_part).collect()
+}
+
+fn user_part(part: &UserInput) -> Result<UserContent, ErrorObject> {
+    match part {
+        UserInput::Text { text, .. } => Ok(UserContent::Text(text.clone())),
+        UserInput::Image { url } => Ok(UserContent::Image { url: url.clone() }),
+        UserInput::LocalImage { path } => {
+            let data_url = crate::images::data_url(Path::new(path))
+                .map_err(|why| ErrorObject::invalid_params(format!("`input`: {why}")))?;
+            Ok(UserContent::LocalImage { path: path.clone(), data_url })
+        }
+        UserInput::Skill { .. } => Err(missing("a `skill` input")),
+        UserInput::Mention { .. } => Err(missing("a `mention` input")),
+    }
+}

@@ -1,0 +1,290 @@
+//! Loads threads: new ones from the configuration and the client's wishes, stored ones from their
+//! record and history.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::Config;
+use jsonrpc::ErrorObject;
+use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use session::{Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored, Settings};
+use store::{StoredThread, ThreadRecord, Write};
+
+use crate::convert;
+use crate::convert::settings::{approval, configured_approval, configured_mode, mode_policy, name};
+use crate::handlers::missing;
+use crate::options::Options;
+use crate::project_doc::{self, ProjectDoc};
+use crate::server::Core;
+use crate::thread::{Start, ThreadHandle};
+
+/// What `thread/start` and `thread/resume` may set alike.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    pub(crate) model: Option<String>,
+    pub(crate) model_provider: Option<String>,
+    pub(crate) service_tier: Option<String>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) approval_policy: Option<AskForApproval>,
+    pub(crate) approvals_reviewer: Option<ApprovalsReviewer>,
+    pub(crate) sandbox: Option<SandboxMode>,
+    pub(crate) personality: Option<Personality>,
+    pub(crate) base_instructions: Option<String>,
+    pub(crate) developer_instructions: Option<String>,
+    pub(crate) config: Option<Map<String, Value>>,
+}
+
+/// What is kept with a thread beyond its settings, as JSON of our own.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Extra {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) developer_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) service_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_source: Option<ThreadSource>,
+}
+
+/// Makes a new thread: stored before anybody hears of it, unless it is ephemeral.
+pub(crate) async fn new_thread(
+    core: &Arc<Core>,
+    wishes: Wishes,
+    ephemeral: bool,
+    mut extra: Extra,
+) -> Result<(String, ThreadHandle), ErrorObject> {
+    let options = &core.options;
+    let cwd = wishes.cwd.clone().unwrap_or_else(|| options.cwd.clone());
+    let config = Arc::new(core.configuration(&cwd, wishes.config.as_ref())?);
+    let settings = new_settings(&config, &wishes, cwd)?;
+    extra.base_instructions = wishes.base_instructions;
+    extra.developer_instructions = wishes.developer_instructions;
+    let id = options.ids.next();
+    let now = options.clock.now_ms() / 1000;
+    let record = ThreadRecord {
+        id: id.clone(),
+        session_id: id.clone(),
+        model_provider: settings.provider.clone(),
+        model: settings.model.clone(),
+        cwd: settings.cwd.display().to_string(),
+        created_at: now,
+        updated_at: now,
+        source_kind: convert::thread::source_kind(&options.session_source),
+        source: convert::thread::source_json(&options.session_source),
+        git_info: crate::git::info(&settings.cwd)
+            .and_then(|info| serde_json::to_string(&info).ok()),
+        settings: serde_json::to_string(&settings).expect("settings are plain data"),
+        cli_version: options.version.clone(),
+        extra: serde_json::to_string(&extra).ok(),
+        ..ThreadRecord::default()
+    };
+    if !ephemeral {
+        let create = Write::CreateThread(Box::new(record.clone()));
+        core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
+    }
+    let start = start(core, config, settings, record, &extra, Restored::default());
+    let handle = ThreadHandle::spawn(Start { ephemeral, ..start });
+    core.threads().insert(id.clone(), handle.clone());
+    Ok((id, handle))
+}
+
+/// The loaded thread of that id, loaded now if need be; with the overrides that a client wishes.
+pub(crate) async fn resume_thread(
+    core: &Arc<Core>,
+    id: &str,
+    wishes: &Wishes,
+) -> Result<(ThreadHandle, Overrides), ErrorObject> {
+    if let Some(handle) = core.loaded(id) {
+        let cwd = wishes.cwd.clone().unwrap_or_else(|| core.options.cwd.clone());
+        let config = core.configuration(&cwd, wishes.config.as_ref())?;
+        return Ok((handle, overrides(&config, wishes, cwd)?));
+    }
+    let store = core.store().await?;
+    let found = store.thread(id).await.map_err(|error| stored(&error))?;
+    let Some(StoredThread { record, turn_count }) = found else { return Err(unknown(id)) };
+    let settings: Settings = serde_json::from_str(&record.settings).map_err(|error| {
+        ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
+    })?;
+    let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
+    let config = Arc::new(core.configuration(&cwd, wishes.config.as_ref())?);
+    let overrides = overrides(&config, wishes, cwd)?;
+    let history = store.history(id).await.map_err(|error| stored(&error))?;
+    let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
+    let restored = Restored {
+        history: history.into_iter().map(Arc::from).collect(),
+        introduced: (turn_count > 0).then(|| settings.clone()),
+        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+        failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
+        previewed: !record.preview.is_empty(),
+    };
+    let mut extra: Extra = record
+        .extra
+        .as_deref()
+        .and_then(|json| serde_json::from_str(json).ok())
+        .unwrap_or_default();
+    if let Some(instructions) = &wishes.base_instructions {
+        extra.base_instructions = Some(instructions.clone());
+    }
+    if let Some(instructions) = &wishes.developer_instructions {
+        extra.developer_instructions = Some(instructions.clone());
+    }
+    let start = start(core, config, settings, record, &extra, restored);
+    // Another client may have loaded it meanwhile: there is one actor a thread.
+    let mut threads = core.threads();
+    if let Some(handle) = threads.get(id) {
+        return Ok((handle.clone(), overrides));
+    }
+    let handle = ThreadHandle::spawn(start);
+    threads.insert(id.to_owned(), handle.clone());
+    Ok((handle, overrides))
+}
+
+/// The error for a thread that does not exist.
+pub(crate) fn unknown(id: &str) -> ErrorObject {
+    ErrorObject::invalid_request(format!("thread not found: {id}"))
+}
+
+/// The error for a store that failed; a bad cursor is the client's.
+pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
+    match error {
+        store::StoreError::BadCursor { .. } => ErrorObject::invalid_params(error.to_string()),
+        _ => ErrorObject::internal(error.to_string()),
+    }
+}
+
+fn start(
+    core: &Arc<Core>,
+    config: Arc<Config>,
+    settings: Settings,
+    record: ThreadRecord,
+    extra: &Extra,
+    restored: Restored,
+) -> Start {
+    let doc = project_doc::read(&config, &settings.cwd);
+    let info = crate::provider::model_info(&config, &settings.provider, &settings.model);
+    let window = config.model_context_window.unwrap_or(info.context_window);
+    let patch =
+        if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
+    let ids = Box::new(SessionIds(core.clone()));
+    let context = context(&core.options, &config, extra, &doc);
+    let limits = limits(&config, &settings.provider);
+    Start {
+        core: core.clone(),
+        machine: Machine::new(settings, context, patch, limits, ids, restored),
+        record,
+        ephemeral: false,
+        instruction_sources: doc.sources,
+        config,
+        context_window: i64::try_from(window).ok(),
+    }
+}
+
+fn context(options: &Options, config: &Config, extra: &Extra, doc: &ProjectDoc) -> Context {
+    let from_file = || {
+        let path = config.model_instructions_file.as_ref()?;
+        std::fs::read_to_string(path).ok()
+    };
+    let shell = options.shell.file_name().unwrap_or_default();
+    Context {
+        instructions: extra.base_instructions.clone().or_else(from_file).map(Arc::from),
+        developer: extra
+            .developer_instructions
+            .clone()
+            .or_else(|| config.developer_instructions.clone()),
+        project_doc: doc.text.clone(),
+        shell: shell.to_string_lossy().into_owned(),
+        date: options.clock.today(),
+        time_zone: options.clock.time_zone(),
+    }
+}
+
+fn limits(config: &Config, provider: &str) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(config::Provider::Http(http)) = config.providers.get(provider) {
+        limits.stream_retries = http.stream_max_retries;
+    }
+    if let Some(tokens) = config.tool_output_token_limit {
+        limits.tool_output_tokens = tokens;
+    }
+    let max_poll = config.background_terminal_max_timeout.as_millis();
+    limits.max_poll_ms = u64::try_from(max_poll).unwrap_or(u64::MAX);
+    limits
+}
+
+fn new_settings(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Settings, ErrorObject> {
+    let provider = wishes.model_provider.clone().unwrap_or_else(|| config.provider.id().to_owned());
+    let model = wishes.model.clone().or_else(|| config.model.clone());
+    let mode = configured_mode(config.sandbox_mode);
+    let mut settings = Settings {
+        model: model.unwrap_or_else(|| crate::provider::default_model(config, &provider)),
+        provider,
+        approval: configured_approval(config.approval_policy),
+        sandbox: mode_policy(mode, &cwd, &config.sandbox_workspace_write),
+        effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
+        summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
+        verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),
+        personality: config.personality.map(|style| style.as_str().to_owned()),
+        service_tier: config.service_tier.map(|tier| tier.as_str().to_owned()),
+        mode: Mode::Default,
+        mode_instructions: None,
+        cwd: cwd.clone(),
+    };
+    settings.apply(overrides(config, wishes, cwd)?);
+    Ok(settings)
+}
+
+fn overrides(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Overrides, ErrorObject> {
+    if let Some(provider) = &wishes.model_provider {
+        known_provider(config, provider)?;
+    }
+    if wishes.approvals_reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User) {
+        return Err(missing("an `approvalsReviewer` other than `user`"));
+    }
+    let workspace = &config.sandbox_workspace_write;
+    Ok(Overrides {
+        model: wishes.model.clone(),
+        provider: wishes.model_provider.clone(),
+        approval: wishes.approval_policy.as_ref().map(approval),
+        sandbox: wishes.sandbox.map(|mode| mode_policy(mode, &cwd, workspace)),
+        cwd: wishes.cwd.clone(),
+        personality: wishes.personality.as_ref().map(name),
+        service_tier: wishes.service_tier.clone().map(Some),
+        ..Overrides::default()
+    })
+}
+
+fn known_provider(config: &Config, provider: &str) -> Result<(), ErrorObject> {
+    if config.providers.contains_key(provider) {
+        return Ok(());
+    }
+    let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+    Err(ErrorObject::invalid_params(format!(
+        "`modelProvider`: there is no `{provider}`; the providers are {}",
+        known.join(", ")
+    )))
+}
+
+fn total_usage(json: &str) -> session::Usage {
+    #[derive(Deserialize)]
+    struct Usage {
+        total: session::Usage,
+    }
+    serde_json::from_str::<Usage>(json).map(|usage| usage.total).unwrap_or_default()
+}
+
+/// Turn and item ids of a thread.
+struct SessionIds(Arc<Core>);
+
+impl session::Ids for SessionIds {
+    fn turn(&mut self) -> Id {
+        self.0.options.ids.next().into()
+    }
+
+    fn item(&mut self) -> Id {
+        self.0.options.ids.next().into()
+    }
+}

@@ -1,0 +1,61 @@
+//! Everything that the server takes from the world around it, given by its caller.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use session::Millis;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since the Unix epoch.
+    fn now_ms(&self) -> Millis;
+    /// Today in the user's time zone, `YYYY-MM-DD`.
+    fn today(&self) -> String;
+    /// Name of the user's time zone.
+    fn time_zone(&self) -> String;
+}
+
+/// Makes ids that never repeat: a thread's sort in the order of their making.
+pub trait Ids: Send + Sync {
+    /// A new id.
+    fn next(&self) -> String;
+}
+
+/// What a server is made of.
+#[derive(Clone)]
+pub struct Options {
+    /// The agent's home: configuration and stored threads. Absolute.
+    pub home: PathBuf,
+    /// Where threads work when the client names no folder. Absolute.
+    pub cwd: PathBuf,
+    /// The program's version.
+    pub version: String,
+    /// `-c key=value` arguments.
+    pub config_overrides: Vec<String>,
+    /// The environment that commands start from.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The user's shell.
+    pub shell: PathBuf,
+    /// The source of threads started over this server: `editor`, `exec`, `cli`, `appServer`.
+    pub session_source: String,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// New ids.
+    pub ids: Arc<dyn Ids>,
+    /// Uniform in 0..1, for the jitter of retries.
+    pub jitter: Arc<dyn Fn() -> f64 + Send + Sync>,
+}
+
+impl Options {
+    /// Looks up a variable of the environment.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let (_, value) = self.environment.iter().find(|(key, _)| key == name)?;
+        value.to_str().map(str::to_owned)
+    }
+
+    /// `$TMPDIR`, when it names an absolute folder.
+    pub(crate) fn tmpdir(&self) -> Option<PathBuf> {
+        self.variable("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+}

@@ -1,0 +1,196 @@
+//! The server as a whole: what its connections and threads share, its start and its end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jsonrpc::{ErrorObject, Notification, encode_notification};
+use protocol::connection::{ConfigWarning, ConfigWarningNotification};
+use sandbox::Sandbox;
+use serde_json::{Map, Value};
+use store::{OpenOptions, Store, StoreError};
+use tokio::sync::OnceCell;
+
+use crate::config_source::ConfigSource;
+use crate::connection::{ConnectionId, Peer};
+use crate::options::Options;
+use crate::requests::Requests;
+use crate::thread::rules::SharedRules;
+use crate::thread::{Command, ThreadHandle};
+
+/// The application server. Cheap to clone: all clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    pub(crate) core: Arc<Core>,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The home folder cannot be made or is not private.
+    #[error("the agent's home {path} cannot be used: {source}")]
+    Home {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What all connections and threads share.
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) config: ConfigSource,
+    pub(crate) model: model::Client,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) rules: SharedRules,
+    pub(crate) requests: Requests,
+    store: OnceCell<Store>,
+    threads: Mutex<HashMap<String, ThreadHandle>>,
+    connections: AtomicU64,
+}
+
+/// How long the end of the server waits for its threads.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// Makes a server. Nothing slow happens here: the store opens in the background.
+    ///
+    /// # Errors
+    /// A home that cannot be made.
+    pub fn start(options: Options, sandbox: Sandbox) -> Result<Self, StartError> {
+        make_home(&options.home)
+            .map_err(|source| StartError::Home { path: options.home.clone(), source })?;
+        let jitter = options.jitter.clone();
+        let core = Arc::new(Core {
+            config: ConfigSource::new(&options.home),
+            model: model::Client::new(Box::new(move || jitter())),
+            sandbox,
+            rules: SharedRules::new(&options),
+            requests: Requests::default(),
+            store: OnceCell::new(),
+            threads: Mutex::default(),
+            connections: AtomicU64::new(0),
+            options,
+        });
+        let opening = core.clone();
+        tokio::spawn(async move {
+            // A failure is told by the first request that needs the store.
+            let _ = opening.store().await;
+        });
+        Ok(Self { core })
+    }
+
+    /// Interrupts running turns, kills what runs, stores everything. Idempotent.
+    pub async fn shutdown(&self) {
+        let handles: Vec<ThreadHandle> =
+            self.core.threads().drain().map(|(_, handle)| handle).collect();
+        let ends = handles.into_iter().map(|handle| async move {
+            handle.send(Command::Shutdown).await;
+            handle.ended().await;
+        });
+        let all = async {
+            let mut running: tokio::task::JoinSet<()> = ends.collect();
+            while running.join_next().await.is_some() {}
+        };
+        // A thread that hangs on a dead file system must not hold the end up for ever.
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
+        if let Some(store) = self.core.store.get() {
+            // What could not be written was told to its callers already.
+            let _ = store.close().await;
+        }
+    }
+}
+
+impl Core {
+    /// The store, opened on first use. Turns that a dead process left in flight are closed before
+    /// anybody can see them.
+    pub(crate) async fn store(&self) -> Result<&Store, ErrorObject> {
+        self.store.get_or_try_init(|| self.open_store()).await.map_err(|error| {
+            ErrorObject::internal(format!("the store of threads cannot be used: {error}"))
+        })
+    }
+
+    async fn open_store(&self) -> Result<Store, StoreError> {
+        let config = self.config.resolve(&self.options, &self.options.cwd, None);
+        // A broken configuration is reported by the request that needs it.
+        let dir = config.map_or_else(|_| self.options.home.clone(), |config| config.sqlite_home);
+        let now = self.options.clock.now_ms();
+        let options = OpenOptions::new(now, self.options.ids.next());
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
+        let store = opening.await.expect("opening a store does not panic")?;
+        crate::recovery::close_orphans(&store, now).await?;
+        Ok(store)
+    }
+
+    /// The configuration for a thread in `cwd`.
+    pub(crate) fn configuration(
+        &self,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+    ) -> Result<config::Config, ErrorObject> {
+        self.config.resolve(&self.options, cwd, overrides).map_err(|error| match overrides {
+            Some(_) => ErrorObject::invalid_params(error.to_string()),
+            None => ErrorObject::internal(error.to_string()),
+        })
+    }
+
+    pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<String, ThreadHandle>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loaded thread of that id.
+    pub(crate) fn loaded(&self, id: &str) -> Option<ThreadHandle> {
+        self.threads().get(id).cloned()
+    }
+
+    pub(crate) fn next_connection(&self) -> ConnectionId {
+        self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Forgets a connection that ended.
+    pub(crate) async fn detach(&self, connection: ConnectionId) {
+        let handles: Vec<ThreadHandle> = self.threads().values().cloned().collect();
+        for handle in handles {
+            handle.send(Command::Detach { connection }).await;
+        }
+    }
+
+    /// Tells a new client what is ignored in the configuration.
+    pub(crate) fn tell_warnings(&self, peer: &Peer) {
+        let wanted = protocol::lookup_notification(ConfigWarning::NAME);
+        if !wanted.is_some_and(|info| peer.wants(info)) {
+            return;
+        }
+        let told = |summary: String, details| ConfigWarningNotification {
+            summary,
+            details,
+            path: None,
+            range: None,
+        };
+        let warnings = match self.config.warnings(&self.options) {
+            Ok(warnings) => {
+                warnings.iter().map(|warning| told(warning.to_string(), None)).collect()
+            }
+            Err(error) => {
+                vec![told("the configuration cannot be used".to_owned(), Some(error.to_string()))]
+            }
+        };
+        for warning in warnings {
+            if let Ok(message) = encode_notification(ConfigWarning::NAME, &warning) {
+                peer.send(message);
+            }
+        }
+    }
+}
+
+/// Private to the user: transcripts and credentials lie in it.
+fn make_home(home: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(home)
+}

@@ -1,0 +1,479 @@
+//! The actor of a loaded thread: feeds the machine, stores before it tells, carries effects out.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonrpc::{Method, encode_request};
+use model::ResponseStream;
+use serde_json::value::RawValue;
+use session::{
+    Answer, Ask, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal, Status,
+};
+use store::{ThreadRecord, Write};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::connection::{Gate, Peer};
+use crate::convert;
+use crate::requests::Kind;
+use crate::server::Core;
+use crate::thread::commands::Running;
+use crate::thread::patches::Patches;
+use crate::thread::subscribers::Subscribers;
+use crate::thread::tell::Teller;
+use crate::thread::{Command, Snapshot, log};
+
+/// What an actor begins with.
+pub(crate) struct Start {
+    pub(crate) core: Arc<Core>,
+    pub(crate) machine: Machine,
+    pub(crate) record: ThreadRecord,
+    pub(crate) ephemeral: bool,
+    pub(crate) instruction_sources: Vec<PathBuf>,
+    pub(crate) config: Arc<config::Config>,
+    pub(crate) context_window: Option<i64>,
+}
+
+/// Inputs taken together, so that their records share a transaction.
+const BATCH: usize = 64;
+
+/// See the module.
+pub(crate) struct Actor {
+    pub(super) core: Arc<Core>,
+    pub(super) id: Id,
+    pub(super) machine: Machine,
+    pub(super) config: Arc<config::Config>,
+    pub(super) sender: mpsc::Sender<Command>,
+    pub(super) running: HashMap<u64, Running>,
+    pub(super) patches: Patches,
+    inbox: mpsc::Receiver<Command>,
+    record: ThreadRecord,
+    ephemeral: bool,
+    instruction_sources: Vec<PathBuf>,
+    subscribers: Subscribers,
+    /// Of the client that came last.
+    user_agent: Option<String>,
+    teller: Teller,
+    stream: Option<(u64, ResponseStream)>,
+    waiting: HashMap<u64, Waiting>,
+    asks: BTreeMap<u64, OpenAsk>,
+    status: Arc<watch::Sender<Option<Status>>>,
+    /// What the actor's own work found: taken before anything else.
+    soon: VecDeque<Input>,
+    next_reply: u64,
+    ended: bool,
+}
+
+/// A handler that waits for the machine's reply, and the response to wait for after it.
+struct Waiting {
+    answer: oneshot::Sender<Result<Answer, Refusal>>,
+    gate: Gate,
+}
+
+/// A request to the clients that has no answer yet.
+struct OpenAsk {
+    wire_id: i64,
+    message: bytes::Bytes,
+}
+
+/// An effect with its item serialised once, for the store and for all subscribers.
+struct Step {
+    effect: Effect,
+    json: Option<Arc<RawValue>>,
+}
+
+impl Actor {
+    pub(super) fn new(
+        start: Start,
+        sender: mpsc::Sender<Command>,
+        inbox: mpsc::Receiver<Command>,
+        status: Arc<watch::Sender<Option<Status>>>,
+    ) -> Self {
+        let Start { core, machine, record, ephemeral, instruction_sources, config, context_window } =
+            start;
+        let id: Id = record.id.as_str().into();
+        Self {
+            teller: Teller::new(id.clone(), context_window),
+            core,
+            id,
+            machine,
+            config,
+            sender,
+            running: HashMap::new(),
+            patches: Patches::default(),
+            inbox,
+            record,
+            ephemeral,
+            instruction_sources,
+            subscribers: Subscribers::default(),
+            user_agent: None,
+            stream: None,
+            waiting: HashMap::new(),
+            asks: BTreeMap::new(),
+            status,
+            soon: VecDeque::new(),
+            next_reply: 0,
+            ended: false,
+        }
+    }
+
+    /// Runs until the thread is unloaded.
+    pub(super) async fn run(mut self) {
+        while !self.ended {
+            let mut steps = Vec::new();
+            match self.next().await {
+                Next::Soon(input) => self.step(input, &mut steps),
+                Next::Command(command) => self.take(command, &mut steps).await,
+                Next::Events(sample, events) => {
+                    let events = convert::model::events(events);
+                    self.step(Input::Model { sample, events }, &mut steps);
+                }
+                Next::Closed => break,
+            }
+            for _ in 1..BATCH {
+                let Ok(command) = self.inbox.try_recv() else { break };
+                self.take(command, &mut steps).await;
+            }
+            self.execute(steps).await;
+        }
+    }
+
+    async fn next(&mut self) -> Next {
+        if let Some(input) = self.soon.pop_front() {
+            return Next::Soon(input);
+        }
+        let stream = &mut self.stream;
+        let events = async {
+            let Some((sample, stream)) = stream else { return std::future::pending().await };
+            (*sample, stream.next().await)
+        };
+        tokio::select! {
+            biased;
+            command = self.inbox.recv() => command.map_or(Next::Closed, Next::Command),
+            (sample, events) = events => match events {
+                Some(events) => Next::Events(sample, events),
+                None => {
+                    self.stream = None;
+                    Next::Events(sample, Vec::new())
+                }
+            },
+        }
+    }
+
+    fn now(&self) -> Millis {
+        self.core.options.clock.now_ms()
+    }
+
+    /// Steps the machine; what is to be done is done with the batch.
+    fn step(&mut self, input: Input, steps: &mut Vec<Step>) {
+        let mut last: Option<(Id, Arc<RawValue>)> = None;
+        for effect in self.machine.step(self.now(), input) {
+            let json = match &effect {
+                Effect::Persist(Record::Item { item, .. }) => {
+                    let json: Arc<RawValue> = convert::item::json(item).into();
+                    last = Some((item.id().clone(), json.clone()));
+                    Some(json)
+                }
+                Effect::Emit(
+                    Event::ItemStarted { item, .. } | Event::ItemCompleted { item, .. },
+                ) => last.take_if(|(id, _)| id == item.id()).map(|(_, json)| json),
+                _ => None,
+            };
+            steps.push(Step { effect, json });
+        }
+    }
+
+    async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
+        match command {
+            Command::Input(input) => self.step(input, steps),
+            Command::StartTurn { content, overrides, output_schema, answer, gate } => {
+                let reply = self.wait(answer, gate);
+                self.step(Input::Start { reply, content, overrides, output_schema }, steps);
+            }
+            Command::Steer { content, expected_turn, answer, gate } => {
+                let reply = self.wait(answer, gate);
+                self.step(Input::Steer { reply, content, expected_turn }, steps);
+            }
+            Command::Interrupt { turn, answer, gate } => {
+                let reply = self.wait(answer, gate);
+                self.step(Input::Interrupt { reply, turn }, steps);
+            }
+            Command::Attach { peer, overrides, announce, snapshot, gate } => {
+                self.step(Input::Override { overrides }, steps);
+                self.execute(std::mem::take(steps)).await;
+                self.attach(peer, announce, snapshot, gate).await;
+            }
+            Command::Look { snapshot } => {
+                self.execute(std::mem::take(steps)).await;
+                let _ = snapshot.send(self.snapshot());
+            }
+            Command::Unsubscribe { connection, was_subscribed } => {
+                let _ = was_subscribed.send(self.subscribers.remove(connection));
+            }
+            Command::Detach { connection } => {
+                self.subscribers.remove(connection);
+            }
+            Command::Shutdown => {
+                self.step(Input::Shutdown, steps);
+                self.ended = true;
+            }
+        }
+    }
+
+    fn wait(&mut self, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate) -> u64 {
+        self.next_reply += 1;
+        self.waiting.insert(self.next_reply, Waiting { answer, gate });
+        self.next_reply
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            record: self.record.clone(),
+            ephemeral: self.ephemeral,
+            settings: self.machine.settings().clone(),
+            status: self.machine.status(),
+            instruction_sources: self.instruction_sources.clone(),
+        }
+    }
+
+    /// Subscribes a connection, once it has its response; open requests are shown to it.
+    async fn attach(
+        &mut self,
+        peer: Arc<Peer>,
+        announce: bool,
+        snapshot: oneshot::Sender<Snapshot>,
+        gate: Gate,
+    ) {
+        let seen = self.snapshot();
+        if snapshot.send(seen.clone()).is_err() {
+            return;
+        }
+        gate.opened().await;
+        self.user_agent = peer.user_agent().map(str::to_owned);
+        self.subscribers.add(peer.clone());
+        if announce {
+            let thread = convert::thread::loaded(&seen, Vec::new());
+            let params = protocol::thread_record::ThreadStartedNotification { thread };
+            self.subscribers.notify::<protocol::ThreadStarted>(&params);
+        }
+        for ask in self.asks.values() {
+            self.core.requests.asked(ask.wire_id, peer.id);
+            peer.send(ask.message.clone());
+        }
+    }
+
+    /// Stores the records of the batch in one transaction, then does the rest in order.
+    async fn execute(&mut self, steps: Vec<Step>) {
+        if let Err(message) = self.store(&steps).await {
+            return self.execute_unstored(steps, &message).await;
+        }
+        for step in steps {
+            self.perform(step).await;
+        }
+    }
+
+    async fn store(&mut self, steps: &[Step]) -> Result<(), String> {
+        let mut writes: Vec<Write> = Vec::new();
+        for step in steps {
+            let Effect::Persist(record) = &step.effect else { continue };
+            self.note(record);
+            if !self.ephemeral {
+                writes.push(log::write(&self.id, record, step.json.as_deref()));
+            }
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let store = self.core.store().await.map_err(|error| error.message)?;
+        store.commit(writes).await.map_err(|error| error.to_string())
+    }
+
+    /// Nothing of the batch is on disk, so nothing of it may be claimed: callers get the error,
+    /// durable claims are left out, and the turn fails. Its end is told all the same.
+    async fn execute_unstored(&mut self, steps: Vec<Step>, message: &str) {
+        let told = format!("the thread cannot be stored: {message}");
+        let mut ends = Vec::new();
+        for step in steps {
+            match step.effect {
+                Effect::Reply {
+                    reply,
+                    result: Ok(Answer::Started(_) | Answer::Steered { .. }),
+                } => {
+                    let result = Err(Refusal(told.clone()));
+                    self.perform(Step { effect: Effect::Reply { reply, result }, json: None })
+                        .await;
+                }
+                Effect::Emit(Event::ItemCompleted { .. } | Event::TurnStarted(_)) => {}
+                Effect::Sample { .. } | Effect::Run { .. } | Effect::Apply { .. } => {}
+                _ => ends.push(step),
+            }
+        }
+        for step in ends {
+            self.perform(step).await;
+        }
+        let mut steps = Vec::new();
+        self.step(Input::StoreFailed { message: told }, &mut steps);
+        // Tried once more: with luck the turn's end is stored. If not, it is told nevertheless,
+        // and the next start of the server closes the turn.
+        let _ = self.store(&steps).await;
+        for step in steps {
+            self.perform(step).await;
+        }
+    }
+
+    /// Keeps the loaded record as the store has it.
+    fn note(&mut self, record: &Record) {
+        match record {
+            Record::TurnStarted { at, .. } => self.record.updated_at = at / 1000,
+            Record::Preview(text) => self.record.preview.clone_from(text),
+            Record::Settings(settings) => {
+                self.record.model.clone_from(&settings.model);
+                self.record.model_provider.clone_from(&settings.provider);
+                self.record.cwd = settings.cwd.display().to_string();
+            }
+            _ => {}
+        }
+    }
+
+    async fn perform(&mut self, step: Step) {
+        let Step { effect, json } = step;
+        match effect {
+            Effect::Persist(_) => {}
+            Effect::Emit(Event::RequestResolved { request }) => self.resolved(request),
+            Effect::Emit(event) => {
+                if let Event::StatusChanged(status) = &event {
+                    self.status.send_replace(Some(*status));
+                }
+                self.teller.tell(&self.subscribers, &event, json.as_deref());
+            }
+            Effect::Reply { reply, result } => {
+                let Some(Waiting { answer, gate }) = self.waiting.remove(&reply) else { return };
+                if answer.send(result).is_ok() {
+                    gate.opened().await;
+                }
+            }
+            Effect::Sample { sample, prompt } => self.sample(sample, prompt),
+            Effect::CancelSample { sample } => {
+                self.stream.take_if(|(current, _)| *current == sample);
+            }
+            Effect::RetryAfter { sample, attempt, at_least_ms } => {
+                let jitter = (self.core.options.jitter)();
+                let wait = backoff(attempt, at_least_ms, jitter);
+                self.later(wait, Input::RetryDue { sample });
+            }
+            Effect::Wait { call, ms } => {
+                self.later(Duration::from_millis(ms), Input::Elapsed { call });
+            }
+            Effect::Prepare { call, turn, request } => self.prepare(call, &turn, request),
+            Effect::Run { process, spec } => self.start_command(process, spec),
+            Effect::Write { process, text } => self.type_into(process, text),
+            Effect::Kill { process } => self.kill(process),
+            Effect::Apply { call, turn } => self.apply(call, &turn),
+            Effect::Discard { call } => self.patches.discard(call),
+            Effect::Ask { request, turn, item, ask, at } => {
+                self.ask(request, &turn, &item, ask, at);
+            }
+            Effect::Allow { cwd, prefix } => self.allow(&cwd, &prefix),
+            Effect::TurnEnded { turn } => self.patches.turn_ended(&turn),
+        }
+    }
+
+    fn sample(&mut self, sample: u64, prompt: Prompt) {
+        let Some(configured) = self.config.providers.get(&prompt.provider) else {
+            let message = format!(
+                "the provider `{}` is not in the configuration; add it to `model_providers`",
+                prompt.provider
+            );
+            return self.fail_sample(sample, message);
+        };
+        let provider = crate::provider::provider(configured, self.user_agent.as_deref());
+        let info = crate::provider::model_info(&self.config, &prompt.provider, &prompt.model);
+        let prompt = convert::model::prompt(prompt, &self.id, &info);
+        self.stream = Some((sample, self.core.model.stream_prompt(&provider, &prompt)));
+    }
+
+    fn fail_sample(&mut self, sample: u64, message: String) {
+        let failure = session::Failure {
+            kind: session::FailureKind::BadRequest,
+            message,
+            http_status: None,
+            retryable: false,
+            retry_after_ms: None,
+        };
+        let events = vec![session::ModelEvent::Failed(failure)];
+        self.soon(Input::Model { sample, events });
+    }
+
+    /// Takes `input` next. Bounded by the calls of a response: each has one such input at most.
+    pub(super) fn soon(&mut self, input: Input) {
+        self.soon.push_back(input);
+    }
+
+    /// Reports `input` after a while.
+    fn later(&self, wait: Duration, input: Input) {
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            // A thread that has ended needs no reminder.
+            let _ = sender.send(Command::Input(input)).await;
+        });
+    }
+
+    fn ask(&mut self, request: u64, turn: &Id, item: &Id, ask: Ask, at: Millis) {
+        let (kind, method) = match ask {
+            Ask::Command { .. } => {
+                (Kind::Command, protocol::ItemCommandExecutionRequestApproval::NAME)
+            }
+            Ask::Patch { .. } => (Kind::Patch, protocol::ItemFileChangeRequestApproval::NAME),
+        };
+        let wire_id = self.core.requests.open(kind, request, self.sender.clone());
+        let params = convert::thread::approval(&self.id, turn, item, ask, at);
+        let message = encode_request(&wire_id.into(), method, &params)
+            .expect("an approval is made of strings and numbers");
+        for peer in self.subscribers.iter() {
+            self.core.requests.asked(wire_id, peer.id);
+            peer.send(message.clone());
+        }
+        self.asks.insert(request, OpenAsk { wire_id, message });
+    }
+
+    fn resolved(&mut self, request: u64) {
+        let Some(ask) = self.asks.remove(&request) else { return };
+        self.core.requests.close(ask.wire_id);
+        let params = protocol::connection::ServerRequestResolvedNotification {
+            thread_id: self.id.to_string(),
+            request_id: ask.wire_id.into(),
+        };
+        self.subscribers.notify::<protocol::ServerRequestResolved>(&params);
+    }
+}
+
+enum Next {
+    Soon(Input),
+    Command(Command),
+    Events(u64, Vec<model::Event>),
+    Closed,
+}
+
+/// 200 ms, 400 ms, … up to 30 s, give or take a tenth; never less than what the provider asks for.
+fn backoff(attempt: u32, at_least_ms: Option<u64>, jitter: f64) -> Duration {
+    const MAX_ASKED_MS: u64 = 10 * 60 * 1000;
+    let exponent = attempt.saturating_sub(1).min(10);
+    let base = (200u64 << exponent).min(30_000) as f64;
+    let own = (base * (0.9 + 0.2 * jitter)) as u64;
+    Duration::from_millis(own.max(at_least_ms.unwrap_or(0).min(MAX_ASKED_MS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_obey_the_provider() {
+        let ms = |attempt, asked| backoff(attempt, asked, 0.5).as_millis();
+        assert_eq!([ms(1, None), ms(2, None), ms(3, None), ms(20, None)], [200, 400, 800, 30_000]);
+        assert_eq!(ms(1, Some(5_000)), 5_000);
+        assert_eq!(ms(1, Some(u64::MAX)), 600_000);
+    }
+}

@@ -1,0 +1,329 @@
+//! Commands of a thread: looked at by the rules, run through the sandbox, their output decoded
+//! and reported in order.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox::env::{EnvPolicy, Inherit, child_environment};
+use sandbox::rules::{Decision, Invocation, PathResolver};
+use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
+use session::{Assessment, ExecSpec, Id, ImageData, Input, Prepared, ProcessEnd, ToolRequest};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::convert::settings::confinement;
+use crate::server::Core;
+use crate::thread::Command;
+use crate::thread::actor::Actor;
+
+/// A command that runs. Dropping it kills the command and all that it started.
+pub(crate) struct Running {
+    typed: mpsc::Sender<String>,
+}
+
+/// Writes to a command that may wait; one more is dropped, and the command told so.
+const TYPED: usize = 64;
+/// Text of one report: what is there is put together up to this size.
+const REPORT_BYTES: usize = 64 * 1024;
+/// Terminals start with this size.
+const TERMINAL: Size = Size { rows: 24, cols: 80 };
+
+impl Actor {
+    /// Looks at a tool call and reports what it found.
+    pub(super) fn prepare(&mut self, call: u64, _turn: &Id, request: ToolRequest) {
+        let input = match request {
+            ToolRequest::Image { path } => {
+                Input::ImageRead { call, outcome: self.read_image(&path) }
+            }
+            ToolRequest::Patch { text } => {
+                let cwd = self.machine.settings().cwd.clone();
+                Input::Prepared { call, outcome: self.prepare_patch(call, &text, &cwd) }
+            }
+            ToolRequest::Script { script, workdir, login, .. } => {
+                let outcome = self.prepare_script(call, &script, workdir.as_deref(), login);
+                Input::Prepared { call, outcome }
+            }
+            ToolRequest::Argv { argv, workdir } => {
+                let outcome = self.prepare_argv(call, &argv, workdir.as_deref());
+                Input::Prepared { call, outcome }
+            }
+        };
+        self.soon(input);
+    }
+
+    fn read_image(&self, path: &str) -> Result<ImageData, String> {
+        let path = self.machine.settings().cwd.join(path);
+        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
+        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
+        let path = resolved.check_read(&path).map_err(|denied| denied.to_string())?;
+        let data_url = crate::images::data_url(&path)?;
+        Ok(ImageData { path: path.display().to_string(), data_url })
+    }
+
+    fn prepare_script(
+        &mut self,
+        call: u64,
+        script: &str,
+        workdir: Option<&str>,
+        login: bool,
+    ) -> Prepared {
+        if login && !self.config.allow_login_shell {
+            return Prepared::Refused(
+                "login shells are switched off (`allow_login_shell`); leave `login` out".into(),
+            );
+        }
+        let cwd = self.workdir(workdir);
+        if let Some(embedded) = patch::embedded(script) {
+            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
+            return self.prepare_patch(call, &embedded.patch, &cwd);
+        }
+        self.assess(Invocation::Script(script), script.to_owned(), cwd)
+    }
+
+    fn prepare_argv(&mut self, call: u64, argv: &[String], workdir: Option<&str>) -> Prepared {
+        let cwd = self.workdir(workdir);
+        if let Some(embedded) = patch::embedded_argv(argv) {
+            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
+            return self.prepare_patch(call, &embedded.patch, &cwd);
+        }
+        let display = sandbox::rules::quote(argv);
+        self.assess(Invocation::Argv(argv), display, cwd)
+    }
+
+    fn workdir(&self, workdir: Option<&str>) -> PathBuf {
+        let cwd = &self.machine.settings().cwd;
+        workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder))
+    }
+
+    fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
+        if !cwd.is_dir() {
+            return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
+        }
+        let found = self.core.rules.assess(invocation, &cwd, &self.resolver());
+        Prepared::Command(Assessment {
+            display,
+            cwd,
+            actions: found.actions.into_iter().map(action).collect(),
+            known_safe: found.known_safe,
+            dangerous: found.dangerous,
+            rule: found.decision.map(|verdict| (rule(verdict.decision), verdict.justification)),
+            amendment: found.proposed_amendment,
+        })
+    }
+
+    pub(super) fn allow(&self, cwd: &Path, prefix: &[String]) {
+        // What cannot be kept is asked again: that is all that the user would notice.
+        let _ = self.core.rules.allow(prefix, cwd, &self.resolver());
+    }
+
+    /// Finds programs as a command of this thread would, but never in what it may write.
+    fn resolver(&self) -> PathResolver {
+        let environment = environment(&self.core, &self.config);
+        let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
+        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
+        PathResolver::new(path.unwrap_or(&OsString::new()), &resolved.writable_folders())
+    }
+
+    /// Starts a command; its end is reported exactly once unless it is killed.
+    pub(super) fn start_command(&mut self, number: u64, spec: ExecSpec) {
+        let settings = self.machine.settings();
+        let policy = if spec.unsandboxed {
+            Policy::DangerFullAccess
+        } else {
+            confinement(&settings.sandbox, &settings.cwd)
+        };
+        let spawn = Spawn {
+            argv: argv(&spec.request, &self.core.options.shell),
+            cwd: spec.cwd,
+            env: environment(&self.core, &self.config),
+            policy,
+            tty: spec.tty.then_some(TERMINAL),
+            stdin: Stdin::Null,
+        };
+        let (typed, orders) = mpsc::channel(TYPED);
+        self.running.insert(number, Running { typed });
+        let reporter = Reporter { number, sender: self.sender.clone() };
+        let timeout = spec.timeout_ms.map(Duration::from_millis);
+        let core = self.core.clone();
+        tokio::spawn(async move { follow(core, spawn, orders, timeout, reporter).await });
+    }
+
+    pub(super) fn type_into(&self, number: u64, text: String) {
+        if let Some(running) = self.running.get(&number) {
+            // A command that does not read what is typed loses what comes after.
+            let _ = running.typed.try_send(text);
+        }
+    }
+
+    pub(super) fn kill(&mut self, number: u64) {
+        self.running.remove(&number);
+    }
+}
+
+/// Tells the thread about one command.
+struct Reporter {
+    number: u64,
+    sender: mpsc::Sender<Command>,
+}
+
+impl Reporter {
+    /// A thread that has ended hears nothing more, and its commands are killed with it.
+    async fn output(&self, text: String) {
+        if !text.is_empty() {
+            let input = Input::Output { process: self.number, text };
+            let _ = self.sender.send(Command::Input(input)).await;
+        }
+    }
+
+    async fn end(&self, end: ProcessEnd) {
+        let input = Input::Exited { process: self.number, end };
+        let _ = self.sender.send(Command::Input(input)).await;
+    }
+}
+
+/// Runs a command to its end. When nobody holds the sender of `orders` any more, it is killed.
+async fn follow(
+    core: Arc<Core>,
+    spawn: Spawn,
+    mut orders: mpsc::Receiver<String>,
+    timeout: Option<Duration>,
+    reporter: Reporter,
+) {
+    let mut process = match core.sandbox.spawn(spawn).await {
+        Ok(process) => process,
+        Err(error) => return reporter.end(ProcessEnd::NotStarted(error.to_string())).await,
+    };
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut timed_out = false;
+    let mut decoder = Decoder::default();
+    loop {
+        tokio::select! {
+            biased;
+            order = orders.recv() => match order {
+                None => return process.kill(),
+                Some(text) => {
+                    let control = process.control();
+                    tokio::spawn(async move {
+                        // A command that has closed its input does not miss it.
+                        let _ = control.write_stdin(text.as_bytes()).await;
+                    });
+                }
+            },
+            () = until(deadline), if !timed_out => {
+                timed_out = true;
+                process.kill();
+            }
+            chunk = process.output.recv() => {
+                let Some(chunk) = chunk else { break };
+                let mut text = decoder.push(chunk.stream, &chunk.bytes);
+                more(&mut process, &mut decoder, &mut text);
+                reporter.output(text).await;
+            }
+        }
+    }
+    reporter.output(decoder.finish()).await;
+    let exit = tokio::select! {
+        exit = process.wait() => exit,
+        () = orders_closed(&mut orders) => return process.kill(),
+        () = until(deadline), if !timed_out => {
+            timed_out = true;
+            process.kill();
+            process.wait().await
+        }
+    };
+    let end = if timed_out { ProcessEnd::TimedOut } else { ProcessEnd::Code(exit.shell_code()) };
+    reporter.end(end).await;
+}
+
+/// Takes what has arrived meanwhile, so that much output makes few reports.
+fn more(process: &mut Process, decoder: &mut Decoder, text: &mut String) {
+    while text.len() < REPORT_BYTES {
+        let Ok(chunk) = process.output.try_recv() else { return };
+        text.push_str(&decoder.push(chunk.stream, &chunk.bytes));
+    }
+}
+
+async fn orders_closed(orders: &mut mpsc::Receiver<String>) {
+    while orders.recv().await.is_some() {}
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Each stream has its own half-read character.
+#[derive(Default)]
+struct Decoder {
+    stdout: Utf8Stream,
+    stderr: Utf8Stream,
+}
+
+impl Decoder {
+    fn push(&mut self, stream: Stream, bytes: &[u8]) -> String {
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        }
+    }
+
+    fn finish(&mut self) -> String {
+        let mut text = self.stdout.finish();
+        text.push_str(&self.stderr.finish());
+        text
+    }
+}
+
+fn argv(request: &ToolRequest, user_shell: &Path) -> Vec<OsString> {
+    match request {
+        ToolRequest::Script { script, shell, login, .. } => {
+            let shell =
+                shell.as_deref().map_or_else(|| user_shell.as_os_str().to_owned(), Into::into);
+            vec![shell, if *login { "-lc" } else { "-c" }.into(), script.into()]
+        }
+        ToolRequest::Argv { argv, .. } => argv.iter().map(Into::into).collect(),
+        // Neither is run.
+        ToolRequest::Patch { .. } | ToolRequest::Image { .. } => Vec::new(),
+    }
+}
+
+/// The environment of every command.
+fn environment(core: &Core, config: &config::Config) -> Vec<(OsString, OsString)> {
+    let policy = &config.shell_environment_policy;
+    let policy = EnvPolicy {
+        inherit: match policy.inherit {
+            config::EnvironmentInherit::All => Inherit::All,
+            config::EnvironmentInherit::Core => Inherit::Core,
+            config::EnvironmentInherit::None => Inherit::None,
+        },
+        ignore_default_excludes: policy.ignore_default_excludes,
+        exclude: policy.exclude.clone(),
+        set: policy.set.clone(),
+        include_only: policy.include_only.clone(),
+        secrets: config.secret_variables.clone(),
+    };
+    child_environment(core.options.environment.iter().cloned(), &policy)
+}
+
+fn rule(decision: Decision) -> session::RuleDecision {
+    match decision {
+        Decision::Allow => session::RuleDecision::Allow,
+        Decision::Prompt => session::RuleDecision::Prompt,
+        Decision::Forbidden => session::RuleDecision::Forbidden,
+    }
+}
+
+fn action(action: sandbox::rules::Action) -> session::Action {
+    use sandbox::rules::Action;
+    match action {
+        Action::Read { command, name, path } => session::Action::Read { command, name, path },
+        Action::ListFiles { command, path } => session::Action::ListFiles { command, path },
+        Action::Search { command, query, path } => session::Action::Search { command, query, path },
+        Action::Unknown { command } => session::Action::Unknown { command },
+    }
+}

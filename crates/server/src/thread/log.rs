@@ -1,0 +1,81 @@
+//! The session's records as writes to the store. An ephemeral thread keeps none.
+
+use serde_json::value::RawValue;
+use session::{Item, Record, TurnStatus, TurnView};
+use store::{ThreadChanges, TurnOutcome, Write};
+
+use crate::convert;
+
+/// The write that stores `record` of `thread`; `json` is the item's, when the record is one.
+pub(crate) fn write(thread: &str, record: &Record, json: Option<&RawValue>) -> Write {
+    let thread = thread.to_owned();
+    match record {
+        Record::TurnStarted { turn, at } => {
+            Write::StartTurn { thread, turn: turn.to_string(), started_at_ms: *at }
+        }
+        Record::Item { turn, item } => put_item(thread, turn, item, json),
+        Record::History { turn, fragments } => Write::AppendHistory {
+            thread,
+            turn: Some(turn.to_string()),
+            fragments: fragments.clone(),
+        },
+        Record::TurnFinished { view, status } => finish(thread, view, *status),
+        Record::Settings(settings) => update(
+            thread,
+            ThreadChanges {
+                settings: Some(serde_json::to_string(settings).expect("settings are plain data")),
+                model: Some(settings.model.clone()),
+                model_provider: Some(settings.provider.clone()),
+                cwd: Some(settings.cwd.display().to_string()),
+                ..ThreadChanges::default()
+            },
+        ),
+        Record::Preview(text) => update(
+            thread,
+            ThreadChanges { preview: Some(text.clone()), ..ThreadChanges::default() },
+        ),
+        Record::TokenUsage { total, last } => {
+            let usage = serde_json::json!({ "total": total, "last": last }).to_string();
+            let changes =
+                ThreadChanges { token_usage: Some(Some(usage)), ..ThreadChanges::default() };
+            update(thread, changes)
+        }
+    }
+}
+
+fn update(thread: String, changes: ThreadChanges) -> Write {
+    Write::UpdateThread { thread, changes: Box::new(changes) }
+}
+
+fn put_item(thread: String, turn: &str, item: &Item, json: Option<&RawValue>) -> Write {
+    let payload = json
+        .map_or_else(|| convert::item::json(item).get().to_owned(), |json| json.get().to_owned());
+    Write::PutItem {
+        thread,
+        turn: turn.to_owned(),
+        item: item.id().to_string(),
+        kind: convert::item::kind(item).to_owned(),
+        status: item.status().map(|status| convert::item::status_name(status).to_owned()),
+        payload,
+    }
+}
+
+fn finish(thread: String, view: &TurnView, status: TurnStatus) -> Write {
+    let completed_at_ms = view.completed_at.unwrap_or(view.started_at);
+    Write::FinishTurn {
+        thread,
+        turn: view.id.to_string(),
+        outcome: match status {
+            TurnStatus::Completed => TurnOutcome::Completed,
+            TurnStatus::Failed => TurnOutcome::Failed,
+            // A turn that ends is not in progress any more, whoever ended it.
+            TurnStatus::Interrupted | TurnStatus::InProgress => TurnOutcome::Interrupted,
+        },
+        error: view.error.as_ref().map(|error| {
+            serde_json::to_string(&convert::event::turn_error(error)).expect("plain data")
+        }),
+        completed_at_ms,
+        duration_ms: (completed_at_ms - view.started_at).max(0),
+        usage: None,
+    }
+}

@@ -1,0 +1,112 @@
+//! Loaded threads: one actor each, which owns the session's machine and carries its effects out.
+
+mod actor;
+mod commands;
+mod log;
+mod patches;
+pub(crate) mod rules;
+mod subscribers;
+mod tell;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use session::{Answer, Input, Overrides, Refusal, Settings, Status, UserContent};
+use store::ThreadRecord;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::connection::{ConnectionId, Gate, Peer};
+
+pub(crate) use actor::{Actor, Start};
+
+/// Inputs that may wait for a thread; at the bound whoever has one more waits.
+const INBOX: usize = 256;
+
+/// What can be asked of a thread.
+pub(crate) enum Command {
+    /// Something happened in the world.
+    Input(Input),
+    /// `turn/start`.
+    StartTurn {
+        content: Vec<UserContent>,
+        overrides: Overrides,
+        output_schema: Option<Arc<str>>,
+        answer: oneshot::Sender<Result<Answer, Refusal>>,
+        gate: Gate,
+    },
+    /// `turn/steer`.
+    Steer {
+        content: Vec<UserContent>,
+        expected_turn: String,
+        answer: oneshot::Sender<Result<Answer, Refusal>>,
+        gate: Gate,
+    },
+    /// `turn/interrupt`.
+    Interrupt { turn: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    /// A connection follows the thread; with `announce` it hears `thread/started` too.
+    Attach {
+        peer: Arc<Peer>,
+        overrides: Overrides,
+        announce: bool,
+        snapshot: oneshot::Sender<Snapshot>,
+        gate: Gate,
+    },
+    /// What the thread is now.
+    Look { snapshot: oneshot::Sender<Snapshot> },
+    /// A connection ends its subscription; answers whether it had one.
+    Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
+    /// A connection is gone.
+    Detach { connection: ConnectionId },
+    /// The server ends.
+    Shutdown,
+}
+
+/// A loaded thread at one moment.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) record: ThreadRecord,
+    pub(crate) ephemeral: bool,
+    pub(crate) settings: Settings,
+    pub(crate) status: Status,
+    pub(crate) instruction_sources: Vec<PathBuf>,
+}
+
+/// A loaded thread.
+#[derive(Clone)]
+pub(crate) struct ThreadHandle {
+    sender: mpsc::Sender<Command>,
+    /// `None` once the actor has ended.
+    status: watch::Receiver<Option<Status>>,
+}
+
+impl ThreadHandle {
+    /// Starts the thread's actor.
+    pub(crate) fn spawn(start: Start) -> Self {
+        let (sender, inbox) = mpsc::channel(INBOX);
+        let (told, status) = watch::channel(Some(start.machine.status()));
+        let told = Arc::new(told);
+        let actor = Actor::new(start, sender.clone(), inbox, told.clone());
+        let running = tokio::spawn(actor.run());
+        tokio::spawn(async move {
+            // Also after a panic: whoever waits for the thread must not wait for ever.
+            let _ = running.await;
+            told.send_replace(None);
+        });
+        Self { sender, status }
+    }
+
+    /// Gives the thread something to do; `false` when it has ended.
+    pub(crate) async fn send(&self, command: Command) -> bool {
+        self.sender.send(command).await.is_ok()
+    }
+
+    /// The runtime status; `None` when the thread has ended.
+    pub(crate) fn status(&self) -> Option<Status> {
+        *self.status.borrow()
+    }
+
+    /// Waits for the end of the actor.
+    pub(crate) async fn ended(mut self) {
+        let _ = self.status.wait_for(Option::is_none).await;
+    }
+}

@@ -1,0 +1,214 @@
+//! The session's events as notifications to the subscribers. Deltas go through a frame that is
+//! made once a stream, so that a piece of text costs its escaping and a push.
+
+use std::collections::HashMap;
+
+use jsonrpc::{DeltaFrame, Notification};
+use protocol::item_event as item_wire;
+use protocol::thread_record as record;
+use protocol::turn as wire;
+use serde_json::value::RawValue;
+use session::{Event, Id, Item};
+
+use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
+use crate::convert::item;
+use crate::thread::subscribers::Subscribers;
+
+/// Tells the events of one thread.
+pub(crate) struct Teller {
+    thread: Id,
+    window: Option<i64>,
+    frames: HashMap<FrameKey, DeltaFrame>,
+    /// The frame used last: streams seldom alternate.
+    last: Option<(FrameKey, DeltaFrame)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct FrameKey {
+    method: &'static str,
+    item: Id,
+    index: usize,
+}
+
+/// A delta of any kind.
+struct Delta<'a> {
+    method: &'static str,
+    turn: &'a Id,
+    item: &'a Id,
+    summary_index: Option<usize>,
+    content_index: Option<usize>,
+    member: &'static str,
+    text: &'a str,
+}
+
+impl Teller {
+    pub(crate) fn new(thread: Id, window: Option<i64>) -> Self {
+        Self { thread, window, frames: HashMap::new(), last: None }
+    }
+
+    /// Tells one event; `json` is the item of an item event.
+    pub(crate) fn tell(&mut self, to: &Subscribers, told: &Event, json: Option<&RawValue>) {
+        let thread_id = self.thread.to_string();
+        match told {
+            Event::StatusChanged(status) => {
+                let status = event::status(*status);
+                let params = record::ThreadStatusChangedNotification { thread_id, status };
+                to.notify::<protocol::ThreadStatusChanged>(&params);
+            }
+            Event::TurnStarted(view) => {
+                let turn = event::turn(view);
+                let params = wire::TurnStartedNotification { thread_id, turn };
+                to.notify::<protocol::TurnStarted>(&params);
+            }
+            Event::TurnCompleted(view) => {
+                let turn = event::turn(view);
+                let params = wire::TurnCompletedNotification { thread_id, turn };
+                to.notify::<protocol::TurnCompleted>(&params);
+            }
+            Event::ItemStarted { turn, item, at } => {
+                let made = json.is_none().then(|| item::json(item));
+                let Some(item) = json.or(made.as_deref()) else { return };
+                let (thread_id, turn_id, started_at_ms) = (&*self.thread, &**turn, *at);
+                let params = ItemStarted { item, thread_id, turn_id, started_at_ms };
+                to.notify::<protocol::ItemStarted>(&params);
+            }
+            Event::ItemCompleted { turn, item, at } => {
+                self.forget_frames(item);
+                let made = json.is_none().then(|| item::json(item));
+                let Some(item) = json.or(made.as_deref()) else { return };
+                let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
+                let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
+                to.notify::<protocol::ItemCompleted>(&params);
+            }
+            Event::PlanUpdated { turn, explanation, plan } => {
+                let params = wire::TurnPlanUpdatedNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    explanation: explanation.clone(),
+                    plan: plan.iter().cloned().map(event::plan_step).collect(),
+                };
+                to.notify::<protocol::TurnPlanUpdated>(&params);
+            }
+            Event::DiffUpdated { turn, diff } => {
+                let (turn_id, diff) = (turn.to_string(), diff.clone());
+                let params = wire::TurnDiffUpdatedNotification { thread_id, turn_id, diff };
+                to.notify::<protocol::TurnDiffUpdated>(&params);
+            }
+            Event::TokenUsage { turn, total, last } => {
+                let params = record::ThreadTokenUsageUpdatedNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    token_usage: event::usage(*total, *last, self.window),
+                };
+                to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
+            }
+            Event::Error { turn, error, will_retry } => {
+                let params = wire::ErrorNotification {
+                    error: event::turn_error(error),
+                    will_retry: *will_retry,
+                    thread_id,
+                    turn_id: turn.to_string(),
+                };
+                to.notify::<protocol::TurnErrorEvent>(&params);
+            }
+            Event::SummaryPartAdded { turn, item, index } => {
+                let params = item_wire::ReasoningSummaryPartAddedNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    item_id: item.to_string(),
+                    summary_index: i64::try_from(*index).unwrap_or(i64::MAX),
+                };
+                to.notify::<protocol::ItemReasoningSummaryPartAdded>(&params);
+            }
+            Event::TerminalInteraction { turn, item, process, stdin } => {
+                let params = item_wire::TerminalInteractionNotification {
+                    thread_id,
+                    turn_id: turn.to_string(),
+                    item_id: item.to_string(),
+                    process_id: process.clone(),
+                    stdin: stdin.clone(),
+                };
+                to.notify::<protocol::ItemCommandExecutionTerminalInteraction>(&params);
+            }
+            // Told by the actor, which knows the request's id on the wire.
+            Event::RequestResolved { .. } => {}
+            Event::MessageDelta { .. }
+            | Event::PlanDelta { .. }
+            | Event::SummaryDelta { .. }
+            | Event::ReasoningDelta { .. }
+            | Event::CommandOutput { .. } => self.tell_delta(to, told),
+        }
+    }
+
+    fn tell_delta(&mut self, to: &Subscribers, told: &Event) {
+        if to.is_empty() {
+            return;
+        }
+        let Some(delta) = delta(told) else { return };
+        let index = delta.summary_index.or(delta.content_index).unwrap_or(0);
+        let is_last = self.last.as_ref().is_some_and(|(key, _)| {
+            key.method == delta.method && key.index == index && key.item == *delta.item
+        });
+        if !is_last {
+            let key = FrameKey { method: delta.method, item: delta.item.clone(), index };
+            let thread = &self.thread;
+            let frame =
+                self.frames.entry(key.clone()).or_insert_with(|| frame(thread, &delta)).clone();
+            self.last = Some((key, frame));
+        }
+        let Some((_, frame)) = &self.last else { return };
+        to.send(delta.method, &frame.delta(delta.text));
+    }
+
+    fn forget_frames(&mut self, item: &Item) {
+        let id = item.id();
+        self.frames.retain(|key, _| key.item != *id);
+        if self.last.as_ref().is_some_and(|(key, _)| key.item == *id) {
+            self.last = None;
+        }
+    }
+}
+
+fn frame(thread: &Id, delta: &Delta<'_>) -> DeltaFrame {
+    let params = DeltaParams {
+        thread_id: thread,
+        turn_id: delta.turn,
+        item_id: delta.item,
+        summary_index: delta.summary_index,
+        content_index: delta.content_index,
+    };
+    DeltaFrame::new(delta.method, &params, delta.member)
+        .expect("the parameters of a delta are an object of strings and numbers")
+}
+
+fn delta(event: &Event) -> Option<Delta<'_>> {
+    let make = |method, turn, item, text| Delta {
+        method,
+        turn,
+        item,
+        summary_index: None,
+        content_index: None,
+        member: "delta",
+        text,
+    };
+    Some(match event {
+        Event::MessageDelta { turn, item, text } => {
+            make(protocol::ItemAgentMessageDelta::NAME, turn, item, text)
+        }
+        Event::PlanDelta { turn, item, text } => {
+            make(protocol::ItemPlanDelta::NAME, turn, item, text)
+        }
+        Event::CommandOutput { turn, item, text } => {
+            make(protocol::ItemCommandExecutionOutputDelta::NAME, turn, item, text)
+        }
+        Event::SummaryDelta { turn, item, index, text } => Delta {
+            summary_index: Some(*index),
+            ..make(protocol::ItemReasoningSummaryTextDelta::NAME, turn, item, text)
+        },
+        Event::ReasoningDelta { turn, item, index, text } => Delta {
+            content_index: Some(*index),
+            ..make(protocol::ItemReasoningTextDelta::NAME, turn, item, text)
+        },
+        _ => return None,
+    })
+}
