@@ -32,7 +32,9 @@ pub mod env;
 pub mod files;
 mod output;
 mod policy;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod process;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod protect;
 mod pty;
 pub mod rules;
@@ -50,10 +52,8 @@ pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use policy::{
     Denied, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
 };
-pub use process::{CHUNK_BYTES, Chunk, Control, Exit, OUTPUT_CHUNKS, Process, Stream};
+pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
 pub use pty::Size;
-#[cfg(target_os = "linux")]
-pub use pump::LINGER;
 pub use sandbox::{
     Config, Layer, LayerStatus, SUPERVISE_ARGUMENT, Sandbox, Spawn, SpawnError, Stdin,
     THIS_PROGRAM, find_program,

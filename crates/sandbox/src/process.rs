@@ -31,6 +31,14 @@ pub const OUTPUT_CHUNKS: usize = 16;
 /// Most bytes of a chunk.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
+/// How long after the exit of a command its output is still waited for, when a process that it
+/// left behind holds the output open.
+pub const LINGER: Duration = Duration::from_millis(200);
+
+/// How long [`Control::terminate`] waits after killing: a process of another user (started
+/// through `sudo`) may not let itself be killed.
+const KILL_WAIT: Duration = Duration::from_secs(2);
+
 /// A piece of output, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -143,8 +151,8 @@ impl Process {
     }
 
     /// See [`Control::terminate`].
-    pub async fn terminate(&self, grace: Duration) {
-        self.control.terminate(grace).await;
+    pub async fn terminate(&self, grace: Duration) -> Option<Exit> {
+        self.control.terminate(grace).await
     }
 
     /// See [`Control::kill`].
@@ -163,7 +171,7 @@ impl Control {
     /// The end of the command: its first process has ended and its output is complete.
     ///
     /// Output is complete at its end of file, or, when something left running keeps it open,
-    /// [`crate::LINGER`] after the exit: what was written before the exit is always delivered.
+    /// [`LINGER`] after the exit: what was written before the exit is always delivered.
     pub async fn wait(&self) -> Exit {
         settled(&self.shared.finished).await
     }
@@ -204,13 +212,14 @@ impl Control {
     }
 
     /// Asks everything that the command started to end (SIGTERM), and kills what is left after
-    /// `grace`. Returns when the command's first process has ended.
-    pub async fn terminate(&self, grace: Duration) {
+    /// `grace`. Returns when the command's first process has ended; `None` when it cannot be
+    /// killed because it belongs to another user.
+    pub async fn terminate(&self, grace: Duration) -> Option<Exit> {
         #[cfg(target_os = "linux")]
         let _ = rustix::io::write(&self.shared.supervisor, &[crate::supervise::TERMINATE]);
         let _ = tokio::time::timeout(grace, settled(&self.shared.ended)).await;
         self.kill();
-        settled(&self.shared.ended).await;
+        tokio::time::timeout(KILL_WAIT, settled(&self.shared.ended)).await.ok()
     }
 
     /// Kills everything that the command started (SIGKILL), also what has left its process group

@@ -1,10 +1,10 @@
 //! Pseudo-terminals: opening one and changing its size.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
 /// The size of a terminal in characters.
@@ -21,7 +21,10 @@ impl Default for Size {
 }
 
 /// Opens a terminal: our end, which does not block, and the command's.
+#[cfg(target_os = "linux")]
 pub(crate) fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::OpenptFlags;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = rustix::pty::openpt(flags)?;
     rustix::pty::grantpt(&ours)?;

@@ -4,7 +4,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -12,13 +11,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::process::{CHUNK_BYTES, Chunk, Exit, Shared, Stream};
+use crate::process::{CHUNK_BYTES, Chunk, Exit, LINGER, Shared, Stream};
 use crate::protect::Placeholder;
 use crate::supervise::request::{Ended, REPORT_BYTES, Report};
-
-/// How long after the exit of a command its output is still waited for, when a process that it
-/// left behind holds the output open.
-pub const LINGER: Duration = Duration::from_millis(200);
 
 /// Most that is read after [`LINGER`] from an output that never pauses: more than a pipe holds.
 const MAX_LATE_BYTES: usize = 1024 * 1024;

@@ -213,6 +213,7 @@ async fn everything_ends_when_the_server_is_killed() {
         .unwrap();
     while !file.exists() {
         assert!(server.try_wait().unwrap().is_none(), "the server ended");
+        // tidy: sleep because a file that another process creates has no event to wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     server.kill().unwrap();

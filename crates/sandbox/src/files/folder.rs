@@ -18,8 +18,7 @@ pub(super) struct Folder {
 pub(super) struct Existing {
     pub(super) is_file: bool,
     pub(super) is_folder: bool,
-    /// Permission bits.
-    pub(super) mode: u32,
+    pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
 
@@ -65,7 +64,7 @@ impl Folder {
                 Ok(Some(Existing {
                     is_file: kind.is_file(),
                     is_folder: kind.is_dir(),
-                    mode: stat.st_mode & 0o7777,
+                    mode: Mode::from_raw_mode(stat.st_mode),
                     owner: (stat.st_uid, stat.st_gid),
                 }))
             }

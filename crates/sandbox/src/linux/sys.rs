@@ -64,13 +64,13 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     check(done).map(drop)
 }
 
-/// Lets children of this process vanish without being waited for, and writing to a socket whose
-/// other end is gone be an error instead of the end.
-pub(crate) fn ignore_child_exits_and_broken_pipes() {
-    // SAFETY: SIG_IGN is a valid disposition and no handler is replaced by it.
-    unsafe {
-        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+/// Lets nothing but a kill end this process from outside, and its children vanish without being
+/// waited for.
+pub(crate) fn ignore_signals() {
+    let ignored = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+    for signal in ignored {
+        // SAFETY: SIG_IGN is a valid disposition and no handler is replaced by it.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

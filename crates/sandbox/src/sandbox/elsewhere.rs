@@ -20,6 +20,9 @@ impl Sandbox {
     }
 
     #[allow(clippy::unused_async, reason = "as on Linux")]
+    pub async fn prepare(&self) {}
+
+    #[allow(clippy::unused_async, reason = "as on Linux")]
     pub async fn report(&self) -> Vec<LayerStatus> {
         vec![LayerStatus { layer: "bubblewrap", usable: false, detail: WHY.to_owned() }]
     }

@@ -65,6 +65,11 @@ impl Sandbox {
         self.start(&program, &spawn, confinement, placeholders).await
     }
 
+    /// Does ahead of the first command what that would otherwise wait for.
+    pub async fn prepare(&self) {
+        self.detected().await;
+    }
+
     /// What works on this machine and what does not, with reasons. Runs bubblewrap once, on the
     /// first call.
     pub async fn report(&self) -> Vec<LayerStatus> {

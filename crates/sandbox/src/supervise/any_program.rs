@@ -8,16 +8,17 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::SUPERVISE_ARGUMENT;
 
 /// Called by the C library before `main`, with the arguments of `main`.
-///
-/// SAFETY: a function pointer of this type is what the section holds; it uses nothing that needs
-/// the runtime of Rust to be set up.
+// SAFETY: a function pointer of this type is what the section holds; the function uses nothing
+// that needs the runtime of Rust to be set up.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: unsafe extern "C" fn(c_int, *const *const c_char) = before_main;
 
+/// # Safety
+/// `arguments` holds `count` strings that live as long as the program.
 unsafe extern "C" fn before_main(count: c_int, arguments: *const *const c_char) {
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: `main` is given `count` strings, which live as long as the program.
+    // SAFETY: the caller guarantees it for every index below `count`.
     let argument = |at: usize| unsafe { CStr::from_ptr(*arguments.add(at)) };
     if count < 2 || argument(1).to_bytes() != SUPERVISE_ARGUMENT.as_bytes() {
         return;

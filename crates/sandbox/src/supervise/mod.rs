@@ -52,7 +52,8 @@ pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
 fn start_commands() -> io::Result<()> {
     // Not reached by an interrupt typed into the server's terminal. Fails when already so.
     let _ = rustix::process::setsid();
-    sys::ignore_child_exits_and_broken_pipes();
+    // Asked to end together with the server, it must outlive that: the socket tells when.
+    sys::ignore_signals();
     rustix::process::chdir(c"/")?;
     let control = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
     let null = std::fs::File::open("/dev/null")?;

@@ -102,6 +102,7 @@ pub async fn gone(pid: i32) {
         if !alive {
             return;
         }
+        // tidy: sleep because the end of a process that is not ours has no event to wait for.
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     panic!("process {pid} is still there");
