@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     // Before anything else: this process may be the one that starts commands for a server.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::SUPERVISE_ARGUMENT) {
-        sandbox::supervisor_main();
+        sandbox::supervisor_main(std::env::args_os().skip(2));
     }
     let arguments = Arguments::parse();
     match run(arguments) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use rand::Rng;
-use sandbox::{Layer, Sandbox, Supervisor};
+use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
 
 /// The environment and the folders, read once.
@@ -72,7 +72,7 @@ impl World {
     pub(crate) fn sandbox(&self) -> Sandbox {
         let path = self.variable("PATH").unwrap_or_default();
         Sandbox::new(sandbox::Config {
-            supervisor: Supervisor::this_program(),
+            supervisor: THIS_PROGRAM.into(),
             search_path: std::env::split_paths(&path).collect(),
             layer: Layer::Auto,
         })
