@@ -185,7 +185,8 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
     let mut hunk = Hunk::default();
     let mut marked = false;
     while let Some(line) = reader.peek() {
-        if line.trim().is_empty() && reader.blank_before_header() {
+        // With its sign, a blank, it would be an empty line of the file.
+        if line.is_empty() && reader.blank_before_header() {
             reader.skip();
             continue;
         }
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
     /// Whether the blank line here only separates what is before from the next header.
     fn blank_before_header(&self) -> bool {
         let next = self.lines[self.at..].iter().find(|line| !line.trim().is_empty());
-        next.is_none_or(|line| line.starts_with("*** "))
+        next.is_none_or(|line| line.starts_with("*** ") && line.trim_end() != END_OF_FILE)
     }
 
     fn error(&self, message: String) -> ParseError {

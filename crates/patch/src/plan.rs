@@ -1,10 +1,11 @@
 //! What a patch makes of the files: hunks are found by their context, and the patch applies as a
 //! whole or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use crate::parse::{Hunk, Line, Operation, Patch};
+use crate::apply::apply_hunks;
+use crate::parse::{Operation, Patch};
 
 /// What happens to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,9 +75,12 @@ pub enum ApplyError {
         hunk: usize,
         /// Where they were looked for.
         after: String,
-        /// The lines.
+        /// The lines, the first of them if there are many.
         lines: String,
     },
+    /// Finding the hunks of a file takes too long.
+    #[error("{0}: the patch is too costly to apply; split it, or repeat the file's lines exactly")]
+    TooCostly(String),
 }
 
 /// Plans a patch against the files that `read` gives (`None`: no such file).
@@ -88,7 +92,7 @@ pub fn plan(
     cwd: &Path,
     read: &mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>,
 ) -> Result<Vec<Change>, ApplyError> {
-    let mut seen: BTreeMap<PathBuf, ()> = BTreeMap::new();
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
     let mut changes = Vec::with_capacity(patch.operations.len());
     for operation in &patch.operations {
         let change = change(operation, cwd, read)?;
@@ -97,8 +101,9 @@ pub fn plan(
             paths.push(target.clone());
         }
         for path in paths {
-            if seen.insert(path.clone(), ()).is_some() {
-                return Err(ApplyError::Twice(path.display().to_string()));
+            let shown = path.display().to_string();
+            if !seen.insert(path) {
+                return Err(ApplyError::Twice(shown));
             }
         }
         changes.push(change);
@@ -157,105 +162,4 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     normal
-}
-
-fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<String, ApplyError> {
-    let ending = if old.contains("\r\n") { "\r\n" } else { "\n" };
-    let ends_with_newline = old.is_empty() || old.ends_with('\n');
-    let body = old.strip_suffix('\n').unwrap_or(old);
-    let lines: Vec<&str> = if old.is_empty() {
-        Vec::new()
-    } else {
-        body.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect()
-    };
-    let mut new: Vec<&str> = Vec::with_capacity(lines.len());
-    let mut done = 0;
-    for (number, hunk) in hunks.iter().enumerate() {
-        let not_found = |lines: String, after: String| ApplyError::NotFound {
-            path: path.to_owned(),
-            hunk: number + 1,
-            after,
-            lines,
-        };
-        let mut from = done;
-        for context in &hunk.contexts {
-            let found = find(&lines, &[context.as_str()], from, false);
-            from = found.ok_or_else(|| not_found(context.clone(), place(done)))? + 1;
-        }
-        let old_lines: Vec<&str> = hunk.lines.iter().filter_map(old_line).collect();
-        let at = match locate(&lines, &old_lines, from, hunk) {
-            Some(at) => at,
-            // The named line may itself be the first line of the hunk.
-            None => match hunk.contexts.is_empty() {
-                false => locate(&lines, &old_lines, from.saturating_sub(1).max(done), hunk),
-                true => None,
-            }
-            .ok_or_else(|| not_found(old_lines.join("\n"), place(from)))?,
-        };
-        new.extend_from_slice(&lines[done..at]);
-        done = replace(&lines, at, &hunk.lines, &mut new);
-    }
-    new.extend_from_slice(&lines[done..]);
-    let mut text = new.join(ending);
-    if ends_with_newline && !new.is_empty() {
-        text.push_str(ending);
-    }
-    Ok(text)
-}
-
-/// Context lines stay as they are in the file, however loosely they matched.
-fn replace<'a>(
-    lines: &[&'a str],
-    mut at: usize,
-    hunk: &'a [Line],
-    new: &mut Vec<&'a str>,
-) -> usize {
-    for line in hunk {
-        match line {
-            Line::Context(_) => {
-                new.push(lines[at]);
-                at += 1;
-            }
-            Line::Remove(_) => at += 1,
-            Line::Add(text) => new.push(text),
-        }
-    }
-    at
-}
-
-fn old_line(line: &Line) -> Option<&str> {
-    match line {
-        Line::Context(text) | Line::Remove(text) => Some(text),
-        Line::Add(_) => None,
-    }
-}
-
-fn place(from: usize) -> String {
-    if from == 0 { String::new() } else { format!(" after line {from}") }
-}
-
-/// Where the hunk's old lines stand; lines that are only added stand after their context, else at
-/// the end of the file.
-fn locate(lines: &[&str], old: &[&str], from: usize, hunk: &Hunk) -> Option<usize> {
-    if old.is_empty() {
-        let after_context = !hunk.contexts.is_empty() && !hunk.at_end;
-        return Some(if after_context { from } else { lines.len() });
-    }
-    find(lines, old, from, hunk.at_end)
-}
-
-/// The first place at or after `from` where `wanted` stands: exactly, then without trailing, then
-/// without surrounding white space.
-fn find(lines: &[&str], wanted: &[&str], from: usize, at_end: bool) -> Option<usize> {
-    let last = lines.len().checked_sub(wanted.len())?;
-    let ways: [fn(&str) -> &str; 3] = [|line| line, str::trim_end, str::trim];
-    ways.iter().find_map(|way| {
-        let wanted: Vec<&str> = wanted.iter().map(|line| way(line)).collect();
-        let stands =
-            |at: usize| wanted.iter().zip(&lines[at..]).all(|(wanted, line)| *wanted == way(line));
-        if at_end && last >= from && stands(last) {
-            return Some(last);
-        }
-        (from..=last).find(|&at| stands(at))
-    })
 }

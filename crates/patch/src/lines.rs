@@ -1,0 +1,42 @@
+//! A text as lines with their line ends, so that what a patch does not touch stays as it is
+//! to the byte.
+
+/// A line and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileLine<'t> {
+    /// Without the end.
+    pub(crate) text: &'t str,
+    /// `"\n"`, `"\r\n"`, or empty for a last line without one.
+    pub(crate) end: &'static str,
+}
+
+/// The lines of `text`; none when it is empty.
+pub(crate) fn lines(text: &str) -> Vec<FileLine<'_>> {
+    text.split_inclusive('\n').map(line).collect()
+}
+
+fn line(text: &str) -> FileLine<'_> {
+    if let Some(text) = text.strip_suffix("\r\n") {
+        return FileLine { text, end: "\r\n" };
+    }
+    match text.strip_suffix('\n') {
+        Some(text) => FileLine { text, end: "\n" },
+        None => FileLine { text, end: "" },
+    }
+}
+
+/// Writes lines; the last one gets an end only when `ended`, all others do.
+pub(crate) fn join(lines: &[FileLine<'_>], usual_end: &str, ended: bool) -> String {
+    let mut text = String::with_capacity(lines.iter().map(|line| line.text.len() + 2).sum());
+    for (at, line) in lines.iter().enumerate() {
+        text.push_str(line.text);
+        // An empty last line is only there by its end.
+        let open = at + 1 == lines.len() && !ended && !line.text.is_empty();
+        match (open, line.end) {
+            (true, _) => {}
+            (false, "") => text.push_str(usual_end),
+            (false, end) => text.push_str(end),
+        }
+    }
+    text
+}
