@@ -5,13 +5,16 @@
 pub(crate) mod app_server;
 pub(crate) mod demo;
 pub(crate) mod exec;
+mod local;
 pub(crate) mod model_server;
+mod transcript;
 
 use std::fmt;
+use std::io::Write;
 
-/// A line for the person who started the program.
+/// A line for the person who started the program; nobody may be there to read it.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
-    eprintln!("{line}");
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// A line of the program's result.

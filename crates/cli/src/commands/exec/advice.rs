@@ -1,0 +1,100 @@
+//! What to tell when a turn did not complete: what happened, and what to do next.
+
+use protocol::{AgentErrorInfo, ThreadStartResponse, TurnError};
+
+use crate::commands::transcript::clean;
+
+/// A failed turn in words.
+pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -> String {
+    let Some(error) = error else {
+        return format!("the turn failed. {}", go_on(thread));
+    };
+    let details = error.additional_details.as_ref().map(|details| format!(" ({details})"));
+    let message = clean(&format!("{}{}", error.message, details.unwrap_or_default()));
+    format!("the turn failed: {message}\n{}", next(error.agent_error_info, thread))
+}
+
+/// How to go on with a thread that was kept.
+pub(super) fn go_on(thread: &ThreadStartResponse) -> String {
+    if thread.thread.ephemeral {
+        return "Nothing of the thread was kept.".to_owned();
+    }
+    format!("To go on: agentd exec --resume {} \"…\"", thread.thread.id)
+}
+
+fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
+    let provider = &thread.model_provider;
+    match info {
+        Some(AgentErrorInfo::Unauthorized) => format!(
+            "Check the key of the provider `{provider}`: the variable that its `env_key` names in \
+             config.toml, OPENAI_API_KEY for `openai`. {}",
+            go_on(thread)
+        ),
+        Some(AgentErrorInfo::UsageLimitExceeded) => {
+            "Wait until the limit is renewed, raise it, or name another model (-m) or provider \
+             (--model-provider)."
+                .to_owned()
+        }
+        Some(AgentErrorInfo::ContextWindowExceeded) => {
+            "Start a new thread, or ask for less at once.".to_owned()
+        }
+        Some(AgentErrorInfo::BadRequest) => format!(
+            "The provider `{provider}` refused the request: check the name of the model (now \
+             `{}`), the schema and the images.",
+            thread.model
+        ),
+        Some(
+            AgentErrorInfo::HttpConnectionFailed { .. }
+            | AgentErrorInfo::ResponseStreamConnectionFailed { .. },
+        ) => format!(
+            "Check the network, and `base_url` of the provider `{provider}` in config.toml. {}",
+            go_on(thread)
+        ),
+        Some(AgentErrorInfo::SandboxError) => {
+            "Install the package `bubblewrap`, or choose another --sandbox mode.".to_owned()
+        }
+        _ => go_on(thread),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn thread(is_ephemeral: bool) -> ThreadStartResponse {
+        serde_json::from_value(json!({
+            "thread": {"id": "t1", "sessionId": "t1", "preview": "", "ephemeral": is_ephemeral,
+                "modelProvider": "p", "createdAt": 1, "updatedAt": 1, "status": {"type": "idle"},
+                "cwd": "/w", "cliVersion": "1", "source": "exec", "turns": []},
+            "model": "m", "modelProvider": "p", "cwd": "/w", "approvalPolicy": "never",
+            "approvalsReviewer": "user", "sandbox": {"type": "readOnly"}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn every_failure_says_what_to_do_next() {
+        let check = |info: Option<AgentErrorInfo>, is_ephemeral, expect: &str| {
+            let error = TurnError {
+                message: "it broke\x1b[2J".into(),
+                agent_error_info: info,
+                additional_details: Some("at 5".into()),
+            };
+            let text = failure(Some(&error), &thread(is_ephemeral));
+            assert!(text.starts_with("the turn failed: it broke (at 5)\n"), "{text}");
+            assert!(text.contains(expect), "{text}");
+        };
+        let http_status_code = Some(503);
+        check(Some(AgentErrorInfo::Unauthorized), false, "OPENAI_API_KEY");
+        check(Some(AgentErrorInfo::UsageLimitExceeded), false, "another model");
+        check(Some(AgentErrorInfo::ContextWindowExceeded), false, "new thread");
+        check(Some(AgentErrorInfo::BadRequest), false, "`m`");
+        check(Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }), false, "`base_url`");
+        check(Some(AgentErrorInfo::SandboxError), false, "bubblewrap");
+        check(Some(AgentErrorInfo::Other), false, "--resume t1");
+        check(None, true, "Nothing of the thread was kept");
+        assert!(failure(None, &thread(false)).contains("--resume t1"));
+    }
+}

@@ -1,0 +1,154 @@
+//! What a turn starts from: the prompt, the images and the schema, read from where the arguments
+//! say.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use protocol::UserInput;
+use serde_json::Value;
+
+use super::Arguments;
+
+/// Larger prompts are refused, in bytes: a message to the server has a bound too.
+const MAX_PROMPT: u64 = 8 << 20;
+
+/// What to say when no prompt is given and none can come.
+pub(super) const NO_PROMPT: &str = "agentd exec: there is no prompt. Give it as an argument, as in \
+    `agentd exec \"fix the failing test\"`, or on standard input: `agentd exec < prompt.txt`.";
+
+/// The input of a turn.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) parts: Vec<UserInput>,
+    pub(super) schema: Option<Value>,
+}
+
+impl Input {
+    /// Reads everything that the arguments name; relative paths start from `cwd`.
+    ///
+    /// # Errors
+    /// Files that cannot be read, a schema that is no JSON object, an empty prompt.
+    pub(super) fn read(arguments: &Arguments, cwd: &Path) -> anyhow::Result<Self> {
+        let schema = arguments.output_schema.as_ref().map(|file| schema(&cwd.join(file)));
+        let text = match arguments.prompt.as_deref() {
+            None | Some("-") => prompt(io::stdin().lock())?,
+            Some(prompt) => prompt.to_owned(),
+        };
+        if text.trim().is_empty() {
+            bail!("the prompt is empty: say what to do");
+        }
+        let mut parts = vec![UserInput::Text { text, text_elements: Vec::new() }];
+        for image in &arguments.images {
+            parts.push(UserInput::LocalImage { path: path(&cwd.join(image))? });
+        }
+        Ok(Self { parts, schema: schema.transpose()? })
+    }
+}
+
+/// Whether a prompt would have to come from a terminal at which nobody was told to type.
+pub(super) fn nobody_speaks(prompt: Option<&str>, is_terminal: bool) -> bool {
+    prompt.is_none() && is_terminal
+}
+
+/// The folder that `--cd` names.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn folder(cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
+    let folder = cwd.join(named);
+    let found = folder
+        .canonicalize()
+        .with_context(|| format!("--cd: {} cannot be used", folder.display()))?;
+    if !found.is_dir() {
+        bail!("--cd: {} is not a folder", folder.display());
+    }
+    Ok(found)
+}
+
+fn prompt(input: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    input
+        .take(MAX_PROMPT + 1)
+        .read_to_string(&mut text)
+        .context("the prompt on standard input cannot be read")?;
+    if text.len() as u64 > MAX_PROMPT {
+        bail!("the prompt on standard input is larger than 8 MiB: name a file in it instead");
+    }
+    Ok(text)
+}
+
+fn schema(file: &Path) -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--output-schema: {} cannot be read", file.display()))?;
+    let schema: Value = serde_json::from_str(&text)
+        .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
+    if !schema.is_object() {
+        bail!("--output-schema: {} does not hold a JSON Schema object", file.display());
+    }
+    Ok(schema)
+}
+
+fn path(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+
+    use super::*;
+
+    fn read(cwd: &Path, line: &[&str]) -> Result<Input, String> {
+        let command = Arguments::augment_args(clap::Command::new("exec"));
+        let line = std::iter::once(&"exec").chain(line);
+        let matches = command.try_get_matches_from(line).map_err(|error| error.to_string())?;
+        let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        Input::read(&arguments, cwd).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn arguments_become_input_or_a_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("schema.json"), r#"{"type":"object"}"#).unwrap();
+        std::fs::write(dir.path().join("list.json"), "[]").unwrap();
+        std::fs::write(dir.path().join("no.json"), "{").unwrap();
+        let fails = |line: &[&str], expect: &str| {
+            let error = read(dir.path(), line).unwrap_err();
+            assert!(error.contains(expect), "{line:?}: {error}");
+        };
+        fails(&[" "], "the prompt is empty");
+        fails(&["p", "--output-schema", "list.json"], "does not hold a JSON Schema object");
+        fails(&["p", "--output-schema", "no.json"], "no.json is not JSON: EOF");
+        fails(&["p", "--output-schema", "none.json"], "none.json cannot be read");
+        fails(&["p", "--ephemeral", "--resume", "t"], "cannot be used with");
+        fails(&["p", "--sandbox", "open"], "read-only, workspace-write, danger-full-access");
+        let input = read(
+            dir.path(),
+            &["p", "--output-schema", "schema.json", "-i", "a.png", "-i", "/b.png"],
+        );
+        let input = input.unwrap();
+        assert_eq!(input.schema.unwrap()["type"], "object");
+        let [
+            UserInput::Text { text, .. },
+            UserInput::LocalImage { path: a },
+            UserInput::LocalImage { path: b },
+        ] = input.parts.as_slice()
+        else {
+            panic!("{:?}", input.parts)
+        };
+        assert_eq!((text.as_str(), b.as_str()), ("p", "/b.png"));
+        assert_eq!(Path::new(a), dir.path().join("a.png"));
+    }
+
+    #[test]
+    fn prompts_from_standard_input_are_bounded() {
+        assert_eq!(prompt(&b"do it\n"[..]).unwrap(), "do it\n");
+        assert!(prompt(&b"\xff"[..]).is_err());
+        let error = prompt(io::repeat(b'x')).unwrap_err().to_string();
+        assert!(error.contains("8 MiB"), "{error}");
+        assert!(nobody_speaks(None, true));
+        assert!(!nobody_speaks(Some("-"), true) && !nobody_speaks(None, false));
+    }
+}

@@ -1,0 +1,157 @@
+//! What is reported while a turn runs, and the message that it ends with. Questions of the server
+//! are answered with no: there is nobody to ask.
+
+use std::io::{self, ErrorKind, Stderr, Stdout, Write};
+
+use protocol::{
+    AgentMessageItem, ItemCompletedNotification, MessagePhase, ThreadItem, ThreadStartResponse,
+};
+use serde_json::value::RawValue;
+
+use crate::commands::local::{self, Observer};
+use crate::commands::tell;
+use crate::commands::transcript::{Style, Transcript, sandbox_name};
+
+/// Follows a turn.
+pub(super) struct Report {
+    pub(super) answer: Answer,
+    progress: Progress,
+}
+
+/// In which form it is told.
+pub(super) enum Progress {
+    Json(Events<Stdout>),
+    Text(Transcript<Stderr>),
+}
+
+/// The message that a turn ends with: the last final answer, else the last message.
+#[derive(Default)]
+pub(super) struct Answer {
+    last: Option<String>,
+    last_final: Option<String>,
+}
+
+/// Notifications, one JSON object a line.
+pub(super) struct Events<W> {
+    out: W,
+}
+
+impl Report {
+    pub(super) fn new(progress: Progress) -> Self {
+        Self { answer: Answer::default(), progress }
+    }
+
+    /// The thread is there.
+    pub(super) fn opened(&mut self, thread: &ThreadStartResponse) {
+        let Progress::Text(text) = &mut self.progress else { return };
+        let kept = if thread.thread.ephemeral { " (not kept)" } else { "" };
+        let rows = [
+            ("thread ", format!("{}{kept}", thread.thread.id)),
+            ("model  ", format!("{} ({})", thread.model, thread.model_provider)),
+            ("folder ", thread.cwd.clone()),
+            ("sandbox", sandbox_name(&thread.sandbox)),
+        ];
+        for (label, value) in rows {
+            // Progress is a courtesy: without a reader the work goes on.
+            let _ = text.block(Style::Dim, label, &value);
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn finish(&mut self) {
+        if let Progress::Text(text) = &mut self.progress {
+            // As above.
+            let _ = text.finish();
+        }
+    }
+}
+
+impl Observer for Report {
+    fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
+        if method == "item/completed" {
+            let told: ItemCompletedNotification = serde_json::from_str(params.get())?;
+            if let ThreadItem::AgentMessage(message) = told.item {
+                self.answer.note(message);
+            }
+        }
+        match &mut self.progress {
+            Progress::Json(events) => events.write(method, params),
+            Progress::Text(text) => match text.notified(method, params) {
+                // As above.
+                Err(error) if error.kind() != ErrorKind::InvalidData => Ok(()),
+                told => told,
+            },
+        }
+    }
+
+    async fn asked(&mut self, method: &str, _params: &RawValue) -> io::Result<local::Answer> {
+        tell(format_args!("agentd: declined `{method}`: there is nobody to ask"));
+        Ok(local::decline(method))
+    }
+}
+
+impl Answer {
+    /// The text of it.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.last_final.as_deref().or(self.last.as_deref())
+    }
+
+    fn note(&mut self, message: AgentMessageItem) {
+        if message.phase == Some(MessagePhase::FinalAnswer) {
+            self.last_final = Some(message.text);
+        } else {
+            self.last = Some(message.text);
+        }
+    }
+}
+
+impl<W: Write> Events<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out }
+    }
+
+    fn write(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
+        let method = serde_json::Value::from(method);
+        writeln!(self.out, r#"{{"method":{method},"params":{}}}"#, params.get())
+            .and_then(|()| self.out.flush())
+            .map_err(|error| {
+                let why =
+                    format!("standard output cannot be written, so the turn is ended: {error}");
+                io::Error::new(error.kind(), why)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_is_the_last_final_one_or_else_the_last() {
+        let check = |messages: &[(&str, Option<MessagePhase>)], expect: Option<&str>| {
+            let mut answer = Answer::default();
+            for (text, phase) in messages {
+                let (id, text) = ("m".to_owned(), (*text).to_owned());
+                answer.note(AgentMessageItem { id, text, phase: *phase, memory_citation: None });
+            }
+            assert_eq!(answer.text(), expect);
+        };
+        let (way, end) = (Some(MessagePhase::Commentary), Some(MessagePhase::FinalAnswer));
+        check(&[], None);
+        check(&[("a", None), ("b", None)], Some("b"));
+        check(&[("a", way)], Some("a"));
+        check(&[("a", end), ("b", way)], Some("a"));
+        check(&[("a", end), ("b", end), ("c", None)], Some("b"));
+    }
+
+    #[test]
+    fn events_are_lines_of_json() {
+        let mut out = Vec::new();
+        let params = RawValue::from_string(r#"{"a":"\n\""}"#.to_owned()).unwrap();
+        Events::new(&mut out).write("x/\"y", &params).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), 1);
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["method"], &line["params"]["a"]), (&"x/\"y".into(), &"\n\"".into()));
+    }
+}

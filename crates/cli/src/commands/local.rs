@@ -1,0 +1,315 @@
+//! A client of a server in this process, over the public protocol: the handshake, typed calls, one
+//! turn at a time. It knows nothing of what is shown; whoever uses it observes.
+
+use std::io;
+
+use anyhow::{Context, anyhow, bail};
+use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Limits, Method};
+use protocol::{
+    AdditionalPermissionProfile, ClientInfo, CommandExecutionApprovalDecision,
+    CommandExecutionRequestApprovalResponse, Empty, FileChangeApprovalDecision,
+    FileChangeRequestApprovalResponse, InitializeParams, InitializeResponse,
+    McpServerElicitationAction, McpServerElicitationRequestResponse, PermissionGrantScope,
+    PermissionsRequestApprovalResponse, ThreadResumeParams, Turn, TurnCompletedNotification,
+    TurnInterruptParams, TurnStartParams, UserInput,
+};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use server::Server;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::world::World;
+
+/// A server and the one connection to it.
+pub(crate) struct Local {
+    /// What the server said of itself.
+    pub(crate) opened: InitializeResponse,
+    client: Client,
+    events: Events,
+    serving: JoinHandle<()>,
+    completed: Option<Turn>,
+}
+
+/// The answer to a request of the server's.
+pub(crate) type Answer = Result<Value, ErrorObject>;
+
+/// Looks on while a call or a turn runs. An error of either function ends the call or the turn.
+pub(crate) trait Observer {
+    /// Something happened.
+    fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()>;
+
+    /// The server asks and waits.
+    async fn asked(&mut self, method: &str, params: &RawValue) -> io::Result<Answer>;
+}
+
+/// How a turn ended.
+pub(crate) enum Ended {
+    /// By itself.
+    Turn(Turn),
+    /// After a signal asked for it; with the exit code that stands for the signal.
+    Interrupted(u8),
+    /// With a second signal, which waits for nothing. The turn is closed by the next start.
+    AtOnce(u8),
+}
+
+impl Local {
+    /// Starts a server, connects to it and completes the handshake. `source` is what threads are
+    /// listed as (specification: `sourceKinds`).
+    ///
+    /// # Errors
+    /// When the agent's home cannot be used.
+    pub(crate) async fn start(world: World, source: &str) -> anyhow::Result<Self> {
+        let sandbox = world.sandbox();
+        let server = Server::start(world.options(source), sandbox)?;
+        let limits = Limits::default();
+        let (ours, theirs) = Connection::pair(limits);
+        let serving = tokio::spawn(async move { server.serve_only(theirs).await });
+        let (client, events) = Client::new(ours, &limits);
+        let hello = InitializeParams {
+            client_info: ClientInfo {
+                name: format!("agentd_{source}"),
+                title: None,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            capabilities: None,
+        };
+        let opened = client.request::<protocol::Initialize>(&hello).await?;
+        client.notify::<protocol::Initialized>(&Empty {})?;
+        Ok(Self { opened, client, events, serving, completed: None })
+    }
+
+    /// Calls a method; what happens meanwhile goes to the observer.
+    ///
+    /// # Errors
+    /// The server's refusal, or the observer's.
+    pub(crate) async fn call<M: Method>(
+        &mut self,
+        params: &M::Params,
+        observer: &mut impl Observer,
+    ) -> anyhow::Result<M::Result> {
+        let client = self.client.clone();
+        let mut call = std::pin::pin!(client.request::<M>(params));
+        loop {
+            // The answer first: what was sent after it is for later.
+            tokio::select! {
+                biased;
+                result = &mut call => return result.map_err(|error| refused(M::NAME, error)),
+                Some(event) = self.events.next() => self.take(event, observer).await?,
+            }
+        }
+    }
+
+    /// Runs a turn to its end. The first signal interrupts it.
+    ///
+    /// # Errors
+    /// The server's refusal, or the observer's.
+    pub(crate) async fn turn(
+        &mut self,
+        params: &TurnStartParams,
+        observer: &mut impl Observer,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Ended> {
+        let thread_id = params.thread_id.clone();
+        let turn = self.call::<protocol::TurnStart>(params, observer).await?.turn;
+        let interrupt = TurnInterruptParams { thread_id, turn_id: turn.id.clone() };
+        let client = self.client.clone();
+        let stop = || {
+            let (client, interrupt) = (client.clone(), interrupt.clone());
+            // A refusal says that the turn has just ended, which is what is wanted.
+            tokio::spawn(
+                async move { client.request::<protocol::TurnInterrupt>(&interrupt).await },
+            );
+        };
+        let mut asked = None;
+        loop {
+            if let Some(turn) = self.completed.take_if(|completed| completed.id == turn.id) {
+                return Ok(asked.map_or(Ended::Turn(turn), Ended::Interrupted));
+            }
+            let code = tokio::select! {
+                biased;
+                code = signals.next() => code,
+                told = self.step(observer) => { told?; continue }
+            };
+            if asked.replace(code).is_some() {
+                return Ok(Ended::AtOnce(code));
+            }
+            stop();
+        }
+    }
+
+    /// Ends the server: a running turn is interrupted and everything stored.
+    pub(crate) async fn close(self) {
+        let Self { client, events, serving, .. } = self;
+        drop((client, events));
+        // A panic in there has been told on standard error.
+        let _ = serving.await;
+    }
+
+    /// Takes the next event. When this is cancelled, an open question stays without an answer: the
+    /// turn's end clears it.
+    async fn step(&mut self, observer: &mut impl Observer) -> anyhow::Result<()> {
+        match self.events.next().await {
+            Some(event) => self.take(event, observer).await,
+            None => bail!("the server ended before the turn did"),
+        }
+    }
+
+    async fn take(&mut self, event: Event, observer: &mut impl Observer) -> anyhow::Result<()> {
+        match event {
+            Event::Notification { method, params } => {
+                if method == "turn/completed" {
+                    let told: TurnCompletedNotification = serde_json::from_str(params.get())?;
+                    self.completed = Some(told.turn);
+                }
+                observer.notified(&method, &params)?;
+            }
+            Event::Request { id, method, params } => {
+                let answer = observer.asked(&method, &params).await?;
+                self.client.respond(&id, &answer)?;
+            }
+            Event::Fault(fault) => bail!("the server sent what cannot be read: {fault}"),
+        }
+        Ok(())
+    }
+}
+
+/// Parameters that start a turn and change no setting.
+pub(crate) fn turn_start(thread_id: &str, input: Vec<UserInput>) -> TurnStartParams {
+    TurnStartParams {
+        thread_id: thread_id.to_owned(),
+        input,
+        cwd: None,
+        approval_policy: None,
+        approvals_reviewer: None,
+        sandbox_policy: None,
+        permissions: None,
+        model: None,
+        service_tier: None,
+        effort: None,
+        summary: None,
+        personality: None,
+        collaboration_mode: None,
+        output_schema: None,
+        environments: None,
+        responsesapi_client_metadata: None,
+    }
+}
+
+/// Parameters that resume a thread and change no setting.
+pub(crate) fn thread_resume(thread_id: &str) -> ThreadResumeParams {
+    ThreadResumeParams {
+        thread_id: thread_id.to_owned(),
+        model: None,
+        model_provider: None,
+        service_tier: None,
+        cwd: None,
+        approval_policy: None,
+        approvals_reviewer: None,
+        sandbox: None,
+        permissions: None,
+        config: None,
+        base_instructions: None,
+        developer_instructions: None,
+        personality: None,
+        exclude_turns: false,
+        history: None,
+        path: None,
+        persist_extended_history: false,
+    }
+}
+
+/// Says no to a request of the server's, in the way that the request's kind provides for.
+pub(crate) fn decline(method: &str) -> Answer {
+    let encode = |answer: serde_json::Result<Value>| {
+        answer.map_err(|why| ErrorObject::internal(why.to_string()))
+    };
+    match method {
+        "item/commandExecution/requestApproval" => {
+            let decision = CommandExecutionApprovalDecision::Decline;
+            encode(serde_json::to_value(CommandExecutionRequestApprovalResponse { decision }))
+        }
+        "item/fileChange/requestApproval" => {
+            let decision = FileChangeApprovalDecision::Decline;
+            encode(serde_json::to_value(FileChangeRequestApprovalResponse { decision }))
+        }
+        "item/permissions/requestApproval" => {
+            encode(serde_json::to_value(PermissionsRequestApprovalResponse {
+                permissions: AdditionalPermissionProfile::default(),
+                scope: PermissionGrantScope::default(),
+                strict_auto_review: None,
+            }))
+        }
+        "mcpServer/elicitation/request" => {
+            encode(serde_json::to_value(McpServerElicitationRequestResponse {
+                action: McpServerElicitationAction::Decline,
+                content: None,
+                meta: None,
+            }))
+        }
+        other => Err(ErrorObject::method_not_found(other)),
+    }
+}
+
+/// Interrupts and terminations from the time this is made; they end the process no more.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Starts to catch them.
+    ///
+    /// # Errors
+    /// Of the operating system.
+    pub(crate) fn catch() -> anyhow::Result<Self> {
+        let catch = |kind| signal(kind).context("signals cannot be caught");
+        Ok(Self {
+            interrupt: catch(SignalKind::interrupt())?,
+            terminate: catch(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one and gives the exit code that stands for it.
+    pub(crate) async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 130,
+            _ = self.terminate.recv() => 143,
+        }
+    }
+}
+
+fn refused(method: &str, error: CallError) -> anyhow::Error {
+    match error {
+        // What the server says is meant for people; the method's name says where.
+        CallError::Rpc(error) => anyhow!("{} ({method})", error.message),
+        other => anyhow::Error::new(other).context(method.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_no_has_the_shape_of_its_request() {
+        let check = |method: &str, expect: &str| {
+            let told = decline(method).map_or_else(|error| error.message, |yes| yes.to_string());
+            assert_eq!(told, expect, "{method}");
+        };
+        check("item/commandExecution/requestApproval", r#"{"decision":"decline"}"#);
+        check("item/fileChange/requestApproval", r#"{"decision":"decline"}"#);
+        check("item/permissions/requestApproval", r#"{"permissions":{}}"#);
+        check("mcpServer/elicitation/request", r#"{"action":"decline"}"#);
+        check("item/tool/call", "Method not found: item/tool/call");
+    }
+
+    #[test]
+    fn no_request_of_the_server_is_granted() {
+        for request in protocol::SERVER_REQUESTS {
+            if let Ok(answer) = decline(request.name) {
+                assert!(!answer.to_string().contains("accept"), "{}", request.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Whole notifications in, text out.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const LIVE: Detail = Detail { is_live: true, output_lines: 3, diff_lines: 3 };
+const LOG: Detail = Detail { is_live: false, output_lines: 3, diff_lines: 0 };
+
+fn render(detail: Detail, told: &[(&str, Value)]) -> String {
+    let mut out = Vec::new();
+    let mut transcript = Transcript::new(&mut out, Palette::off(), detail, "/w".into());
+    for (method, params) in told {
+        let params = RawValue::from_string(params.to_string()).unwrap();
+        transcript.notified(method, &params).unwrap();
+    }
+    transcript.finish().unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn item(stage: &'static str, item: Value) -> (&'static str, Value) {
+    let at = if stage == "item/started" { "startedAtMs" } else { "completedAtMs" };
+    (stage, json!({"threadId": "t", "turnId": "u", at: 1, "item": item}))
+}
+
+fn delta(id: &str, text: &str) -> (&'static str, Value) {
+    let params = json!({"threadId": "t", "turnId": "u", "itemId": id, "delta": text});
+    ("item/agentMessage/delta", params)
+}
+
+fn command(status: &str, output: Option<&str>, code: Option<i32>) -> Value {
+    json!({"type": "commandExecution", "id": "c", "command": "make test", "cwd": "/w",
+        "status": status, "commandActions": [], "aggregatedOutput": output, "exitCode": code,
+        "durationMs": 12})
+}
+
+fn message(text: &str, phase: Option<&str>) -> Value {
+    json!({"type": "agentMessage", "id": text, "text": text, "phase": phase})
+}
+
+fn change(status: &str) -> Value {
+    let changes = json!([{"path": "/w/a.txt", "kind": {"type": "add"}, "diff": "1\n2\n3\n4\n5\n"}]);
+    json!({"type": "fileChange", "id": "f", "changes": changes, "status": status})
+}
+
+#[test]
+fn a_live_message_is_shown_once_as_it_arrives() {
+    let told = [
+        item("item/started", message("", None)),
+        delta("m", "Two\nli"),
+        delta("m", "nes.\x1b[2J\n\n"),
+        item("item/completed", json!({"type": "agentMessage", "id": "m", "text": "Two\nlines."})),
+        item("item/completed", message("Not streamed.", Some("final_answer"))),
+    ];
+    assert_eq!(render(LIVE, &told), "\nagent Two\n  lines.\n\nagent Not streamed.\n");
+}
+
+#[test]
+fn a_log_leaves_the_answer_out() {
+    let told = [
+        delta("x", "ignored"),
+        item("item/completed", message("On the way.", Some("commentary"))),
+        item("item/completed", message("Perhaps the answer.", None)),
+        item("item/started", command("inProgress", None, None)),
+        item("item/completed", command("completed", Some("ok\n"), Some(0))),
+        item("item/completed", message("Held to the end.", None)),
+    ];
+    let expect =
+        "agent On the way.\nagent Perhaps the answer.\n$ make test\n  ok\n  exit 0 in 12 ms\n";
+    assert_eq!(render(LOG, &told), expect);
+    let told = [item("item/completed", message("The answer.", Some("final_answer")))];
+    assert_eq!(render(LOG, &told), "");
+}
+
+#[test]
+fn commands_say_how_they_ended() {
+    let check = |ended: Value, expect: &str| {
+        let told = [
+            item("item/started", command("inProgress", None, None)),
+            item("item/completed", ended),
+        ];
+        assert_eq!(render(LOG, &told), format!("$ make test\n{expect}"));
+    };
+    check(
+        command("failed", Some("1\n2\n3\n4\r\n5"), Some(2)),
+        "  … 2 lines above\n  3\n  4\n  5\n  exit 2 in 12 ms\n",
+    );
+    check(command("declined", None, None), "  declined: it was not run\n");
+    check(
+        command("failed", Some("no sandbox"), None),
+        "  no sandbox\n  failed: it did not run to an end\n",
+    );
+}
+
+#[test]
+fn a_command_that_ends_later_is_named_again() {
+    let plan = json!({"threadId": "t", "turnId": "u", "plan": [
+        {"step": "one", "status": "completed"}, {"step": "two", "status": "inProgress"},
+        {"step": "three", "status": "pending"}]});
+    let told = [
+        item("item/started", command("inProgress", None, None)),
+        ("turn/plan/updated", plan),
+        item("item/completed", command("completed", None, Some(0))),
+    ];
+    let expect = "$ make test\nplan\n  ✓ one\n  ▸ two\n  · three\n$ make test\n  exit 0 in 12 ms\n";
+    assert_eq!(render(LOG, &told), expect);
+}
+
+#[test]
+fn changes_are_shown_before_they_are_made_or_listed_after() {
+    let told =
+        [item("item/started", change("inProgress")), item("item/completed", change("declined"))];
+    let title = "  add a.txt  +5 -0\n";
+    let live = "    +1\n    +2\n    +3\n    … 2 lines more\n";
+    let end = "  declined: no file was changed\n";
+    assert_eq!(render(LIVE, &told), format!("\nchange 1 file\n{title}{live}{end}"));
+    assert_eq!(render(LOG, &told), format!("change 1 file\n{title}{end}"));
+}
+
+#[test]
+fn warnings_and_usage() {
+    let usage = json!({"totalTokens": 3, "inputTokens": 2, "cachedInputTokens": 0,
+        "outputTokens": 1, "reasoningOutputTokens": 0});
+    let told = [
+        ("warning", json!({"message": "disk nearly full"})),
+        ("configWarning", json!({"summary": "unknown key `a`", "details": "config.toml"})),
+        (
+            "error",
+            json!({"error": {"message": "cut"}, "willRetry": true, "threadId": "t", "turnId": "u"}),
+        ),
+        (
+            "error",
+            json!({"error": {"message": "end"}, "willRetry": false, "threadId": "t", "turnId": "u"}),
+        ),
+        (
+            "thread/tokenUsage/updated",
+            json!({"threadId": "t", "turnId": "u",
+            "tokenUsage": {"total": usage, "last": usage, "modelContextWindow": null}}),
+        ),
+        ("something/new", json!(null)),
+    ];
+    let expect = "warning: disk nearly full\nwarning: unknown key `a` (config.toml)\n\
+                  warning: cut (trying again)\ntokens 2 in, 1 out\n";
+    assert_eq!(render(LOG, &told), expect);
+}
+
+#[test]
+fn parameters_that_do_not_fit_are_an_error() {
+    let mut transcript = Transcript::new(Vec::new(), Palette::off(), LOG, "/w".into());
+    let params = RawValue::from_string("{}".to_owned()).unwrap();
+    let error = transcript.notified("item/started", &params).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
