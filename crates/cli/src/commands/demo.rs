@@ -56,7 +56,7 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
     }
     let outcome = present(world, folder, &mut show, &mut signals).await;
     let removed = scratch.remove();
-    let code = outcome?;
+    let code = outcome.context("the demo was ended")?;
     removed?;
     Ok(ExitCode::from(code))
 }
@@ -133,7 +133,7 @@ async fn perform(
     show.call(
         "thread/start",
         &format!(
-            "thread {}\nmodel {} ({}), sandbox {sandbox}, ask unless trusted",
+            "thread {}\nmodel {} ({}), sandbox {sandbox}, asks unless trusted",
             thread.thread.id, thread.model, thread.model_provider
         ),
     )?;

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// The model to use
     #[arg(short, long)]
     model: Option<String>,
-    /// The configured provider to use, as `openai` or `offline`
+    /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID")]
     model_provider: Option<String>,
     /// What commands may do
@@ -98,7 +98,7 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
         Progress::Json(Events::new(io::stdout()))
     } else {
         let cwd = world.cwd.clone();
-        Progress::Text(Transcript::new(io::stderr(), palette, detail, cwd))
+        Progress::Text(Box::new(Transcript::new(io::stderr(), palette, detail, cwd)))
     };
     let mut report = Report::new(progress);
     let cwd = world.cwd.clone();
@@ -180,6 +180,9 @@ fn conclude(
     report: &mut Report,
 ) -> anyhow::Result<ExitCode> {
     report.finish();
+    if report.has_declined {
+        tell(format_args!("agentd: {}", advice::declined(thread)));
+    }
     let turn = match ended {
         Ended::Turn(turn) => turn,
         Ended::Interrupted(code) | Ended::AtOnce(code) => {

@@ -5,6 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+/// The address in the example: any service with the Responses API has one.
+const BASE_URL: &str = "https://api.openai.com/v1";
+
 /// The lines, ready to print. `not_started` is why the demo's command did not run, if it did not.
 pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -29,8 +32,11 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
     lines.push(String::new());
     lines.push("A real model:".to_owned());
     lines.push(String::new());
-    lines.push("  export OPENAI_API_KEY=…".to_owned());
-    lines.push("  agentd exec \"explain this folder to me\"".to_owned());
+    lines.push("  export AGENT_API_KEY=…".to_owned());
+    lines.push(format!("  agentd exec -c default_provider_base_url={BASE_URL} \\"));
+    lines.push("    \"explain this folder to me\"".to_owned());
+    lines.push(String::new());
+    lines.push("or once and for all, in config.toml: docs/getting-started.md.".to_owned());
     lines
 }
 

@@ -2,7 +2,7 @@
 
 use protocol::{AgentErrorInfo, ThreadStartResponse, TurnError};
 
-use crate::commands::transcript::clean;
+use crate::commands::transcript::{clean, sandbox_name};
 
 /// A failed turn in words.
 pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -> String {
@@ -12,6 +12,15 @@ pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -
     let details = error.additional_details.as_ref().map(|details| format!(" ({details})"));
     let message = clean(&format!("{}{}", error.message, details.unwrap_or_default()));
     format!("the turn failed: {message}\n{}", next(error.agent_error_info, thread))
+}
+
+/// What to do about changes and commands that were declined.
+pub(super) fn declined(thread: &ThreadStartResponse) -> String {
+    format!(
+        "something was declined, because nobody can be asked (sandbox: {}). To allow more: \
+         --sandbox workspace-write, or a rule for the command",
+        sandbox_name(&thread.sandbox)
+    )
 }
 
 /// How to go on with a thread that was kept.
@@ -27,7 +36,7 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
     match info {
         Some(AgentErrorInfo::Unauthorized) => format!(
             "Check the key of the provider `{provider}`: the variable that its `env_key` names in \
-             config.toml, OPENAI_API_KEY for `openai`. {}",
+             config.toml, AGENT_API_KEY for `default`. {}",
             go_on(thread)
         ),
         Some(AgentErrorInfo::UsageLimitExceeded) => {
@@ -87,7 +96,7 @@ mod tests {
             assert!(text.contains(expect), "{text}");
         };
         let http_status_code = Some(503);
-        check(Some(AgentErrorInfo::Unauthorized), false, "OPENAI_API_KEY");
+        check(Some(AgentErrorInfo::Unauthorized), false, "AGENT_API_KEY");
         check(Some(AgentErrorInfo::UsageLimitExceeded), false, "another model");
         check(Some(AgentErrorInfo::ContextWindowExceeded), false, "new thread");
         check(Some(AgentErrorInfo::BadRequest), false, "`m`");

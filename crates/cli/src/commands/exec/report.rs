@@ -4,7 +4,8 @@
 use std::io::{self, ErrorKind, Stderr, Stdout, Write};
 
 use protocol::{
-    AgentMessageItem, ItemCompletedNotification, MessagePhase, ThreadItem, ThreadStartResponse,
+    AgentMessageItem, CommandExecutionStatus, ItemCompletedNotification, MessagePhase,
+    PatchApplyStatus, ThreadItem, ThreadStartResponse,
 };
 use serde_json::value::RawValue;
 
@@ -15,13 +16,15 @@ use crate::commands::transcript::{Style, Transcript, sandbox_name};
 /// Follows a turn.
 pub(super) struct Report {
     pub(super) answer: Answer,
+    /// Whether something was refused because nobody can be asked.
+    pub(super) has_declined: bool,
     progress: Progress,
 }
 
 /// In which form it is told.
 pub(super) enum Progress {
     Json(Events<Stdout>),
-    Text(Transcript<Stderr>),
+    Text(Box<Transcript<Stderr>>),
 }
 
 /// The message that a turn ends with: the last final answer, else the last message.
@@ -38,7 +41,7 @@ pub(super) struct Events<W> {
 
 impl Report {
     pub(super) fn new(progress: Progress) -> Self {
-        Self { answer: Answer::default(), progress }
+        Self { answer: Answer::default(), has_declined: false, progress }
     }
 
     /// The thread is there.
@@ -57,6 +60,19 @@ impl Report {
         }
     }
 
+    fn note(&mut self, item: ThreadItem) {
+        match item {
+            ThreadItem::AgentMessage(message) => self.answer.note(message),
+            ThreadItem::CommandExecution(command) => {
+                self.has_declined |= command.status == CommandExecutionStatus::Declined;
+            }
+            ThreadItem::FileChange(change) => {
+                self.has_declined |= change.status == PatchApplyStatus::Declined;
+            }
+            _ => {}
+        }
+    }
+
     /// The turn is over.
     pub(super) fn finish(&mut self) {
         if let Progress::Text(text) = &mut self.progress {
@@ -70,9 +86,7 @@ impl Observer for Report {
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()> {
         if method == "item/completed" {
             let told: ItemCompletedNotification = serde_json::from_str(params.get())?;
-            if let ThreadItem::AgentMessage(message) = told.item {
-                self.answer.note(message);
-            }
+            self.note(told.item);
         }
         match &mut self.progress {
             Progress::Json(events) => events.write(method, params),

@@ -41,7 +41,7 @@ pub(crate) fn grouped(number: i64) -> String {
         text.push('-');
     }
     for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

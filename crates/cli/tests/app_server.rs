@@ -1,0 +1,162 @@
+//! `agentd app-server` from outside, over its real standard input and output.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Place, Running, listing, stderr, stdout};
+use serde_json::{Value, json};
+
+/// The error codes of JSON-RPC that these tests meet.
+const PARSE_ERROR: i64 = -32700;
+const INVALID_REQUEST: i64 = -32600;
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+
+#[test]
+fn a_conversation_in_raw_lines() {
+    let place = Place::new();
+    let mut server = Running::start(&mut place.agentd(&["app-server"]));
+    let early = server.call(7, "thread/list", json!({}));
+    assert_eq!(early["error"], json!({"code": INVALID_REQUEST, "message": "Not initialized"}));
+    let client = json!({"clientInfo": {"name": "by_hand", "version": "1"}});
+    let opened = server.call(0, "initialize", client.clone());
+    assert_eq!(opened["result"]["agentHome"], place.home().to_str().unwrap());
+    let again = server.call(1, "initialize", client);
+    assert_eq!(again["error"]["message"], "Already initialized");
+    server.say(r#"{"method":"initialized"}"#);
+
+    let thread = server.thread("echo");
+    let text = json!([{"type": "text", "text": "Hello, agent."}]);
+    let started = server.call(3, "turn/start", json!({"threadId": thread, "input": text}));
+    assert_eq!(started["result"]["turn"]["status"], "inProgress");
+    let turn = &started["result"]["turn"]["id"];
+    let item = server.message(|message| {
+        message["method"] == "item/completed" && message["params"]["item"]["type"] == "agentMessage"
+    });
+    assert_eq!(item["params"]["item"]["text"], "Hello, agent.");
+    let completed = server.notification("turn/completed");
+    assert_eq!(
+        (&completed["turn"]["id"], &completed["turn"]["status"]),
+        (turn, &"completed".into())
+    );
+    let listed = server.call(4, "thread/list", json!({}));
+    assert_eq!(listed["result"]["data"][0]["preview"], "Hello, agent.");
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn lines_that_are_no_requests_are_answered_and_survived() {
+    let place = Place::new();
+    let mut server = Running::server(&place, &["--max-line-bytes", "2048"]);
+    let check = |server: &mut Running, line: &str, code: i64| {
+        server.say(line);
+        let answer = server.message(|message| message.get("error").is_some());
+        assert_eq!(answer["error"]["code"], code, "{line:?}: {answer}");
+    };
+    check(&mut server, "garbage", PARSE_ERROR);
+    check(&mut server, "{\"id\":", PARSE_ERROR);
+    check(&mut server, "[]", INVALID_REQUEST);
+    check(&mut server, "{\"id\":1}", INVALID_REQUEST);
+    check(&mut server, "{\"id\":1,\"method\":\"no/such\"}", METHOD_NOT_FOUND);
+    check(&mut server, "{\"id\":1,\"method\":\"thread/read\"}", INVALID_PARAMS);
+    check(&mut server, &"x".repeat(5000), INVALID_REQUEST);
+    check(&mut server, "\u{0}\u{1b}[31m\u{fffd}", PARSE_ERROR);
+    server.say("");
+    let alive = server.call(2, "thread/loaded/list", json!({}));
+    assert_eq!(alive["result"]["data"], json!([]));
+    assert!(server.end().0.success());
+}
+
+/// Ends a server in the middle of a turn and reads the thread with the next one.
+fn cut_short(end: impl Fn(&mut Running)) {
+    let place = Place::new();
+    let script = place.script(&json!([
+        {"steps": [{"message": {"text": "I have begun. ", "phase": "commentary"}},
+            {"function_call": {"name": "exec_command", "arguments": {"cmd": "sleep 100"}}}]},
+    ]));
+    let mut server = Running::server(&place, &[]);
+    let thread = server.thread(&script);
+    let text = json!([{"type": "text", "text": "Begin."}]);
+    server.call(
+        3,
+        "turn/start",
+        json!({"threadId": thread, "input": text,
+        "approvalPolicy": "never", "sandboxPolicy": {"type": "dangerFullAccess"}}),
+    );
+    server.message(|message| {
+        message["method"] == "item/started"
+            && message["params"]["item"]["type"] == "commandExecution"
+    });
+    end(&mut server);
+    let (status, rest) = server.end();
+    assert!(status.success(), "{status}");
+    let told = rest.iter().filter(|line| line.contains("\"turn/completed\"")).count();
+    assert!(told <= 1, "the turn's end is told once: {rest:?}");
+
+    let mut server = Running::server(&place, &[]);
+    let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
+    let turns = read["result"]["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    assert_eq!(turns[0]["status"], "interrupted");
+    let kinds: Vec<&Value> =
+        turns[0]["items"].as_array().unwrap().iter().map(|i| &i["type"]).collect();
+    assert_eq!(kinds, ["userMessage", "agentMessage", "commandExecution"]);
+    assert_eq!(turns[0]["items"][1]["text"], "I have begun. ");
+}
+
+#[test]
+fn the_end_of_input_in_the_middle_of_a_turn_stores_everything() {
+    cut_short(Running::close_input);
+}
+
+#[test]
+fn a_termination_in_the_middle_of_a_turn_stores_everything() {
+    cut_short(|server| server.signal("TERM"));
+}
+
+#[test]
+fn generated_files_equal_those_of_the_repository() {
+    let place = Place::new();
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema");
+    for (generator, kind) in [("generate-ts", "typescript"), ("generate-json-schema", "json")] {
+        for (flag, surface) in [(None, "stable"), (Some("--experimental"), "experimental")] {
+            let out = place.work().join(kind).join(surface);
+            let mut arguments = vec!["app-server", generator, "--out", out.to_str().unwrap()];
+            arguments.extend(flag);
+            let output = place.run(&arguments);
+            assert!(output.status.success(), "{}", stderr(&output));
+            let expected = schema.join(kind).join(surface);
+            let contents = |folder: &Path| -> Vec<(std::path::PathBuf, Vec<u8>)> {
+                let inside =
+                    |path: std::path::PathBuf| path.strip_prefix(folder).unwrap().to_owned();
+                listing(folder).into_iter().map(|(path, text)| (inside(path), text)).collect()
+            };
+            assert!(contents(&out) == contents(&expected), "{} differs", expected.display());
+        }
+    }
+}
+
+#[test]
+fn the_example_client_works() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    }
+    let place = Place::new();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/client.py");
+    let output = Command::new("python3")
+        .arg(example)
+        .arg(env!("CARGO_BIN_EXE_agentd"))
+        .env("AGENT_HOME", place.home())
+        .env("HOME", place.home())
+        .current_dir(place.work())
+        .output()
+        .unwrap();
+    let shown = stdout(&output);
+    assert!(output.status.success(), "{shown}{}", stderr(&output));
+    assert!(shown.contains("Hello from a client of ten lines"), "{shown}");
+    assert!(shown.contains("completed"), "{shown}");
+}

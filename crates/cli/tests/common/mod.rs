@@ -1,0 +1,227 @@
+//! The real program in a home of its own, and a client that speaks with it in raw lines.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longest wait for anything: far beyond what it takes, and a failure when it is reached.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A home, a working folder and a folder for temporary files, removed at the end.
+pub struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["home", "work", "tmp"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir }
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    pub fn tmp(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
+    pub fn script(&self, responses: &Value) -> String {
+        let path = self.dir.path().join("script.json");
+        std::fs::write(&path, json!({"responses": responses}).to_string()).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// The program, with an environment of its own and no standard input.
+    pub fn agentd(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.dir.path())
+            .env("AGENT_HOME", self.home())
+            .env("TMPDIR", self.tmp())
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.agentd(arguments).output().unwrap()
+    }
+
+    /// Runs with a text on standard input.
+    pub fn pipe(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = self
+            .agentd(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Everything in a folder: names, kinds and contents.
+pub fn listing(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let contents = match path.is_dir() {
+                true => Vec::new(),
+                false => std::fs::read(&path).unwrap(),
+            };
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            found.push((path, contents));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A running program whose standard output is read line by line.
+pub struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            let mut line = Vec::new();
+            while out.read_until(b'\n', &mut line).unwrap() > 0 {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(text).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines }
+    }
+
+    /// A server with the handshake done.
+    pub fn server(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = place.agentd(&["app-server"]);
+        let mut server = Self::start(command.args(arguments));
+        server.call(0, "initialize", json!({"clientInfo": {"name": "test", "version": "1"}}));
+        server.say(r#"{"method":"initialized"}"#);
+        server
+    }
+
+    pub fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// The next line that `wanted` takes; others are passed over.
+    pub fn line_with(&self, wanted: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(wanted) => return line,
+                Ok(line) => seen.push_str(&(line + "\n")),
+                Err(why) => panic!("no line with {wanted:?} ({why}); there were:\n{seen}"),
+            }
+        }
+    }
+
+    /// The next message that `wanted` takes; others are passed over.
+    pub fn message(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).expect("the message comes");
+            let message: Value = serde_json::from_str(&line).expect("each line is JSON");
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+
+    pub fn notification(&self, method: &str) -> Value {
+        self.message(|message| message["method"] == method)["params"].clone()
+    }
+
+    /// Calls a method and yields the answer: the response as a whole.
+    pub fn call(&mut self, id: i64, method: &str, params: Value) -> Value {
+        self.say(&json!({"id": id, "method": method, "params": params}).to_string());
+        self.message(|message| message["id"] == id && message.get("method").is_none())
+    }
+
+    /// Starts a thread with a scripted model and yields its id.
+    pub fn thread(&mut self, model: &str) -> String {
+        let answer =
+            self.call(1, "thread/start", json!({"modelProvider": "offline", "model": model}));
+        answer["result"]["thread"]["id"].as_str().expect("a thread has an id").to_owned()
+    }
+
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Sends a signal by name, as in `INT`.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Waits for the end and yields what was still said.
+    pub fn end(mut self) -> (ExitStatus, Vec<String>) {
+        self.close_input();
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.child.kill().unwrap();
+                    panic!("the program does not end");
+                }
+            }
+        }
+        let status = self.child.wait().unwrap();
+        (status, rest)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,232 @@
+//! `agentd exec` from outside: the real program, a scripted model, files and commands for real.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::process::Command;
+
+use common::{Place, Running, stderr, stdout};
+use serde_json::{Value, json};
+
+const OFFLINE: [&str; 3] = ["exec", "-c", r#"model_provider="offline""#];
+
+fn exec<'a>(model: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&OFFLINE[..], &["-m", model], more].concat()
+}
+
+fn message(text: &str) -> Value {
+    json!({"steps": [{"message": {"text": text, "phase": "final_answer"}}]})
+}
+
+/// A repository with a failing test.
+fn repository(place: &Place) {
+    let git = |arguments: &[&str]| {
+        let done = Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
+            .args(arguments)
+            .env("HOME", place.home())
+            .current_dir(place.work())
+            .status()
+            .unwrap();
+        assert!(done.success(), "git {arguments:?}");
+    };
+    std::fs::write(place.work().join("value.txt"), "broken\n").unwrap();
+    std::fs::write(place.work().join("test.sh"), "grep -q fixed value.txt && echo all is well\n")
+        .unwrap();
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "start"]);
+}
+
+const PATCH: &str =
+    "*** Begin Patch\n*** Update File: value.txt\n@@\n-broken\n+fixed\n*** End Patch\n";
+
+fn repair(place: &Place) -> String {
+    place.script(&json!([
+        {"expect": {"user_text_contains": "repair it"}, "steps": [
+            {"message": {"text": "I look at it.", "phase": "commentary"}},
+            {"custom_tool_call": {"name": "apply_patch", "input": PATCH}}]},
+        {"expect": {"tool_output_contains": "value.txt"}, "steps": [
+            {"function_call": {"name": "exec_command", "arguments": {"cmd": "sh test.sh"}}}]},
+        {"expect": {"tool_output_contains": "all is well"}, "steps": [
+            {"message": {"text": "It works now.", "phase": "final_answer"}}]},
+    ]))
+}
+
+#[test]
+fn a_repository_is_changed_and_tested_in_the_sandbox() {
+    let place = Place::new();
+    repository(&place);
+    let script = repair(&place);
+    let output = place.run(&exec(&script, &["--sandbox", "workspace-write", "repair it"]));
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(stdout(&output), "It works now.\n");
+    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "fixed\n");
+    for part in [
+        "thread  ",
+        "sandbox workspace-write\n",
+        "agent I look at it.\n",
+        "change 1 file\n  edit value.txt  +1 -1\n  applied\n",
+        "$ sh test.sh\n  all is well\n  exit 0",
+        "tokens ",
+    ] {
+        assert!(told.contains(part), "{part:?} is not in:\n{told}");
+    }
+    assert!(!told.contains('\x1b'));
+}
+
+#[test]
+fn without_leave_to_write_the_change_is_declined_and_said() {
+    let place = Place::new();
+    repository(&place);
+    let script = place.script(&json!([
+        {"steps": [{"custom_tool_call": {"name": "apply_patch", "input": PATCH}}]},
+        message("I may not."),
+    ]));
+    let output = place.run(&exec(&script, &["--sandbox", "read-only", "repair it"]));
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "I may not.\n"));
+    assert!(stderr(&output).contains("--sandbox workspace-write"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "broken\n");
+}
+
+#[test]
+fn events_are_one_json_object_a_line() {
+    let place = Place::new();
+    let file = place.work().join("last.txt");
+    let output = place.run(&exec("echo", &["--json", "-o", "last.txt", "hello"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let events: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(events.iter().all(|event| event["params"].is_object()));
+    let methods: Vec<&str> = events.iter().map(|e| e["method"].as_str().unwrap()).collect();
+    assert_eq!(methods.first(), Some(&"thread/started"));
+    for method in ["turn/started", "item/agentMessage/delta", "item/completed", "turn/completed"] {
+        assert!(methods.contains(&method), "{method} is not in {methods:?}");
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "hello");
+}
+
+#[test]
+fn the_schema_reaches_the_model() {
+    let place = Place::new();
+    let schema = json!({"type": "object", "properties": {"zebra": {"type": "string"}},
+        "required": ["zebra"], "additionalProperties": false});
+    std::fs::write(place.work().join("schema.json"), schema.to_string()).unwrap();
+    let script = place.script(&json!([{
+        "expect": {"equals": {"/text/format/type": "json_schema", "/text/format/schema": schema}},
+        "steps": [{"message": "{\"zebra\":\"x\"}"}]
+    }]));
+    let output = place.run(&exec(&script, &["--output-schema", "schema.json", "name one"]));
+    assert_eq!(stdout(&output), "{\"zebra\":\"x\"}\n", "{}", stderr(&output));
+}
+
+#[test]
+fn a_failing_model_is_a_failure_with_advice() {
+    let check = |steps: Value, expect: &[&str]| {
+        let place = Place::new();
+        let script = place.script(&json!([{"steps": steps}]));
+        let output = place.run(&exec(&script, &["hello"]));
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+        let told = stderr(&output);
+        assert!(expect.iter().all(|part| told.contains(part)), "{expect:?}: {told}");
+    };
+    let refused = |status: u16| json!([{"error": {"status": status, "code": "x", "message": "no such thing"}}]);
+    check(refused(400), &["the turn failed", "no such thing", "check the name of the model"]);
+    check(refused(401), &["the turn failed", "AGENT_API_KEY"]);
+    let full = json!([{"error": {"code": "context_length_exceeded", "message": "too long"}}]);
+    check(full, &["the turn failed", "Start a new thread"]);
+}
+
+#[test]
+fn the_prompt_comes_from_standard_input() {
+    let place = Place::new();
+    let check = |arguments: &[&str], input: &str, code: i32, out: &str, told: &str| {
+        let output = place.pipe(&exec("echo", arguments), input);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(code), out));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    };
+    check(&["-"], "from a pipe\n", 0, "from a pipe\n", "");
+    check(&[], "from a pipe", 0, "from a pipe\n", "");
+    check(&["from arguments"], "from a pipe", 0, "from arguments\n", "");
+    check(&["-"], " \n", 1, "", "the prompt is empty");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_a_way_out() {
+    let place = Place::new();
+    let check = |arguments: &[&str], expect: &str| {
+        let output = place.run(arguments);
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+        assert!(stderr(&output).contains(expect), "{}", stderr(&output));
+    };
+    check(&["exec", "--cd", "nowhere", "hello"], "nowhere cannot be used");
+    check(&["exec", "--model-provider", "nobody", "hello"], "the providers are default, offline");
+    check(&["exec", "--resume", "none", "hello"], "thread not found: none");
+    check(&exec("echo", &["-i", "no.png", "hello"]), "no.png");
+    check(&["exec", "hello"], "default_provider_base_url");
+}
+
+#[test]
+fn a_thread_is_gone_on_with_unless_nothing_was_kept() {
+    let place = Place::new();
+    let id_of = |output: &std::process::Output| {
+        let first = stdout(output).lines().next().unwrap().to_owned();
+        let started: Value = serde_json::from_str(&first).unwrap();
+        started["params"]["thread"]["id"].as_str().unwrap().to_owned()
+    };
+    let kept = id_of(&place.run(&exec("echo", &["--json", "one"])));
+    let output = place.run(&["exec", "--resume", &kept, "two"]);
+    assert_eq!(stdout(&output), "two\n", "{}", stderr(&output));
+    let gone = id_of(&place.run(&exec("echo", &["--json", "--ephemeral", "one"])));
+    let output = place.run(&["exec", "--resume", &gone, "two"]);
+    assert!(stderr(&output).contains("thread not found"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_model_behind_http_works_as_the_demo_says() {
+    let place = Place::new();
+    let server = Running::start(&mut place.agentd(&["model-server", "--script", "echo"]));
+    let line = server.line_with("http://");
+    let (_, address) = line.split_once("listening on ").unwrap();
+    let address = format!("default_provider_base_url={address}");
+    let mut command = place.agentd(&["exec", "-c", &address, "over HTTP"]);
+    let output = command.env("AGENT_API_KEY", "key").output().unwrap();
+    assert_eq!(stdout(&output), "over HTTP\n", "{}", stderr(&output));
+}
+
+#[test]
+fn an_interrupt_ends_the_turn_and_keeps_the_thread() {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
+        let place = Place::new();
+        let script = place.script(&json!([{"steps": ["idle"]}, message("Again.")]));
+        let running = Running::start(&mut place.agentd(&exec(&script, &["--json", "wait"])));
+        let started = running.notification("turn/started");
+        running.signal(signal);
+        let ended = running.notification("turn/completed");
+        assert_eq!(ended["turn"]["status"], "interrupted");
+        let (status, _) = running.end();
+        assert_eq!(status.code(), Some(code));
+        let id = started["threadId"].as_str().unwrap();
+        let output = place.run(&exec("echo", &["--resume", id, "again"]));
+        assert_eq!(stdout(&output), "again\n", "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_turn_quietly() {
+    let place = Place::new();
+    let script =
+        place.script(&json!([{"steps": [{"message": {"text": "word ", "repeat": 2000}}]}]));
+    let mut command = place.agentd(&exec(&script, &["--json", "hello"]));
+    let mut child = command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("standard output cannot be written"), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("panicked"));
+}
