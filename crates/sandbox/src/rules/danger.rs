@@ -21,17 +21,33 @@ fn is_dangerous(words: &[Word]) -> bool {
     let Some((program, args)) = words.split_first() else {
         return false;
     };
-    let name = base_name(&program.text);
-    match name {
+    match base_name(&program.text) {
         "rm" => has(args, "rRf", &["--recursive", "--force"]),
         "chmod" | "chown" | "chgrp" => has(args, "R", &["--recursive"]),
         "find" => args.iter().any(|word| word.text == "-delete"),
         "dd" => args.iter().any(|word| word.text.starts_with("of=")),
         "git" => git_is_dangerous(args),
-        "sudo" | "doas" | "su" | "pkexec" | "shred" | "wipefs" | "fdisk" | "sfdisk" | "parted"
-        | "shutdown" | "reboot" | "poweroff" | "halt" | "mkswap" => true,
-        _ => name == "mkfs" || name.starts_with("mkfs."),
+        name => is_destroyer(name),
     }
+}
+
+/// Programs that are dangerous whatever their arguments.
+fn is_destroyer(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "doas", "fdisk", "halt", "mkfs", "mkswap", "parted", "pkexec", "poweroff", "reboot",
+        "sfdisk", "shred", "shutdown", "su", "sudo", "wipefs",
+    ];
+    NAMES.contains(&name) || name.starts_with("mkfs.")
+}
+
+/// Whether a text that is too large to be searched as a script names a dangerous program.
+pub(super) fn names_danger(text: &str) -> bool {
+    names_in(text).any(|name| is_destroyer(name) || matches!(name, "rm" | "dd"))
+}
+
+/// The words of a text that could be the names of programs.
+pub(super) fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || "-_.+".contains(c)))
 }
 
 fn git_is_dangerous(args: &[Word]) -> bool {

@@ -12,6 +12,7 @@
 
 mod actions;
 mod danger;
+mod heredoc;
 mod known;
 mod known_git;
 mod options;
@@ -65,7 +66,8 @@ pub struct Assessment {
     pub actions: Vec<Action>,
     /// The prefix to offer for "do not ask again".
     pub proposed_amendment: Option<Vec<String>>,
-    /// Destroys what cannot be brought back, runs as somebody else, or is too large to tell.
+    /// Destroys what cannot be brought back or runs as somebody else; in a script that is too
+    /// large to be searched: names a program that does.
     pub dangerous: bool,
 }
 
@@ -80,12 +82,15 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
     let plain = plain.filter(|commands| !commands.is_empty());
     Assessment {
         known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
-        decision: rules.decide(plain.as_deref(), found.as_deref(), context),
+        decision: rules.decide(plain.as_deref(), found.as_deref().ok_or(&*source), context),
         actions: actions::actions(plain.as_deref(), &source, context.cwd),
         proposed_amendment: plain
             .as_deref()
             .and_then(|commands| propose_amendment(commands, context)),
-        dangerous: found.is_none_or(|commands| danger::any_dangerous(&commands)),
+        dangerous: match &found {
+            Some(commands) => danger::any_dangerous(commands),
+            None => danger::names_danger(&source),
+        },
     }
 }
 

@@ -6,13 +6,12 @@ use tree_sitter::{Node, Parser};
 
 use super::word::{Word, argument_word};
 
-/// Longest script that is examined, in bytes.
-pub const MAX_SCRIPT: usize = 64 * 1024;
+/// Longest script that is examined, in bytes, the bodies of heredocs with a quoted tag left
+/// out. The time of a grammar that recovers from errors grows with the square of the length:
+/// at this one the worst that was found takes about a second on a busy machine.
+pub const MAX_SCRIPT: usize = 4 * 1024;
 /// Most commands in one script.
 pub const MAX_COMMANDS: usize = 256;
-/// Signs that may stand in a script only so often, wherever they stand: a grammar that
-/// recovers from an error behind many of them takes time that grows with their square.
-const COSTLY: &[(&str, usize)] = &[("|", 1024), ("<<", 256), ("=(", 512)];
 /// Deepest nesting of syntax nodes that is followed.
 const MAX_DEPTH: usize = 300;
 
@@ -80,15 +79,26 @@ pub fn parse(script: &str) -> Option<Vec<Command>> {
     Some(reader.commands)
 }
 
-/// The syntax tree of `script`, errors included. `None` when the script passes a bound.
+/// The syntax tree of `script`, errors included, its nodes at the script's own byte positions.
+/// `None` when the script is too long.
 pub(super) fn syntax_tree(script: &str) -> Option<tree_sitter::Tree> {
-    let costly = |&(sign, most): &(&str, usize)| script.matches(sign).nth(most).is_some();
-    if script.len() > MAX_SCRIPT || COSTLY.iter().any(costly) {
+    if script.len() > MAX_SCRIPT {
         return None;
     }
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    parser.parse(script, None)
+    parser.parse(plain_bytes(script), None)
+}
+
+/// The script with every byte of a control or of a character beyond ASCII turned into a
+/// letter: to a shell these are parts of words like letters, while the grammar's scanner,
+/// which is C, reads outside of its tables when it meets them in the wrong place (`{é`).
+fn plain_bytes(script: &str) -> Vec<u8> {
+    let plain = |byte: u8| match byte {
+        b'\t' | b'\n' | b'\r' | b' '..=b'~' => byte,
+        _ => b'x',
+    };
+    script.bytes().map(plain).collect()
 }
 
 /// Characters that a shell, this parser and a person who reads the command may see
@@ -250,6 +260,9 @@ impl<'s> Reader<'s> {
                     self.test_words(child, words, depth + 1)?;
                 }
                 "[" | "]" | "=" | "==" | "!=" | "!" | "test_operator" => {
+                    if self.position == child.start_byte() && !words.is_empty() {
+                        return None;
+                    }
                     self.blank_until(child.start_byte(), false)?;
                     words.push(Word::literal(self.text(child)?));
                     self.position = child.end_byte();
@@ -300,7 +313,7 @@ impl<'s> Reader<'s> {
     /// hides it.
     fn blank_until(&mut self, end: usize, newlines: bool) -> Option<()> {
         let gap = self.script.get(self.position..end)?;
-        let mut previous = self.script.get(..self.position)?.chars().next_back();
+        let mut previous = None;
         let mut rest = gap.chars();
         while let Some(c) = rest.next() {
             match c {

@@ -201,6 +201,15 @@ pub struct Verdict {
     pub justification: Option<String>,
 }
 
+impl Verdict {
+    fn unsearched() -> Self {
+        Self {
+            decision: Decision::Prompt,
+            justification: Some("the command is too long to be checked against the rules, and names a program that they restrict".to_owned()),
+        }
+    }
+}
+
 /// The rules of all sources.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -232,22 +241,18 @@ impl Rules {
     }
 
     /// What the rules say. `plain` are the commands when the script consists of nothing else;
-    /// `found` is every command in it, `None` when it was too large to be searched.
+    /// `found` is every command in it, or its text when it is too large to be searched.
     pub(super) fn decide(
         &self,
         plain: Option<&[Command]>,
-        found: Option<&[Command]>,
+        found: Result<&[Command], &str>,
         context: &Context<'_>,
     ) -> Option<Verdict> {
         let files = plain.map(|commands| program_files(commands, context)).unwrap_or_default();
         let plain = plain.unwrap_or_default();
-        let Some(found) = found else {
-            return self.restricts_anything().then(|| Verdict {
-                decision: Decision::Prompt,
-                justification: Some(
-                    "the command is too large to be checked against the rules".into(),
-                ),
-            });
+        let found = match found {
+            Ok(found) => found,
+            Err(text) => return self.may_restrict(text).then(Verdict::unsearched),
         };
         let amended: Vec<&Command> = plain
             .iter()
@@ -259,8 +264,13 @@ impl Rules {
             .or_else(|| self.allowance(plain, &files, context))
     }
 
-    fn restricts_anything(&self) -> bool {
-        !self.required.is_empty() || self.plain.iter().any(|rule| rule.decision > Decision::Allow)
+    /// Whether a text names a program that some rule restricts.
+    fn may_restrict(&self, text: &str) -> bool {
+        let restricting = |rule: &&PrefixRule| rule.decision > Decision::Allow;
+        self.required.iter().chain(&self.plain).filter(restricting).any(|rule| {
+            let mut programs = rule.pattern[0].words().iter();
+            programs.any(|program| danger::names_in(text).any(|name| name == base_name(program)))
+        })
     }
 
     fn amends(&self, command: &Command, file: Option<&Path>) -> bool {

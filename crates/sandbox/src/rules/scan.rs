@@ -4,6 +4,7 @@
 
 use tree_sitter::Node;
 
+use super::heredoc::without_quoted_bodies;
 use super::known::{SHELLS, base_name};
 use super::parse::{Command, Joint, syntax_tree};
 use super::word::{Word, argument_word};
@@ -71,6 +72,7 @@ fn scan_script(script: &str, depth: usize, found: &mut Vec<Command>) -> Option<(
     if depth > MAX_SCRIPTS {
         return None;
     }
+    let script = &*without_quoted_bodies(script);
     let tree = syntax_tree(script)?;
     let mut cursor = tree.walk();
     loop {

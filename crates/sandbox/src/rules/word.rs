@@ -58,7 +58,9 @@ impl Word {
     }
 
     pub(super) fn is_reserved(&self) -> bool {
-        self.expands || self.text.is_empty() || RESERVED.contains(&self.text.as_str())
+        // `%1` is a job of the shell.
+        let no_name = self.text.is_empty() || self.text.starts_with('%');
+        self.expands || no_name || RESERVED.contains(&self.text.as_str())
     }
 }
 
@@ -69,7 +71,7 @@ pub fn quote(argv: &[String]) -> String {
 }
 
 fn quote_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }

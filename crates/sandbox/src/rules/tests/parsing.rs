@@ -39,9 +39,16 @@ fn words_of_scripts() {
     check("[ a = b ]", Some(&[&["[", "a", "=", "b", "]"]]));
     check("a --x=1 y=2", Some(&[&["a", "--x=1", "y=2"]]));
     check("a é 日本", Some(&[&["a", "é", "日本"]]));
+    check("a {é é}", Some(&[&["a", "{é", "é}"]]));
+    check("é=1", None);
     check("\n\n a \n\n", Some(&[&["a"]]));
     check("a;", Some(&[&["a"]]));
     check("a 2>&1 | b", Some(&[&["a"], &["b"]]));
+    check("[]", None);
+    check("[ a ]b", None);
+    check("[ a=b ]", None);
+    check("%1", None);
+    check("a\\ \\\nb", None);
     check("a 1>&2", Some(&[&["a"]]));
     check("a 2>&3", None);
     check("a >&-", None);
@@ -90,10 +97,18 @@ fn adversarial_input_is_bounded() {
         let _ = parse(&script);
         let _ = crate::rules::scan::scan(&script);
     }
-    for unit in ["|", "<<E\n"] {
-        let script = unit.repeat(5_000);
-        assert_eq!(parse(&script), None);
-        assert_eq!(crate::rules::scan::scan(&script), None);
+    let long = "a|".repeat(5_000);
+    assert_eq!(parse(&long), None);
+    assert_eq!(crate::rules::scan::scan(&long), None);
+}
+
+/// The scanner of the grammar crashed on these.
+#[test]
+fn braces_before_characters_beyond_ascii() {
+    for script in ["{é", "{\u{10ffff}", "a{\u{1f600}..\u{1f600}}", "{1..\u{10ffff}", "\u{0}{\u{1}"]
+    {
+        let _ = parse(script);
+        let _ = crate::rules::scan::scan(script);
     }
 }
 
@@ -197,7 +212,18 @@ proptest! {
 
 /// A second, independent reading of quotes: the first character that a shell would act upon.
 fn unquoted_metacharacter(script: &str) -> Option<char> {
-    let plain = ["2>&1", "1>&2", "&>/dev/null", ">/dev/null", "</dev/null", "&&", "|&"];
+    let plain = [
+        "2>&1",
+        "1>&2",
+        ">&1",
+        ">&2",
+        "&>/dev/null",
+        ">>/dev/null",
+        ">/dev/null",
+        "</dev/null",
+        "&&",
+        "|&",
+    ];
     let mut rest = script;
     let mut word_start = true;
     while let Some(c) = rest.chars().next() {

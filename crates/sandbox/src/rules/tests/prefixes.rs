@@ -59,7 +59,11 @@ fn restricting_rules_find_nested_commands() {
     check("curl x", Some(Decision::Prompt));
     check("/bin/curl x", Some(Decision::Prompt));
     check("/opt/tools/curl x", None);
-    check(&format!("echo {}", "x".repeat(70_000)), Some(Decision::Prompt));
+    let long = "x".repeat(70_000);
+    check(&format!("echo {long}"), None);
+    check(&format!("rm {long}"), Some(Decision::Prompt));
+    check(&format!("cat <<'E'\n{long} rm\nE\n"), None);
+    check(&format!("cat <<'E'\n{long}\nE\nrm x"), Some(Decision::Forbidden));
 }
 
 #[test]
@@ -243,5 +247,8 @@ fn dangers() {
     check("grep -rf x", false);
     check("chmod -R 777 /", true);
     check("chmod +x y", false);
-    check(&format!("echo {}", "x".repeat(70_000)), true);
+    let long = "x".repeat(70_000);
+    check(&format!("echo {long}"), false);
+    check(&format!("echo {long}; rm -rf x"), true);
+    check(&format!("cat > x <<'E'\nrm -rf {long}\nE\n"), false);
 }

@@ -38,6 +38,7 @@ fn scripts_of_several_lines() {
     check("grep -n \"a\nb\" x", true);
     check("ls\nrm x", false);
     check("ls\\\n-l", false);
+    check("cat a\\ \\\nb", false);
     check("ls\r\nrm x", false);
     check("ls\rpwd", false);
     check("ls \u{b}pwd", false);
