@@ -117,10 +117,7 @@ async fn perform(
     show: &mut Show,
     signals: &mut Signals,
 ) -> anyhow::Result<(ThreadStartResponse, Ended)> {
-    show.call(
-        "initialize",
-        &format!("{}, home {}", local.opened.user_agent, local.opened.agent_home),
-    )?;
+    show.call("initialize", &format!("home {}", local.opened.agent_home))?;
     let params = ThreadStartParams {
         model: Some("demo".to_owned()),
         model_provider: Some("offline".to_owned()),
