@@ -12,8 +12,11 @@ use crate::reader::Reader;
 use crate::resolve::Surroundings;
 use crate::value::{Node, Table, Value};
 
-/// The environment variable with the credential of the built-in `default` provider.
-const DEFAULT_ENV_KEY: &str = "AGENT_API_KEY";
+/// The environment variables that may hold the credential of the built-in `default` provider; the
+/// first that is set counts.
+const DEFAULT_ENV_KEYS: [&str; 2] = ["AGENT_API_KEY", "OPENAI_API_KEY"];
+/// Where `default` is while `default_provider_base_url` is not set.
+const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const BUILT_IN: [&str; 2] = ["default", "offline"];
 
 /// A provider of models.
@@ -31,8 +34,8 @@ pub struct HttpProvider {
     pub id: String,
     /// Display name; the id where none is configured.
     pub name: String,
-    /// Without a trailing slash. `None` only for `default` while no address is configured.
-    pub base_url: Option<String>,
+    /// Without a trailing slash.
+    pub base_url: String,
     /// The environment variable that holds the credential.
     pub env_key: Option<String>,
     /// How a person gets that credential.
@@ -59,11 +62,6 @@ pub struct Secret(String);
 /// Why a provider cannot be used yet, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
-    #[error(
-        "the provider `default` has no address: set `default_provider_base_url` in config.toml, or \
-         choose another `model_provider` (`offline` needs no network)"
-    )]
-    NoAddress,
     #[error("the provider `{provider}` needs the environment variable {env_key}, which is not set{}",
         instructions.as_deref().map(|i| format!(": {i}")).unwrap_or_default())]
     NoCredential { provider: String, env_key: String, instructions: Option<String> },
@@ -97,9 +95,6 @@ impl Provider {
     /// Whether a turn can use this provider now.
     pub fn ready(&self) -> Result<(), NotReady> {
         let Provider::Http(http) = self else { return Ok(()) };
-        if http.base_url.is_none() {
-            return Err(NotReady::NoAddress);
-        }
         match (&http.env_key, &http.credential) {
             (Some(env_key), None) => Err(NotReady::NoCredential {
                 provider: http.id.clone(),
@@ -121,7 +116,7 @@ pub(crate) struct Providers {
 pub(crate) fn providers(root: &Table, around: &Surroundings<'_>) -> Result<Providers, Error> {
     let mut found = Providers {
         by_id: BTreeMap::from([("offline".to_owned(), Provider::Offline)]),
-        secret_variables: vec![DEFAULT_ENV_KEY.to_owned()],
+        secret_variables: DEFAULT_ENV_KEYS.map(str::to_owned).to_vec(),
     };
     let default = default_provider(root, around)?;
     if let Some(Node { value: Value::Table(all), .. }) = root.get("model_providers") {
@@ -159,13 +154,16 @@ fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
 }
 
 fn default_provider(root: &Table, around: &Surroundings<'_>) -> Result<HttpProvider, Error> {
+    let configured = address(&Reader::root(root), "default_provider_base_url")?;
+    let instructions = "set it, or OPENAI_API_KEY, to the key of your account; or choose another \
+                        `model_provider` (`offline` needs neither key nor network)";
     Ok(HttpProvider {
         id: "default".to_owned(),
         name: "Default".to_owned(),
-        base_url: address(&Reader::root(root), "default_provider_base_url")?,
-        env_key: Some(DEFAULT_ENV_KEY.to_owned()),
-        env_key_instructions: None,
-        credential: variable(around, DEFAULT_ENV_KEY),
+        base_url: configured.unwrap_or_else(|| DEFAULT_BASE_URL.to_owned()),
+        env_key: Some(DEFAULT_ENV_KEYS[0].to_owned()),
+        env_key_instructions: Some(instructions.to_owned()),
+        credential: DEFAULT_ENV_KEYS.iter().find_map(|name| variable(around, name)),
         http_headers: BTreeMap::new(),
         query_params: BTreeMap::new(),
         request_max_retries: REQUEST_MAX_RETRIES,
@@ -195,14 +193,16 @@ fn http_provider(
     let own_key = keys.text("env_key")?;
     let env_key = own_key.or_else(|| default.env_key.clone().filter(|_| requires_default_auth));
     let token = keys.text("experimental_bearer_token")?.map(Secret::new);
-    let credential = env_key.as_deref().and_then(|name| variable(around, name)).or(token);
+    let borrowed = default.credential.clone().filter(|_| requires_default_auth);
+    let own = env_key.as_deref().and_then(|name| variable(around, name));
+    let credential = own.or(token).or(borrowed);
     let retries = |key: &str, default: u32| -> Result<u32, Error> {
         Ok(keys.whole(key)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(default))
     };
     Ok(HttpProvider {
         id: id.to_owned(),
         name: keys.text("name")?.unwrap_or_else(|| id.to_owned()),
-        base_url: Some(base_url),
+        base_url,
         env_key,
         env_key_instructions: keys.text("env_key_instructions")?,
         credential,

@@ -77,7 +77,7 @@ fn an_empty_configuration_has_the_documented_defaults() {
     assert_eq!(config.project_root_markers, [".git"]);
     assert_eq!(config.background_terminal_max_timeout, Duration::from_secs(300));
     assert_eq!(config.sqlite_home, PathBuf::from("/home/a/.agent"));
-    assert_eq!(config.secret_variables, ["AGENT_API_KEY"]);
+    assert_eq!(config.secret_variables, ["AGENT_API_KEY", "OPENAI_API_KEY"]);
     assert_eq!(config.model, None);
 }
 
@@ -182,17 +182,19 @@ fn providers_are_resolved_with_their_secrets_hidden() {
     assert!(!format!("{config:?}").contains("secret-1"));
     assert_eq!(http(&config, "token").credential.unwrap().expose(), "inline");
     assert_eq!(http(&config, "borrowing").env_key.as_deref(), Some("AGENT_API_KEY"));
-    assert_eq!(http(&config, "default").base_url.as_deref(), Some("https://api.test/v1"));
-    assert_eq!(config.secret_variables, ["AGENT_API_KEY", "EMPTY", "MY_KEY", "MY_ORG"]);
+    assert_eq!(http(&config, "default").base_url, "https://api.test/v1");
+    assert_eq!(
+        config.secret_variables,
+        ["AGENT_API_KEY", "EMPTY", "MY_KEY", "MY_ORG", "OPENAI_API_KEY"]
+    );
 }
 
 #[test]
 fn a_provider_says_why_it_cannot_be_used_yet() {
     for (text, expected) in [
-        ("", "the provider `default` has no address: set `default_provider_base_url`"),
         (
-            "default_provider_base_url = \"http://h\"",
-            "needs the environment variable AGENT_API_KEY, which is not set",
+            "",
+            "needs the environment variable AGENT_API_KEY, which is not set: set it, or OPENAI_API_KEY",
         ),
         (
             "model_provider = \"x\"\n[model_providers.x]\nbase_url = \"http://h\"\nenv_key = \"NOPE\"\nenv_key_instructions = \"ask Ada\"",

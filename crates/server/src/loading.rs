@@ -48,6 +48,9 @@ pub(crate) struct Extra {
     pub(crate) service_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thread_source: Option<ThreadSource>,
+    /// The settings as the model was last told them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) introduced: Option<Settings>,
 }
 
 /// Makes a new thread: stored before anybody hears of it, unless it is ephemeral.
@@ -86,7 +89,7 @@ pub(crate) async fn new_thread(
         let create = Write::CreateThread(Box::new(record.clone()));
         core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
     }
-    let start = start(core, config, settings, record, &extra, Restored::default());
+    let start = start(core, config, settings, record, extra, Restored::default());
     let handle = ThreadHandle::spawn(Start { ephemeral, ..start });
     core.threads().insert(id.clone(), handle.clone());
     Ok((id, handle))
@@ -105,7 +108,7 @@ pub(crate) async fn resume_thread(
     }
     let store = core.store().await?;
     let found = store.thread(id).await.map_err(|error| stored(&error))?;
-    let Some(StoredThread { record, turn_count }) = found else { return Err(unknown(id)) };
+    let Some(StoredThread { record, .. }) = found else { return Err(unknown(id)) };
     let settings: Settings = serde_json::from_str(&record.settings).map_err(|error| {
         ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
     })?;
@@ -114,25 +117,25 @@ pub(crate) async fn resume_thread(
     let overrides = overrides(&config, wishes, cwd)?;
     let history = store.history(id).await.map_err(|error| stored(&error))?;
     let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
-    let restored = Restored {
-        history: history.into_iter().map(Arc::from).collect(),
-        introduced: (turn_count > 0).then(|| settings.clone()),
-        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
-        failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
-        previewed: !record.preview.is_empty(),
-    };
     let mut extra: Extra = record
         .extra
         .as_deref()
         .and_then(|json| serde_json::from_str(json).ok())
         .unwrap_or_default();
+    let restored = Restored {
+        history: history.into_iter().map(Arc::from).collect(),
+        introduced: extra.introduced.clone(),
+        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+        failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
+        previewed: !record.preview.is_empty(),
+    };
     if let Some(instructions) = &wishes.base_instructions {
         extra.base_instructions = Some(instructions.clone());
     }
     if let Some(instructions) = &wishes.developer_instructions {
         extra.developer_instructions = Some(instructions.clone());
     }
-    let start = start(core, config, settings, record, &extra, restored);
+    let start = start(core, config, settings, record, extra, restored);
     // Another client may have loaded it meanwhile: there is one actor a thread.
     let mut threads = core.threads();
     if let Some(handle) = threads.get(id) {
@@ -161,21 +164,22 @@ fn start(
     config: Arc<Config>,
     settings: Settings,
     record: ThreadRecord,
-    extra: &Extra,
+    extra: Extra,
     restored: Restored,
 ) -> Start {
     let doc = project_doc::read(&config, &settings.cwd);
     let info = crate::provider::model_info(&config, &settings.provider, &settings.model);
-    let window = config.model_context_window.unwrap_or(info.context_window);
+    let window = config.model_context_window.unwrap_or_else(|| info.max_input());
     let patch =
         if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
     let ids = Box::new(SessionIds(core.clone()));
-    let context = context(&core.options, &config, extra, &doc);
+    let context = context(&core.options, &config, &extra, &doc);
     let limits = limits(&config, &settings.provider);
     Start {
         core: core.clone(),
         machine: Machine::new(settings, context, patch, limits, ids, restored),
         record,
+        extra,
         ephemeral: false,
         instruction_sources: doc.sources,
         config,

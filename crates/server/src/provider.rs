@@ -31,7 +31,7 @@ pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) 
         id: http.id.clone(),
         name: http.name.clone(),
         transport: Transport::Http,
-        base_url: http.base_url.clone().unwrap_or_default(),
+        base_url: http.base_url.clone(),
         api_key,
         http_headers,
         query_params: http.query_params.clone(),

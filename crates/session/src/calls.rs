@@ -185,14 +185,12 @@ impl Machine {
         let id = self.ids.item();
         let Some(call) = self.find_call(number) else { return };
         let identity = call.tool.as_ref().map(tools::Call::identity).unwrap_or_default();
-        let (permissions, justification) = match &call.tool {
+        let (permissions, justification, prefix_rule) = match call.tool.clone() {
             Some(tools::Call::Exec(call)) => {
-                (call.sandbox_permissions.clone(), call.justification.clone())
+                (call.sandbox_permissions, call.justification, call.prefix_rule)
             }
-            Some(tools::Call::Shell(call)) => {
-                (call.sandbox_permissions.clone(), call.justification.clone())
-            }
-            _ => (None, None),
+            Some(tools::Call::Shell(call)) => (call.sandbox_permissions, call.justification, None),
+            _ => (None, None, None),
         };
         let item = Item::Command(CommandItem {
             id,
@@ -224,7 +222,7 @@ impl Machine {
                     command: assessment.display,
                     cwd: assessment.cwd,
                     actions: assessment.actions,
-                    amendment: assessment.amendment,
+                    amendment: narrower(prefix_rule, assessment.amendment),
                 };
                 self.ask(turn, number, unsandboxed, ask);
             }
@@ -291,7 +289,7 @@ impl Machine {
             _ => return,
         };
         let cwd = assessment.cwd;
-        let process = Process::new(turn.clone(), item, now, &limits, number, tokens);
+        let process = Process::new(turn.clone(), item, tty, now, &limits, number, tokens);
         self.processes.insert(number, process);
         let spec = ExecSpec { call: number, request, cwd, unsandboxed, tty, timeout_ms };
         self.effect(Effect::Run { process: number, spec });
@@ -322,6 +320,12 @@ impl Machine {
                 format!("another call waits for session {}; try again", write.session_id),
             );
         }
+        if !write.chars.is_empty() && !process.tty {
+            return self.answer(
+                number,
+                "this command has no input; start it again with `tty` set to type into it".into(),
+            );
+        }
         process.waiting = Some(number);
         process.set_tokens(write.max_output_tokens);
         process.asked_at = self.now;
@@ -345,4 +349,10 @@ impl Machine {
         }
         self.effect(Effect::Wait { call: number, ms });
     }
+}
+
+/// The prefix that the model proposes, when it allows no more than what the rules propose.
+fn narrower(asked: Option<Vec<String>>, proposed: Option<Vec<String>>) -> Option<Vec<String>> {
+    let proposed = proposed?;
+    Some(asked.filter(|asked| asked.starts_with(&proposed)).unwrap_or(proposed))
 }

@@ -80,6 +80,8 @@ pub enum Record {
     TurnFinished { view: TurnView, status: TurnStatus },
     /// The settings changed.
     Settings(Box<Settings>),
+    /// The settings as the model knows them now; comes back as `Restored::introduced`.
+    Introduced(Box<Settings>),
     /// The first user text, which names the thread in lists.
     Preview(String),
     /// Tokens of the thread so far.

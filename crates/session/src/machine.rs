@@ -118,6 +118,9 @@ impl Machine {
         let repairs = history::missing_outputs(&history);
         history.extend(repairs.iter().cloned());
         let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
+        // Session ids that an earlier run told the model must not name other commands now: a run
+        // takes fewer numbers than it leaves fragments, eight times over.
+        let next = 1 + 8 * history.len() as u64;
         Self {
             settings,
             context,
@@ -137,7 +140,7 @@ impl Machine {
             repairs,
             instructions,
             tools: tools::offered(patch),
-            next: 1,
+            next,
             effects: Vec::new(),
         }
     }
@@ -254,6 +257,7 @@ impl Machine {
             Some(_) => return,
         };
         self.introduced = Some(self.settings.clone());
+        self.persist(Record::Introduced(Box::new(self.settings.clone())));
         self.remember(turn, fragments);
     }
 

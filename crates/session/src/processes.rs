@@ -13,6 +13,8 @@ use crate::{Id, Millis};
 pub(crate) struct Process {
     pub(crate) turn: Id,
     pub(crate) item: CommandItem,
+    /// Whether it reads what is typed.
+    pub(crate) tty: bool,
     started_at: Millis,
     /// When the call that waits began to wait.
     pub(crate) asked_at: Millis,
@@ -30,6 +32,7 @@ impl Process {
     pub(crate) fn new(
         turn: Id,
         item: CommandItem,
+        tty: bool,
         now: Millis,
         limits: &Limits,
         call: u64,
@@ -38,6 +41,7 @@ impl Process {
         let mut process = Self {
             turn,
             item,
+            tty,
             started_at: now,
             asked_at: now,
             aggregated: HeadTail::new(limits.output_bytes),

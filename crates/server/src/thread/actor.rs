@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{Gate, Peer};
 use crate::convert;
+use crate::loading::Extra;
 use crate::requests::Kind;
 use crate::server::Core;
 use crate::thread::commands::Running;
@@ -29,6 +30,7 @@ pub(crate) struct Start {
     pub(crate) core: Arc<Core>,
     pub(crate) machine: Machine,
     pub(crate) record: ThreadRecord,
+    pub(crate) extra: Extra,
     pub(crate) ephemeral: bool,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) config: Arc<config::Config>,
@@ -49,6 +51,7 @@ pub(crate) struct Actor {
     pub(super) patches: Patches,
     inbox: mpsc::Receiver<Command>,
     record: ThreadRecord,
+    extra: Extra,
     ephemeral: bool,
     instruction_sources: Vec<PathBuf>,
     subscribers: Subscribers,
@@ -90,8 +93,16 @@ impl Actor {
         inbox: mpsc::Receiver<Command>,
         status: Arc<watch::Sender<Option<Status>>>,
     ) -> Self {
-        let Start { core, machine, record, ephemeral, instruction_sources, config, context_window } =
-            start;
+        let Start {
+            core,
+            machine,
+            record,
+            extra,
+            ephemeral,
+            instruction_sources,
+            config,
+            context_window,
+        } = start;
         let id: Id = record.id.as_str().into();
         Self {
             teller: Teller::new(id.clone(), context_window),
@@ -104,6 +115,7 @@ impl Actor {
             patches: Patches::default(),
             inbox,
             record,
+            extra,
             ephemeral,
             instruction_sources,
             subscribers: Subscribers::default(),
@@ -279,7 +291,7 @@ impl Actor {
             let Effect::Persist(record) = &step.effect else { continue };
             self.note(record);
             if !self.ephemeral {
-                writes.push(log::write(&self.id, record, step.json.as_deref()));
+                writes.push(log::write(&self.id, record, step.json.as_deref(), &self.extra));
             }
         }
         if writes.is_empty() {
@@ -332,6 +344,7 @@ impl Actor {
                 self.record.model_provider.clone_from(&settings.provider);
                 self.record.cwd = settings.cwd.display().to_string();
             }
+            Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
             _ => {}
         }
     }

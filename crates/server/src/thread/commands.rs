@@ -124,7 +124,10 @@ impl Actor {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
         let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
         let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
-        PathResolver::new(path.unwrap_or(&OsString::new()), &resolved.writable_folders())
+        // Under full access nothing is listed, but what the agent itself writes is not trusted.
+        let mut writable = resolved.writable_folders();
+        writable.extend([self.machine.settings().cwd.clone(), PathBuf::from("/tmp")]);
+        PathResolver::new(path.unwrap_or(&OsString::new()), &writable)
     }
 
     /// Starts a command; its end is reported exactly once unless it is killed.
@@ -234,7 +237,13 @@ async fn follow(
             process.wait().await
         }
     };
-    let end = if timed_out { ProcessEnd::TimedOut } else { ProcessEnd::Code(exit.shell_code()) };
+    let end = match exit {
+        _ if timed_out => ProcessEnd::TimedOut,
+        exit if exit.sandbox_failed => {
+            ProcessEnd::NotStarted("the sandbox could not be set up; its output says why".into())
+        }
+        exit => ProcessEnd::Code(exit.shell_code()),
+    };
     reporter.end(end).await;
 }
 

@@ -5,9 +5,16 @@ use session::{Item, Record, TurnStatus, TurnView};
 use store::{ThreadChanges, TurnOutcome, Write};
 
 use crate::convert;
+use crate::loading::Extra;
 
-/// The write that stores `record` of `thread`; `json` is the item's, when the record is one.
-pub(crate) fn write(thread: &str, record: &Record, json: Option<&RawValue>) -> Write {
+/// The write that stores `record` of `thread`; `json` is the item's, when the record is one, and
+/// `extra` what is kept beside the settings, the record taken in.
+pub(crate) fn write(
+    thread: &str,
+    record: &Record,
+    json: Option<&RawValue>,
+    extra: &Extra,
+) -> Write {
     let thread = thread.to_owned();
     match record {
         Record::TurnStarted { turn, at } => {
@@ -30,6 +37,10 @@ pub(crate) fn write(thread: &str, record: &Record, json: Option<&RawValue>) -> W
                 ..ThreadChanges::default()
             },
         ),
+        Record::Introduced(_) => {
+            let extra = serde_json::to_string(extra).expect("plain data");
+            update(thread, ThreadChanges { extra: Some(Some(extra)), ..ThreadChanges::default() })
+        }
         Record::Preview(text) => update(
             thread,
             ThreadChanges { preview: Some(text.clone()), ..ThreadChanges::default() },

@@ -134,7 +134,10 @@ impl Checker {
                 assert_eq!(view.status, *status);
                 assert!(self.stored_ends.insert(view.id.clone()), "{} ended twice", view.id);
             }
-            Record::Settings(_) | Record::Preview(_) | Record::TokenUsage { .. } => {}
+            Record::Settings(_)
+            | Record::Introduced(_)
+            | Record::Preview(_)
+            | Record::TokenUsage { .. } => {}
         }
     }
 
