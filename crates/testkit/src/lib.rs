@@ -1,1 +1,31 @@
-//! Written below.
+//! What tests of the whole server share: a server in this process with a scripted model, a clock
+//! that is moved by hand and counted ids, and a client that records what it sees. It holds no
+//! tests, and nothing here waits for time to pass.
+//!
+//! ```no_run
+//! # async fn example() {
+//! use serde_json::json;
+//! use testkit::World;
+//!
+//! let world = World::with_responses(json!([{ "steps": [{ "message": "Hello." }] }])).await;
+//! let server = world.start();
+//! let mut peer = server.connect().await;
+//! let thread = peer.start_thread(json!({})).await;
+//! let turn = peer.run_turn(&thread, "Say hello.").await;
+//! assert_eq!(turn["status"], "completed");
+//! # }
+//! ```
+
+mod contract;
+mod peer;
+mod scripted_model;
+mod surroundings;
+mod transcript;
+mod world;
+
+pub use contract::Contract;
+pub use peer::{Asked, Fault, Peer};
+pub use scripted_model::ScriptedModel;
+pub use surroundings::{CountedIds, HandClock};
+pub use transcript::{Transcript, assert_lines};
+pub use world::{TestServer, World};

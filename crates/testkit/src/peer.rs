@@ -1,0 +1,367 @@
+//! A client for tests: it speaks lines, so that it can say what is wrong on purpose; it holds every
+//! message to the contract; and it keeps what it has read until somebody asks for it.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,
+};
+
+use crate::{Contract, Transcript};
+
+/// How long anything may take before a test is given up: not a wait that is needed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection, seen from the client. Its methods panic, with the transcript, on whatever a
+/// well-behaved server does not do.
+pub struct Peer {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    next_id: i64,
+    /// Methods of the calls without an answer.
+    calls: HashMap<i64, String>,
+    unread: VecDeque<Received>,
+    lines: Vec<String>,
+    transcript: Transcript,
+    contract: Contract,
+}
+
+/// A request of the server that waits for [`Peer::answer`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// Its id on the wire.
+    pub id: Value,
+    /// Its method.
+    pub method: String,
+    /// Its parameters.
+    pub params: Value,
+}
+
+/// An error that a call was answered with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// The code.
+    pub code: i64,
+    /// The message.
+    pub message: String,
+    /// What comes with it, or `null`.
+    pub data: Value,
+}
+
+enum Received {
+    Notification { method: String, params: Value },
+    Request(Asked),
+    Response { id: Value, outcome: Result<Value, Fault> },
+}
+
+impl Peer {
+    pub(crate) fn new(stream: DuplexStream, transcript: Transcript) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self {
+            reader: BufReader::new(reader),
+            writer,
+            next_id: 0,
+            calls: HashMap::new(),
+            unread: VecDeque::new(),
+            lines: Vec::new(),
+            transcript,
+            contract: Contract::new(false),
+        }
+    }
+
+    /// The handshake, with these capabilities (`null`: none).
+    pub async fn initialize(&mut self, capabilities: Value) -> Value {
+        if capabilities["experimentalApi"] == true {
+            self.contract = Contract::new(true);
+        }
+        let mut params =
+            json!({ "clientInfo": { "name": "test_client", "title": "Test", "version": "1.2.3" } });
+        if !capabilities.is_null() {
+            params["capabilities"] = capabilities;
+        }
+        let opened = self.call("initialize", params).await;
+        self.notify("initialized", json!({})).await;
+        opened
+    }
+
+    /// Calls a method that must succeed.
+    pub async fn call(&mut self, method: &str, params: Value) -> Value {
+        match self.try_call(method, params).await {
+            Ok(result) => result,
+            Err(fault) => self.give_up(&format!("{method} was refused: {fault:?}")),
+        }
+    }
+
+    /// Calls a method that must be refused.
+    pub async fn refused(&mut self, method: &str, params: Value) -> Fault {
+        match self.try_call(method, params).await {
+            Ok(result) => self.give_up(&format!("{method} was not refused: {result}")),
+            Err(fault) => fault,
+        }
+    }
+
+    /// Calls a method, with any parameters at all, and waits for the answer.
+    ///
+    /// # Errors
+    /// The error of the answer.
+    pub async fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Fault> {
+        let id = self.send(method, params).await;
+        self.response(id).await
+    }
+
+    /// Calls a method without waiting for the answer; `null` parameters are left out.
+    pub async fn send(&mut self, method: &str, params: Value) -> i64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.calls.insert(id, method.to_owned());
+        self.transcript.called(method);
+        let mut message = json!({ "method": method, "id": id });
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        self.say(message.to_string().as_bytes()).await;
+        id
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&mut self, method: &str, params: Value) {
+        let message = json!({ "method": method, "params": params });
+        self.say(message.to_string().as_bytes()).await;
+    }
+
+    /// Answers a request of the server.
+    pub async fn answer(&mut self, asked: &Asked, result: Value) {
+        self.transcript.answered(&result);
+        let message = json!({ "id": asked.id, "result": result });
+        self.say(message.to_string().as_bytes()).await;
+    }
+
+    /// Answers an approval with this decision.
+    pub async fn decide(&mut self, asked: &Asked, decision: impl Into<Value>) {
+        self.answer(asked, json!({ "decision": decision.into() })).await;
+    }
+
+    /// Sends a line, whatever it is.
+    pub async fn say(&mut self, line: &[u8]) {
+        self.say_bytes(line).await;
+        self.say_bytes(b"\n").await;
+    }
+
+    /// Sends bytes, not even whole lines.
+    pub async fn say_bytes(&mut self, bytes: &[u8]) {
+        // A server that has cut the connection shows in what is read.
+        let _ = patiently(self.writer.write_all(bytes)).await;
+    }
+
+    /// The answer to the call with this id.
+    ///
+    /// # Errors
+    /// The error of the answer.
+    pub async fn response(&mut self, id: i64) -> Result<Value, Fault> {
+        self.answer_to(&Value::from(id)).await
+    }
+
+    /// The answer with this id, which is `null` where the server could not read one.
+    ///
+    /// # Errors
+    /// The error of the answer.
+    pub async fn answer_to(&mut self, wanted: &Value) -> Result<Value, Fault> {
+        self.take(&format!("the answer to {wanted}"), |received| match received {
+            Received::Response { id, outcome } if id == wanted => Some(outcome.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// The next notification of this method; others are kept.
+    pub async fn expect(&mut self, wanted: &str) -> Value {
+        self.expect_where(wanted, |_| true).await
+    }
+
+    /// The next notification of this method with such parameters; others are kept.
+    pub async fn expect_where(&mut self, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {
+        self.take(wanted, |received| match received {
+            Received::Notification { method, params } if method == wanted && fits(params) => {
+                Some(params.clone())
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    /// The next request of the server of this method.
+    pub async fn asked(&mut self, wanted: &str) -> Asked {
+        self.take(wanted, |received| match received {
+            Received::Request(asked) if asked.method == wanted => Some(asked.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// The methods of the notifications and requests that came and were not asked for, once the
+    /// server has answered everything that was said before.
+    pub async fn settled(&mut self) -> Vec<String> {
+        let before = self.transcript.lines().len();
+        // Refused or not, it is answered in its turn.
+        let _ = self.try_call("thread/loaded/list", json!({})).await;
+        debug_assert!(self.transcript.lines().len() >= before);
+        self.unread
+            .iter()
+            .filter_map(|received| match received {
+                Received::Notification { method, .. } => Some(method.clone()),
+                Received::Request(asked) => Some(asked.method.clone()),
+                Received::Response { .. } => None,
+            })
+            .collect()
+    }
+
+    /// Forgets what was read and not asked for, and the transcript so far.
+    pub fn forget(&mut self) {
+        self.unread.clear();
+        self.transcript.clear();
+    }
+
+    /// Starts a thread and gives its id.
+    pub async fn start_thread(&mut self, params: Value) -> String {
+        let started = self.call("thread/start", params).await;
+        text(&started["thread"]["id"])
+    }
+
+    /// Starts a turn with this text and gives the turn's id.
+    pub async fn start_turn(&mut self, thread: &str, input: &str) -> String {
+        let started = self.call("turn/start", turn_params(thread, input)).await;
+        text(&started["turn"]["id"])
+    }
+
+    /// Runs a turn with this text and gives the turn as it ended.
+    pub async fn run_turn(&mut self, thread: &str, input: &str) -> Value {
+        self.run_turn_with(turn_params(thread, input)).await
+    }
+
+    /// Runs a turn with these parameters and gives the turn as it ended.
+    pub async fn run_turn_with(&mut self, params: Value) -> Value {
+        let started = self.call("turn/start", params).await;
+        self.turn_end(&text(&started["turn"]["id"])).await
+    }
+
+    /// The turn as it ended.
+    pub async fn turn_end(&mut self, turn: &str) -> Value {
+        let ended = self.expect_where("turn/completed", |params| params["turn"]["id"] == turn);
+        ended.await["turn"].take()
+    }
+
+    /// The final item of that type: the next one that completes.
+    pub async fn item(&mut self, kind: &str) -> Value {
+        let item = self.expect_where("item/completed", |params| params["item"]["type"] == kind);
+        item.await["item"].take()
+    }
+
+    /// Waits until the server has ended the connection; what came before is read.
+    pub async fn closed(&mut self) {
+        while self.read().await {}
+    }
+
+    /// Everything that was read, as it stood on the wire.
+    #[must_use]
+    pub fn raw_lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// What was said so far.
+    #[must_use]
+    pub fn transcript(&self) -> &[String] {
+        self.transcript.lines()
+    }
+
+    async fn take<T>(&mut self, what: &str, pick: impl Fn(&Received) -> Option<T>) -> T {
+        let mut seen = 0;
+        loop {
+            while let Some(received) = self.unread.get(seen) {
+                if let Some(found) = pick(received) {
+                    self.unread.remove(seen);
+                    return found;
+                }
+                seen += 1;
+            }
+            if !self.read().await {
+                self.give_up(&format!("the connection ended before {what}"));
+            }
+        }
+    }
+
+    /// Reads one line; `false` at the end of the connection.
+    async fn read(&mut self) -> bool {
+        let mut line = String::new();
+        let read = patiently(self.reader.read_line(&mut line)).await;
+        match read {
+            None => self.give_up("the server says nothing"),
+            Some(Err(_) | Ok(0)) => return false,
+            Some(Ok(_)) => {}
+        }
+        let received = self.sort(&line);
+        self.lines.push(line);
+        self.unread.push_back(received);
+        true
+    }
+
+    fn sort(&mut self, line: &str) -> Received {
+        let Ok(mut message) = serde_json::from_str::<Value>(line) else {
+            self.give_up(&format!("the server sent {line:?}"))
+        };
+        let id = message.get("id").cloned();
+        let Some(method) = message["method"].as_str().map(str::to_owned) else {
+            return self.sort_answer(id.unwrap_or_default(), &mut message);
+        };
+        let params = message["params"].take();
+        self.hold(&method, self.contract.check_params(&method, &params));
+        let Some(id) = id else {
+            self.transcript.notification(&method, &params);
+            return Received::Notification { method, params };
+        };
+        self.transcript.request(&method, &params);
+        Received::Request(Asked { id, method, params })
+    }
+
+    fn sort_answer(&mut self, id: Value, message: &mut Value) -> Received {
+        let method = id.as_i64().and_then(|id| self.calls.remove(&id));
+        let method = method.unwrap_or_else(|| id.to_string());
+        if let Some(error) = message.get_mut("error") {
+            let fault = Fault {
+                code: error["code"].as_i64().unwrap_or_default(),
+                message: text(&error["message"]),
+                data: error["data"].take(),
+            };
+            self.transcript.error(&method, fault.code, &fault.message);
+            return Received::Response { id, outcome: Err(fault) };
+        }
+        let result = message["result"].take();
+        self.hold(&method, self.contract.check_result(&method, &result));
+        self.transcript.result(&method);
+        Received::Response { id, outcome: Ok(result) }
+    }
+
+    fn hold(&self, method: &str, checked: Result<(), String>) {
+        if let Err(why) = checked {
+            self.give_up(&format!("{method} breaks the contract: {why}"));
+        }
+    }
+
+    fn give_up(&self, why: &str) -> ! {
+        panic!("{why}; so far:\n{}\n", self.transcript.lines().join("\n"))
+    }
+}
+
+/// Parameters of `turn/start` with one text.
+fn turn_params(thread: &str, input: &str) -> Value {
+    json!({ "threadId": thread, "input": [{ "type": "text", "text": input }] })
+}
+
+async fn patiently<T>(what: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(PATIENCE, what).await.ok()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,82 @@
+//! The scripted model on a loopback port, with everything that it was asked.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::script::Script;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// A scripted model that is served over HTTP until it is dropped.
+pub struct ScriptedModel {
+    address: SocketAddr,
+    log: Log,
+    _stop: oneshot::Sender<()>,
+}
+
+impl ScriptedModel {
+    /// Serves `script` (docs/model-server.md).
+    ///
+    /// # Panics
+    /// When the script is none, or no port is free.
+    pub async fn serve(script: &Value) -> Self {
+        let script = Script::parse("the test", &script.to_string()).expect("a script");
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("a bound listener has an address");
+        let log = Log::default();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let written = Box::new(log.clone());
+        tokio::spawn(async move {
+            let stopped = async {
+                // Dropped together with the model.
+                let _ = stopped.await;
+            };
+            model::server::serve(listener, script, Some(written), stopped).await
+        });
+        Self { address, log, _stop: stop }
+    }
+
+    /// `base_url` of a provider.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The bodies of all requests so far, in order.
+    ///
+    /// # Panics
+    /// When a request was not JSON.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Value> {
+        let log = self.log.lock();
+        let lines = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines
+            .map(|line| {
+                let mut line: Value = serde_json::from_slice(line).expect("the log is JSON lines");
+                line["body"].take()
+            })
+            .collect()
+    }
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

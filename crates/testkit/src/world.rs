@@ -1,0 +1,222 @@
+//! A home, a workspace, a model, a clock: what a server is started on, as often as a test likes.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jsonrpc::{Connection, Limits};
+use sandbox::{Layer, Sandbox, THIS_PROGRAM};
+use serde_json::{Value, json};
+use server::{Options, Server};
+use tempfile::TempDir;
+
+use crate::{CountedIds, HandClock, Peer, ScriptedModel, Transcript};
+
+/// Where commands look for programs.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// As much as a pipe holds.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// The surroundings of servers. Everything in it goes away with it.
+pub struct World {
+    folder: TempDir,
+    root: PathBuf,
+    home: PathBuf,
+    /// Told by servers that are started from now on.
+    pub clock: Arc<HandClock>,
+    ids: Arc<CountedIds>,
+    model: ScriptedModel,
+    /// What commands start from; `PATH` and `HOME` by default.
+    pub environment: Vec<(OsString, OsString)>,
+    /// `-c` arguments.
+    pub config_overrides: Vec<String>,
+    /// Source of the threads; `cli` by default, so that they are listed.
+    pub session_source: String,
+}
+
+/// A server that runs in this process. [`TestServer::stop`] ends it in good order; dropping it
+/// leaves it to the end of the test's runtime.
+pub struct TestServer {
+    server: Server,
+    masks: Vec<(String, &'static str)>,
+}
+
+impl World {
+    /// A world whose model gives these responses (docs/model-server.md) in every thread.
+    pub async fn with_responses(responses: Value) -> Self {
+        Self::with_script(&json!({ "responses": responses })).await
+    }
+
+    /// A world with this scripted model. Its configuration names the model `gpt-5`, tries
+    /// everything once, and is otherwise the default.
+    ///
+    /// # Panics
+    /// When folders cannot be made.
+    pub async fn with_script(script: &Value) -> Self {
+        // No policy includes this folder by itself, as it does with `/tmp`.
+        let folder = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
+        let root = folder.path().canonicalize().expect("the folder is there");
+        let home = root.join("home");
+        let environment = [("PATH", PATH.into()), ("HOME", root.join("user"))];
+        let world = Self {
+            model: ScriptedModel::serve(script).await,
+            folder,
+            clock: Arc::default(),
+            ids: Arc::default(),
+            environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+            config_overrides: Vec::new(),
+            session_source: "cli".to_owned(),
+            root,
+            home,
+        };
+        for folder in [world.home(), &world.workspace(), &world.root.join("user")] {
+            std::fs::create_dir_all(folder).expect("a folder below a temporary one");
+        }
+        world.configure("");
+        world
+    }
+
+    /// Writes `config.toml`: what every test needs, then `more`, which may go on with the table of
+    /// the provider.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn configure(&self, more: &str) {
+        self.write_config(&format!(
+            "model = \"gpt-5\"\nmodel_provider = \"scripted\"\n\n[model_providers.scripted]\n\
+             name = \"Scripted\"\nbase_url = \"{}\"\nrequest_max_retries = 0\n\
+             stream_max_retries = 0\n{more}\n",
+            self.model.base_url(),
+        ));
+    }
+
+    /// Writes `config.toml` with nothing of ours in it.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_config(&self, toml: &str) {
+        std::fs::write(self.home.join("config.toml"), toml).expect("the home can be written");
+    }
+
+    /// The agent's home.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Everything of this world, for files outside of the workspace.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder that threads work in.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// The model, for the requests it got.
+    #[must_use]
+    pub fn model(&self) -> &ScriptedModel {
+        &self.model
+    }
+
+    /// From now on servers start on a copy of the home as it is now: as after a crash at this
+    /// moment. Nothing may be being written meanwhile.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
+    pub fn crash(&mut self) {
+        let copy = self.root.join(format!("home-{}", server::Ids::next(&*self.ids)));
+        copy_folder(&self.home, &copy).expect("the home can be copied");
+        self.home = copy;
+    }
+
+    /// Starts a server.
+    ///
+    /// # Panics
+    /// When its home cannot be used.
+    #[must_use]
+    pub fn start(&self) -> TestServer {
+        let options = Options {
+            home: self.home.clone(),
+            cwd: self.workspace(),
+            version: "0.0.0".to_owned(),
+            config_overrides: self.config_overrides.clone(),
+            environment: self.environment.clone(),
+            shell: "/bin/bash".into(),
+            session_source: self.session_source.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            jitter: Arc::new(|| 0.0),
+        };
+        let sandbox = Sandbox::new(sandbox::Config {
+            supervisor: THIS_PROGRAM.into(),
+            search_path: std::env::split_paths(PATH).collect(),
+            layer: Layer::Auto,
+        });
+        let server = Server::start(options, sandbox).expect("the home can be used");
+        let shown = |path: &Path| path.display().to_string();
+        let masks = vec![(shown(&self.workspace()), "$WORK"), (shown(&self.root), "$ROOT")];
+        TestServer { server, masks }
+    }
+
+    /// Takes the world down now, and tells when that fails.
+    ///
+    /// # Errors
+    /// When something in it cannot be removed.
+    pub fn close(self) -> std::io::Result<()> {
+        self.folder.close()
+    }
+}
+
+impl TestServer {
+    /// A connection after its handshake, without experimental capabilities.
+    pub async fn connect(&self) -> Peer {
+        self.connect_with(Value::Null).await
+    }
+
+    /// A connection after its handshake, with these capabilities; its transcript begins there.
+    pub async fn connect_with(&self, capabilities: Value) -> Peer {
+        let mut peer = self.open(Limits::default());
+        peer.initialize(capabilities).await;
+        peer.forget();
+        peer
+    }
+
+    /// A connection on which nothing was said, with these bounds on the server's side.
+    pub fn open(&self, limits: Limits) -> Peer {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (reader, writer) = tokio::io::split(theirs);
+        let connection = Connection::over(reader, writer, limits);
+        let server = self.server.clone();
+        tokio::spawn(async move { server.serve(connection).await });
+        Peer::new(ours, Transcript::new(self.masks.clone()))
+    }
+
+    /// The server itself.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Ends the server: turns are interrupted, everything is stored.
+    pub async fn stop(self) {
+        self.server.shutdown().await;
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
