@@ -133,7 +133,7 @@ fn a_failing_model_is_a_failure_with_advice() {
     };
     let refused = |status: u16| json!([{"error": {"status": status, "code": "x", "message": "no such thing"}}]);
     check(refused(400), &["the turn failed", "no such thing", "check the name of the model"]);
-    check(refused(401), &["the turn failed", "AGENT_API_KEY"]);
+    check(refused(401), &["the turn failed", "OPENAI_API_KEY"]);
     let full = json!([{"error": {"code": "context_length_exceeded", "message": "too long"}}]);
     check(full, &["the turn failed", "Start a new thread"]);
 }
@@ -164,7 +164,7 @@ fn what_cannot_be_done_is_said_with_a_way_out() {
     check(&["exec", "--model-provider", "nobody", "hello"], "the providers are default, offline");
     check(&["exec", "--resume", "none", "hello"], "thread not found: none");
     check(&exec("echo", &["-i", "no.png", "hello"]), "no.png");
-    check(&["exec", "hello"], "default_provider_base_url");
+    check(&["exec", "hello"], "OPENAI_API_KEY");
 }
 
 #[test]
@@ -184,14 +184,14 @@ fn a_thread_is_gone_on_with_unless_nothing_was_kept() {
 }
 
 #[test]
-fn a_model_behind_http_works_as_the_demo_says() {
+fn a_model_behind_http_needs_a_key_and_an_address() {
     let place = Place::new();
     let server = Running::start(&mut place.agentd(&["model-server", "--script", "echo"]));
     let line = server.line_with("http://");
     let (_, address) = line.split_once("listening on ").unwrap();
     let address = format!("default_provider_base_url={address}");
     let mut command = place.agentd(&["exec", "-c", &address, "over HTTP"]);
-    let output = command.env("AGENT_API_KEY", "key").output().unwrap();
+    let output = command.env("OPENAI_API_KEY", "key").output().unwrap();
     assert_eq!(stdout(&output), "over HTTP\n", "{}", stderr(&output));
 }
 

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// The address in the example: any service with the Responses API has one.
-const BASE_URL: &str = "https://api.openai.com/v1";
+/// How the refusal of a command begins where no sandbox can be set up.
+const NO_SANDBOX: &str = "the sandbox is not available";
 
 /// The lines, ready to print. `not_started` is why the demo's command did not run, if it did not.
 pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> Vec<String> {
     let mut lines = vec![String::new()];
     if let Some(why) = not_started {
-        lines.push("The command was not run, because no sandbox could be set up here:".to_owned());
-        lines.push(format!("  {}", why.trim()));
-        lines.push(
-            "Install the package `bubblewrap` (`apt install bubblewrap`), then try again."
-                .to_owned(),
-        );
+        lines.push(format!("The command was not run: {}", why.trim()));
+        if why.contains(NO_SANDBOX) {
+            lines.push(
+                "Install the package `bubblewrap`, as in `apt install bubblewrap`.".to_owned(),
+            );
+        }
         lines.push(String::new());
     }
     lines.push("A client of your own: start `agentd app-server` and paste these lines.".to_owned());
@@ -32,11 +32,10 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
     lines.push(String::new());
     lines.push("A real model:".to_owned());
     lines.push(String::new());
-    lines.push("  export AGENT_API_KEY=…".to_owned());
-    lines.push(format!("  agentd exec -c default_provider_base_url={BASE_URL} \\"));
-    lines.push("    \"explain this folder to me\"".to_owned());
+    lines.push("  export OPENAI_API_KEY=…".to_owned());
+    lines.push("  agentd exec \"explain this folder to me\"".to_owned());
     lines.push(String::new());
-    lines.push("or once and for all, in config.toml: docs/getting-started.md.".to_owned());
+    lines.push("Other providers: docs/getting-started.md.".to_owned());
     lines
 }
 
@@ -51,4 +50,28 @@ fn messages(thread: &str, folder: &Path) -> [Value; 4] {
         json!({"id": 2, "method": "turn/start",
             "params": {"threadId": thread, "input": [{"type": "text", "text": "Hello!"}]}}),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_missing_comes_first_and_the_messages_are_whole_lines() {
+        let check = |not_started: Option<&str>, expect: &[&str]| {
+            let lines = lines("t1", Path::new("/w \"x\""), not_started);
+            assert!(expect.iter().all(|part| lines[1].contains(part)), "{lines:?}");
+            assert_eq!(lines.iter().any(|line| line.contains("apt install")), expect.len() > 1);
+            let messages: Vec<Value> = lines
+                .iter()
+                .filter(|line| line.starts_with('{'))
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            assert_eq!(messages.len(), 4);
+            assert_eq!(messages[2]["params"]["cwd"], "/w \"x\"");
+        };
+        check(None, &["A client of your own"]);
+        check(Some("program `ls` was not found\n"), &["was not run: program `ls`"]);
+        check(Some("the sandbox is not available: no bwrap"), &["was not run", "no bwrap"]);
+    }
 }

@@ -35,8 +35,8 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
     let provider = &thread.model_provider;
     match info {
         Some(AgentErrorInfo::Unauthorized) => format!(
-            "Check the key of the provider `{provider}`: the variable that its `env_key` names in \
-             config.toml, AGENT_API_KEY for `default`. {}",
+            "Check the key of the provider `{provider}`: `default` reads AGENT_API_KEY or \
+             OPENAI_API_KEY, others the variable that their `env_key` names. {}",
             go_on(thread)
         ),
         Some(AgentErrorInfo::UsageLimitExceeded) => {
@@ -96,7 +96,7 @@ mod tests {
             assert!(text.contains(expect), "{text}");
         };
         let http_status_code = Some(503);
-        check(Some(AgentErrorInfo::Unauthorized), false, "AGENT_API_KEY");
+        check(Some(AgentErrorInfo::Unauthorized), false, "OPENAI_API_KEY");
         check(Some(AgentErrorInfo::UsageLimitExceeded), false, "another model");
         check(Some(AgentErrorInfo::ContextWindowExceeded), false, "new thread");
         check(Some(AgentErrorInfo::BadRequest), false, "`m`");

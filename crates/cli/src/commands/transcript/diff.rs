@@ -78,6 +78,8 @@ fn kind(line: &str) -> Kind {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn change(kind: PatchChangeKind, diff: &str) -> FileUpdateChange {
@@ -104,5 +106,18 @@ mod tests {
         let named = format!("--- a/src/a.rs\n+++ b/src/a.rs\n{hunk}");
         check(update, &named, "edit src/a.rs", (1, 1), hunk);
         check(moved, "", "move src/a.rs to /v/b.rs", (0, 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn every_line_is_shown_once_or_names_the_file(diff in "([-+@ ]{0,3}[a-z\n]{0,4}){0,12}") {
+            for kind in [PatchChangeKind::Add, PatchChangeKind::Update { move_path: None }] {
+                let change = change(kind, &diff);
+                let shown = lines(&change);
+                prop_assert!(shown.len() <= diff.lines().count());
+                let (added, removed) = counts(&change);
+                prop_assert!(added + removed <= shown.len());
+            }
+        }
     }
 }
