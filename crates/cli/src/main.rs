@@ -67,10 +67,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(profile) = arguments.config.profile {
         overrides.push(format!("profile={}", toml_string(&profile)));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let world = || World::gather(overrides);
     let code = match arguments.command {
         Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),

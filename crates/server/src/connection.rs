@@ -131,6 +131,7 @@ impl Server {
     async fn run(&self, connection: Connection, at_end: AtEnd) {
         let Connection { mut incoming, outbox } = connection;
         let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone()));
+        self.core.attach(peer.clone());
         let mut running = JoinSet::new();
         let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
         loop {

@@ -167,6 +167,9 @@ fn start(
     extra: Extra,
     restored: Restored,
 ) -> Start {
+    if let Some(configured) = config.providers.get(&settings.provider) {
+        core.warm_up(crate::provider::provider(configured, None));
+    }
     let doc = project_doc::read(&config, &settings.cwd);
     let info = crate::provider::model_info(&config, &settings.provider, &settings.model);
     let window = config.model_context_window.unwrap_or_else(|| info.max_input());

@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jsonrpc::{ErrorObject, Notification, encode_notification};
-use protocol::connection::{ConfigWarning, ConfigWarningNotification};
+use protocol::{
+    ConfigWarning, ConfigWarningNotification, ThreadClosed, ThreadIdNotification, ThreadStatus,
+    ThreadStatusChanged, ThreadStatusChangedNotification,
+};
 use sandbox::Sandbox;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use store::{OpenOptions, Store, StoreError};
 use tokio::sync::OnceCell;
@@ -30,7 +34,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The home folder cannot be made or is not private.
-    #[error("the agent's home {path} cannot be used: {source}")]
+    #[error("the agent's home {path} cannot be made; set AGENT_HOME to a folder of your own")]
     Home {
         /// The folder.
         path: PathBuf,
@@ -50,6 +54,8 @@ pub(crate) struct Core {
     store: OnceCell<Store>,
     threads: Mutex<HashMap<String, ThreadHandle>>,
     connections: AtomicU64,
+    peers: Mutex<HashMap<ConnectionId, Arc<Peer>>>,
+    warmed: AtomicBool,
 }
 
 /// How long the end of the server waits for its threads.
@@ -73,6 +79,8 @@ impl Server {
             store: OnceCell::new(),
             threads: Mutex::default(),
             connections: AtomicU64::new(0),
+            peers: Mutex::default(),
+            warmed: AtomicBool::new(false),
             options,
         });
         let opening = core.clone();
@@ -150,8 +158,50 @@ impl Core {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A connection that has begun.
+    pub(crate) fn attach(&self, peer: Arc<Peer>) {
+        self.peers().insert(peer.id, peer);
+    }
+
+    /// Unloads a thread, and tells every client.
+    pub(crate) fn forget(&self, thread: &str) {
+        self.threads().remove(thread);
+        let thread_id = thread.to_owned();
+        let status = ThreadStatusChangedNotification {
+            thread_id: thread_id.clone(),
+            status: ThreadStatus::NotLoaded,
+        };
+        self.tell_everybody::<ThreadStatusChanged>(&status);
+        self.tell_everybody::<ThreadClosed>(&ThreadIdNotification { thread_id });
+    }
+
+    fn tell_everybody<N: Notification<Params: Serialize>>(&self, params: &N::Params) {
+        let Some(info) = protocol::lookup_notification(N::NAME) else { return };
+        let Ok(message) = encode_notification(N::NAME, params) else { return };
+        for peer in self.peers().values().filter(|peer| peer.wants(info)) {
+            peer.send(message.clone());
+        }
+    }
+
+    fn peers(&self) -> MutexGuard<'_, HashMap<ConnectionId, Arc<Peer>>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gets ready in the background what the first turn of a process would otherwise wait for.
+    pub(crate) fn warm_up(self: &Arc<Self>, provider: Arc<model::Provider>) {
+        if self.warmed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let core = self.clone();
+        tokio::spawn(async move {
+            core.sandbox.prepare().await;
+            core.model.warm_up(&provider).await;
+        });
+    }
+
     /// Forgets a connection that ended.
     pub(crate) async fn detach(&self, connection: ConnectionId) {
+        self.peers().remove(&connection);
         let handles: Vec<ThreadHandle> = self.threads().values().cloned().collect();
         for handle in handles {
             handle.send(Command::Detach { connection }).await;

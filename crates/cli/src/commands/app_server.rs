@@ -78,10 +78,12 @@ async fn serve(arguments: Arguments, world: World) -> anyhow::Result<()> {
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
     let connection =
         Connection::stdio(limits).context("standard input and output cannot be served")?;
-    let outbox = connection.outbox.clone();
+    let (ending, outbox) = (server.clone(), connection.outbox.clone());
     tokio::spawn(async move {
         // Without signal handling the server still ends with its input.
         if asked_to_end().await.is_ok() {
+            // The client is told how its turns end before it is told that nothing follows.
+            ending.shutdown().await;
             outbox.close(jsonrpc::CloseReason::Shutdown);
         }
     });
@@ -95,7 +97,7 @@ fn write(out: &Path, files: &[Artifact]) -> anyhow::Result<()> {
         let path = out.join(name);
         std::fs::write(&path, contents)
             .with_context(|| format!("{} cannot be written", path.display()))?;
-        print(format_args!("{}", path.display()));
+        print(format_args!("{}", path.display()))?;
     }
     Ok(())
 }

@@ -18,8 +18,14 @@ pub(crate) fn tell(line: fmt::Arguments<'_>) {
 }
 
 /// A line of the program's result.
-pub(crate) fn print(line: fmt::Arguments<'_>) {
-    println!("{line}");
+///
+/// # Errors
+/// When nobody reads standard output any more.
+pub(crate) fn print(line: fmt::Arguments<'_>) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
 }
 
 /// Resolves when the program is asked to end: an interrupt or a termination.

@@ -53,14 +53,14 @@ pub(crate) async fn run(
         let mut provider = Provider::http("upstream", upstream.clone());
         provider.api_key =
             key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
-        print(format_args!("listening on http://{address}/v1"));
+        print(format_args!("listening on http://{address}/v1"))?;
         let options = model::Options::default();
         model::record::record(provider, options, listener, out.clone(), shutdown).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let script = script(arguments.script.as_deref().unwrap_or_default())?;
     let log = arguments.log.as_ref().map(open_log).transpose()?;
-    print(format_args!("listening on http://{address}/v1"));
+    print(format_args!("listening on http://{address}/v1"))?;
     model::server::serve(listener, script, log, shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }

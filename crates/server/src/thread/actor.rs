@@ -37,6 +37,8 @@ pub(crate) struct Start {
     pub(crate) context_window: Option<i64>,
 }
 
+/// How long a thread without subscribers and without activity stays loaded (specification: States).
+const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
 /// Inputs taken together, so that their records share a transaction.
 const BATCH: usize = 64;
 
@@ -141,6 +143,10 @@ impl Actor {
                     let events = convert::model::events(events);
                     self.step(Input::Model { sample, events }, &mut steps);
                 }
+                Next::Unload => {
+                    self.core.forget(&self.id);
+                    return;
+                }
                 Next::Closed => break,
             }
             for _ in 1..BATCH {
@@ -155,6 +161,7 @@ impl Actor {
         if let Some(input) = self.soon.pop_front() {
             return Next::Soon(input);
         }
+        let unload = self.unload_due();
         let stream = &mut self.stream;
         let events = async {
             let Some((sample, stream)) = stream else { return std::future::pending().await };
@@ -163,6 +170,7 @@ impl Actor {
         tokio::select! {
             biased;
             command = self.inbox.recv() => command.map_or(Next::Closed, Next::Command),
+            () = unload => Next::Unload,
             (sample, events) = events => match events {
                 Some(events) => Next::Events(sample, events),
                 None => {
@@ -170,6 +178,19 @@ impl Actor {
                     Next::Events(sample, Vec::new())
                 }
             },
+        }
+    }
+
+    /// Resolves when nobody has followed the thread, and nothing has happened in it, for so long
+    /// that it is unloaded. What is queued at that moment is dropped; whoever waits for it hears
+    /// that the thread is not loaded any more, and may resume it.
+    fn unload_due(&self) -> impl Future<Output = ()> + use<> {
+        let idle = self.subscribers.is_empty() && self.machine.is_quiet();
+        async move {
+            if !idle {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(UNLOAD_AFTER).await;
         }
     }
 
@@ -463,6 +484,7 @@ impl Actor {
 }
 
 enum Next {
+    Unload,
     Soon(Input),
     Command(Command),
     Events(u64, Vec<model::Event>),
