@@ -151,10 +151,11 @@ pub(crate) fn unknown(id: &str) -> ErrorObject {
     ErrorObject::invalid_request(format!("thread not found: {id}"))
 }
 
-/// The error for a store that failed; a bad cursor is the client's.
+/// The error for a store that failed; a bad cursor and an unknown thread are the client's.
 pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
     match error {
         store::StoreError::BadCursor { .. } => ErrorObject::invalid_params(error.to_string()),
+        store::StoreError::ThreadNotFound { thread } => unknown(thread),
         _ => ErrorObject::internal(error.to_string()),
     }
 }
