@@ -79,6 +79,7 @@ async fn serve(arguments: Arguments, world: World) -> anyhow::Result<()> {
     let connection =
         Connection::stdio(limits).context("standard input and output cannot be served")?;
     let (ending, outbox) = (server.clone(), connection.outbox.clone());
+    let ended = outbox.clone();
     tokio::spawn(async move {
         // Without signal handling the server still ends with its input.
         if asked_to_end().await.is_ok() {
@@ -88,7 +89,10 @@ async fn serve(arguments: Arguments, world: World) -> anyhow::Result<()> {
         }
     });
     server.serve_only(connection).await;
-    Ok(())
+    match ended.close_reason() {
+        Some(reason) if !reason.is_orderly() => bail!("the client was cut off: {reason}"),
+        _ => Ok(()),
+    }
 }
 
 fn write(out: &Path, files: &[Artifact]) -> anyhow::Result<()> {

@@ -154,6 +154,7 @@ impl Actor {
                 self.take(command, &mut steps).await;
             }
             self.execute(steps).await;
+            self.subscribers.pace().await;
         }
     }
 
