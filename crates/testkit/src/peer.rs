@@ -14,6 +14,12 @@ use crate::{Contract, Transcript};
 /// How long anything may take before a test is given up: not a wait that is needed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Ids of calls begin here; below is room for lines that a test writes by itself.
+const FIRST_ID: i64 = 1_000;
+/// What of a transcript is shown when a test fails.
+const SHOWN_LINES: usize = 200;
+const SHOWN_CHARS: usize = 400;
+
 /// One connection, seen from the client. Its methods panic, with the transcript, on whatever a
 /// well-behaved server does not do.
 pub struct Peer {
@@ -26,6 +32,7 @@ pub struct Peer {
     lines: Vec<String>,
     transcript: Transcript,
     contract: Contract,
+    opted_out: Value,
 }
 
 /// A request of the server that waits for [`Peer::answer`].
@@ -62,12 +69,13 @@ impl Peer {
         Self {
             reader: BufReader::new(reader),
             writer,
-            next_id: 0,
+            next_id: FIRST_ID,
             calls: HashMap::new(),
             unread: VecDeque::new(),
             lines: Vec::new(),
             transcript,
             contract: Contract::new(false),
+            opted_out: Value::Null,
         }
     }
 
@@ -76,6 +84,7 @@ impl Peer {
         if capabilities["experimentalApi"] == true {
             self.contract = Contract::new(true);
         }
+        self.opted_out = capabilities["optOutNotificationMethods"].clone();
         let mut params =
             json!({ "clientInfo": { "name": "test_client", "title": "Test", "version": "1.2.3" } });
         if !capabilities.is_null() {
@@ -223,9 +232,15 @@ impl Peer {
         self.transcript.clear();
     }
 
-    /// Starts a thread and gives its id.
+    /// Starts a thread, hears of it, and gives its id.
     pub async fn start_thread(&mut self, params: Value) -> String {
         let started = self.call("thread/start", params).await;
+        let is_told = |method: &str| {
+            !self.opted_out.as_array().is_some_and(|names| names.contains(&method.into()))
+        };
+        if is_told("thread/started") {
+            self.expect("thread/started").await;
+        }
         text(&started["thread"]["id"])
     }
 
@@ -297,8 +312,9 @@ impl Peer {
         let read = patiently(self.reader.read_line(&mut line)).await;
         match read {
             None => self.give_up("the server says nothing"),
-            Some(Err(_) | Ok(0)) => return false,
-            Some(Ok(_)) => {}
+            // A connection that was cut ends within a line.
+            Some(_) if !line.ends_with('\n') => return false,
+            Some(_) => {}
         }
         let received = self.sort(&line);
         self.lines.push(line);
@@ -325,8 +341,8 @@ impl Peer {
     }
 
     fn sort_answer(&mut self, id: Value, message: &mut Value) -> Received {
-        let method = id.as_i64().and_then(|id| self.calls.remove(&id));
-        let method = method.unwrap_or_else(|| id.to_string());
+        let called = id.as_i64().and_then(|id| self.calls.remove(&id));
+        let method = called.clone().unwrap_or_else(|| id.to_string());
         if let Some(error) = message.get_mut("error") {
             let fault = Fault {
                 code: error["code"].as_i64().unwrap_or_default(),
@@ -337,7 +353,9 @@ impl Peer {
             return Received::Response { id, outcome: Err(fault) };
         }
         let result = message["result"].take();
-        self.hold(&method, self.contract.check_result(&method, &result));
+        if let Some(method) = called {
+            self.hold(&method, self.contract.check_result(&method, &result));
+        }
         self.transcript.result(&method);
         Received::Response { id, outcome: Ok(result) }
     }
@@ -349,7 +367,11 @@ impl Peer {
     }
 
     fn give_up(&self, why: &str) -> ! {
-        panic!("{why}; so far:\n{}\n", self.transcript.lines().join("\n"))
+        let lines = self.transcript.lines();
+        let last = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+        let shown: Vec<String> =
+            last.iter().map(|line| line.chars().take(SHOWN_CHARS).collect()).collect();
+        panic!("{why}; so far:\n{}\n", shown.join("\n"))
     }
 }
 

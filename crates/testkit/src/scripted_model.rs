@@ -1,11 +1,13 @@
 //! The scripted model on a loopback port, with everything that it was asked.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::script::Script;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -41,7 +43,11 @@ impl ScriptedModel {
     /// `base_url` of a provider.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.origin())
+    }
+
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// The bodies of all requests so far, in order.
@@ -50,12 +56,24 @@ impl ScriptedModel {
     /// When a request was not JSON.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
+        let read = |body: &String| serde_json::from_str(body).expect("requests are JSON");
+        self.raw_requests().iter().map(read).collect()
+    }
+
+    /// The bodies of all requests so far, in order, as they were sent.
+    ///
+    /// # Panics
+    /// When a request was not JSON.
+    #[must_use]
+    pub fn raw_requests(&self) -> Vec<String> {
         let log = self.log.lock();
         let lines = log.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines
-            .map(|line| {
-                let mut line: Value = serde_json::from_slice(line).expect("the log is JSON lines");
-                line["body"].take()
+            .filter_map(|line| {
+                let line: BTreeMap<String, Box<RawValue>> =
+                    serde_json::from_slice(line).expect("the log is lines of JSON objects");
+                // What comes without a body asks for no response.
+                line.get("body").map(|body| body.get().to_owned()).filter(|body| body != "null")
             })
             .collect()
     }

@@ -1,5 +1,6 @@
 //! What was said on a connection, as short lines that are the same in every run: ids become
-//! `thread1`, `turn2`, `item3` in order of appearance, and pieces of one text become one line.
+//! `thread1`, `turn2`, `item3` in order of appearance, pieces of one text become one line, and
+//! token usage is left out.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -60,6 +61,10 @@ impl Transcript {
     }
 
     pub(crate) fn notification(&mut self, method: &str, params: &Value) {
+        // Its place depends on how the stream was cut on its way, its numbers on the instructions.
+        if method == "thread/tokenUsage/updated" {
+            return;
+        }
         if let Some(delta) = params["delta"].as_str() {
             return self.delta(method, params, delta);
         }
@@ -105,7 +110,6 @@ impl Transcript {
             }
             "turn/plan/updated" => plan(params),
             "turn/diff/updated" => params["diff"].to_string(),
-            "thread/tokenUsage/updated" => params["tokenUsage"]["total"]["totalTokens"].to_string(),
             "configWarning" => format!("{} {}", params["summary"], params["details"]),
             _ => String::new(),
         }

@@ -72,25 +72,16 @@ impl World {
         for folder in [world.home(), &world.workspace(), &world.root.join("user")] {
             std::fs::create_dir_all(folder).expect("a folder below a temporary one");
         }
-        world.configure("");
+        world.write_config(&format!(
+            "model = \"gpt-5\"\nmodel_provider = \"scripted\"\n\n[model_providers.scripted]\n\
+             name = \"Scripted\"\nbase_url = \"{}\"\nrequest_max_retries = 0\n\
+             stream_max_retries = 0\n",
+            world.model.base_url(),
+        ));
         world
     }
 
-    /// Writes `config.toml`: what every test needs, then `more`, which may go on with the table of
-    /// the provider.
-    ///
-    /// # Panics
-    /// When it cannot be written.
-    pub fn configure(&self, more: &str) {
-        self.write_config(&format!(
-            "model = \"gpt-5\"\nmodel_provider = \"scripted\"\n\n[model_providers.scripted]\n\
-             name = \"Scripted\"\nbase_url = \"{}\"\nrequest_max_retries = 0\n\
-             stream_max_retries = 0\n{more}\n",
-            self.model.base_url(),
-        ));
-    }
-
-    /// Writes `config.toml` with nothing of ours in it.
+    /// Replaces `config.toml`.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -158,7 +149,11 @@ impl World {
         });
         let server = Server::start(options, sandbox).expect("the home can be used");
         let shown = |path: &Path| path.display().to_string();
-        let masks = vec![(shown(&self.workspace()), "$WORK"), (shown(&self.root), "$ROOT")];
+        let masks = vec![
+            (shown(&self.workspace()), "$WORK"),
+            (shown(&self.root), "$ROOT"),
+            (self.model.origin(), "$MODEL"),
+        ];
         TestServer { server, masks }
     }
 

@@ -1,0 +1,434 @@
+//! Approvals: who is asked, in which order things are told, and what each decision does
+//! (specification: Server-initiated requests).
+
+use serde_json::{Value, json};
+use testkit::{Peer, TestServer, World, assert_lines};
+
+use crate::{patches, runs, says, tool_outputs};
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+const PATCH: &str = "item/fileChange/requestApproval";
+
+async fn open(server: &TestServer) -> (Peer, String) {
+    let mut peer = server.connect().await;
+    let params = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" });
+    let thread = peer.start_thread(params).await;
+    peer.forget();
+    (peer, thread)
+}
+
+async fn check(first: Value, question: &str, decision: Value, expected: &str) {
+    let world = World::with_responses(json!([first, says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(question).await;
+    assert_eq!(
+        (&asked.params["threadId"], &asked.params["turnId"]),
+        (&json!(thread), &json!(turn))
+    );
+    peer.decide(&asked, decision).await;
+    peer.turn_end(&turn).await;
+    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    assert_lines(peer.transcript(), expected);
+}
+
+#[tokio::test]
+async fn a_command_is_accepted() {
+    check(
+        runs("touch made; echo made"),
+        COMMAND,
+        json!("accept"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "touch made; echo made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > answer {"decision":"accept"}
+        * serverRequest/resolved
+        * thread/status/changed active
+        * item/commandExecution/outputDelta item2 "made\n"
+        * item/completed item2 commandExecution completed "touch made; echo made" exit 0 output "made\n"
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_is_declined_and_the_turn_goes_on() {
+    check(
+        runs("touch made"),
+        COMMAND,
+        json!("decline"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "touch made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > answer {"decision":"decline"}
+        * serverRequest/resolved
+        * item/completed item2 commandExecution declined "touch made"
+        * thread/status/changed active
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_is_cancelled_and_the_turn_ends() {
+    check(
+        runs("touch made"),
+        COMMAND,
+        json!("cancel"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "touch made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > answer {"decision":"cancel"}
+        * serverRequest/resolved
+        * item/completed item2 commandExecution declined "touch made"
+        * turn/completed turn1 interrupted
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_patch_is_accepted() {
+    check(
+        patches("*** Add File: new.txt\n+hello"),
+        PATCH,
+        json!("accept"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 fileChange inProgress add $WORK/new.txt
+        * thread/status/changed active waitingOnApproval
+        ? item/fileChange/requestApproval item2
+        > answer {"decision":"accept"}
+        * serverRequest/resolved
+        * thread/status/changed active
+        * item/completed item2 fileChange completed add $WORK/new.txt
+        * turn/diff/updated "diff --git a/new.txt b/new.txt\nnew file mode 100644\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+hello\n"
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_patch_is_declined() {
+    check(
+        patches("*** Add File: new.txt\n+hello"),
+        PATCH,
+        json!("decline"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 fileChange inProgress add $WORK/new.txt
+        * thread/status/changed active waitingOnApproval
+        ? item/fileChange/requestApproval item2
+        > answer {"decision":"decline"}
+        * serverRequest/resolved
+        * item/completed item2 fileChange declined add $WORK/new.txt
+        * thread/status/changed active
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_patch_is_cancelled() {
+    check(
+        patches("*** Add File: new.txt\n+hello"),
+        PATCH,
+        json!("cancel"),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 fileChange inProgress add $WORK/new.txt
+        * thread/status/changed active waitingOnApproval
+        ? item/fileChange/requestApproval item2
+        > answer {"decision":"cancel"}
+        * serverRequest/resolved
+        * item/completed item2 fileChange declined add $WORK/new.txt
+        * turn/completed turn1 interrupted
+        * thread/status/changed idle
+        "#,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_declined_did_not_happen() {
+    for decision in ["decline", "cancel"] {
+        for (first, question) in
+            [(runs("touch made"), COMMAND), (patches("*** Add File: made\n+x"), PATCH)]
+        {
+            let world = World::with_responses(json!([first, says("Done.")])).await;
+            let server = world.start();
+            let (mut peer, thread) = open(&server).await;
+            let turn = peer.start_turn(&thread, "Go.").await;
+            let asked = peer.asked(question).await;
+            peer.decide(&asked, decision).await;
+            peer.turn_end(&turn).await;
+            assert!(!world.workspace().join("made").exists(), "{decision} {question}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_s_question_holds_what_the_user_needs() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    assert_eq!(asked.params["command"], "touch made");
+    assert_eq!(asked.params["cwd"], world.workspace().display().to_string());
+    let decisions = asked.params["availableDecisions"].as_array().unwrap();
+    for decision in ["accept", "acceptForSession", "decline", "cancel"] {
+        assert!(decisions.contains(&json!(decision)), "{decisions:?}");
+    }
+    let status = peer.call("thread/read", json!({ "threadId": thread })).await;
+    let expected = json!({ "type": "active", "activeFlags": ["waitingOnApproval"] });
+    assert_eq!(status["thread"]["status"], expected);
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+}
+
+#[tokio::test]
+async fn what_is_known_to_be_harmless_is_not_asked() {
+    let world = World::with_responses(json!([runs("ls; pwd"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_acceptance_for_the_session_is_asked_once() {
+    let touch = || runs("touch made");
+    let world = World::with_responses(json!([touch(), touch(), touch(), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    peer.decide(&asked, "acceptForSession").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert_eq!(peer.settled().await.iter().filter(|method| *method == COMMAND).count(), 0);
+}
+
+#[tokio::test]
+async fn an_acceptance_of_a_patch_for_the_session_holds_for_its_files() {
+    let add = |line: &str| patches(&format!("*** Update File: a.txt\n@@\n-{line}\n+{line}x"));
+    let other = patches("*** Add File: b.txt\n+other");
+    let responses = json!([add("a"), add("ax"), other, says("Done.")]);
+    let world = World::with_responses(responses).await;
+    std::fs::write(world.workspace().join("a.txt"), "a\n").unwrap();
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(PATCH).await;
+    peer.decide(&asked, "acceptForSession").await;
+    let other = peer.asked(PATCH).await;
+    peer.decide(&other, "decline").await;
+    peer.turn_end(&turn).await;
+    let text = std::fs::read_to_string(world.workspace().join("a.txt")).unwrap();
+    assert_eq!(text, "axx\n");
+    assert!(!world.workspace().join("b.txt").exists());
+}
+
+#[tokio::test]
+async fn an_amendment_holds_for_later_servers() {
+    let responses = json!([
+        runs("/usr/bin/touch one"),
+        says("Done."),
+        runs("/usr/bin/touch two"),
+        says("Done.")
+    ]);
+    let world = World::with_responses(responses).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    let prefix = asked.params["proposedExecpolicyAmendment"].clone();
+    assert!(prefix.is_array(), "{}", asked.params);
+    let decision =
+        json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["/usr/bin/touch"] } });
+    peer.decide(&asked, decision).await;
+    peer.turn_end(&turn).await;
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
+    assert!(world.workspace().join("two").exists());
+}
+
+#[tokio::test]
+async fn an_interrupt_resolves_the_question() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    peer.turn_end(&turn).await;
+    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    // Too late: nothing happens.
+    peer.decide(&asked, "accept").await;
+    peer.settled().await;
+    assert!(!world.workspace().join("made").exists());
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "touch made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > turn/interrupt
+        * serverRequest/resolved
+        * item/completed item2 commandExecution declined "touch made"
+        < turn/interrupt
+        * turn/completed turn1 interrupted
+        * thread/status/changed idle
+        > answer {"decision":"accept"}
+        > thread/loaded/list
+        < thread/loaded/list
+        "#,
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_shown_again_to_who_resumes_and_the_first_answer_counts() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut first, thread) = open(&server).await;
+    let turn = first.start_turn(&thread, "Go.").await;
+    let asked = first.asked(COMMAND).await;
+    let mut second = server.connect().await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let again = second.asked(COMMAND).await;
+    assert_eq!(again, asked);
+    second.decide(&again, "decline").await;
+    let resolved = first.expect("serverRequest/resolved").await;
+    assert_eq!(resolved, json!({ "threadId": thread, "requestId": asked.id }));
+    first.decide(&asked, "accept").await;
+    assert_eq!(second.turn_end(&turn).await["status"], "completed");
+    assert_eq!(second.item("commandExecution").await["status"], "declined");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn who_was_not_asked_cannot_answer() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let mut stranger = server.connect().await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    for id in [json!(0), json!("0"), asked.id.clone()] {
+        let forged = testkit::Asked { id, ..asked.clone() };
+        stranger.decide(&forged, "accept").await;
+    }
+    stranger.settled().await;
+    let status = peer.call("thread/read", json!({ "threadId": thread })).await;
+    assert_eq!(status["thread"]["status"]["activeFlags"], json!(["waitingOnApproval"]));
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn an_answer_that_decides_nothing_declines() {
+    let answers = [json!({}), json!({ "decision": "perhaps" }), json!(null), json!([1])];
+    for answer in answers {
+        let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+        let server = world.start();
+        let (mut peer, thread) = open(&server).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(COMMAND).await;
+        peer.answer(&asked, answer).await;
+        peer.turn_end(&turn).await;
+        assert_eq!(peer.item("commandExecution").await["status"], "declined");
+        assert!(!world.workspace().join("made").exists());
+    }
+}
+
+#[tokio::test]
+async fn an_error_as_answer_declines() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    let error = json!({ "id": asked.id, "error": { "code": -32601, "message": "cannot ask" } });
+    peer.say(error.to_string().as_bytes()).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert_eq!(peer.item("commandExecution").await["status"], "declined");
+}
+
+#[tokio::test]
+async fn the_model_hears_of_the_decision() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    assert_eq!(tool_outputs(&world), ["the user declined this"]);
+}

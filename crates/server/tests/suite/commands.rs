@@ -1,0 +1,328 @@
+//! Commands of the model, really run: output, ends, and what the sandbox does not let them do.
+
+use serde_json::{Value, json};
+use testkit::{Peer, World, assert_lines};
+
+use crate::{calls, runs, says, tool_outputs};
+
+const ESCAPE: &str = "item/commandExecution/requestApproval";
+
+/// Runs one call in a workspace that can be written, and gives the command's final item.
+async fn run_in(world: &World, params: Value) -> (Peer, Value) {
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
+    for (name, value) in params.as_object().unwrap() {
+        start[name] = value.clone();
+    }
+    let thread = peer.start_thread(start).await;
+    peer.forget();
+    assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
+    let item = peer.item("commandExecution").await;
+    (peer, item)
+}
+
+async fn run(command: &str) -> (World, Value) {
+    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
+    let (_, item) = run_in(&world, json!({})).await;
+    (world, item)
+}
+
+#[tokio::test]
+async fn a_command_from_its_start_to_its_end() {
+    let world = World::with_responses(json!([runs("echo one; echo two"), says("Done.")])).await;
+    let (peer, item) = run_in(&world, json!({})).await;
+    assert_eq!(item["source"], "agent");
+    assert!(item["durationMs"].is_i64(), "{item}");
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "echo one; echo two"
+        * item/commandExecution/outputDelta item2 "one\ntwo\n"
+        * item/completed item2 commandExecution completed "echo one; echo two" exit 0 output "one\ntwo\n"
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        "#,
+    );
+    let outputs = tool_outputs(&world);
+    assert_eq!(
+        outputs,
+        ["Wall time: 0.0 seconds\nProcess exited with code 0\nOutput:\none\ntwo\n"]
+    );
+}
+
+#[tokio::test]
+async fn ends_of_commands() {
+    for (command, status, code, output) in [
+        ("echo fine", "completed", json!(0), "fine\n"),
+        ("echo bad >&2; exit 3", "failed", json!(3), "bad\n"),
+        ("kill -9 $$", "failed", json!(137), ""),
+        ("no-such-program-here", "failed", json!(127), ""),
+        ("cat", "completed", json!(0), ""),
+    ] {
+        let (_, item) = run(command).await;
+        assert_eq!((&item["status"], &item["exitCode"]), (&json!(status), &code), "{command}");
+        if !output.is_empty() {
+            assert_eq!(item["aggregatedOutput"], output, "{command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn output_that_is_not_text() {
+    let (_, item) = run(r"printf 'a\377b\0c\303'; printf '\251\n'").await;
+    assert_eq!(item["aggregatedOutput"], "a\u{fffd}b\0cé\n");
+}
+
+#[tokio::test]
+async fn much_output_keeps_its_head_and_its_tail() {
+    let command = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last";
+    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
+    let (peer, item) = run_in(&world, json!({})).await;
+    let output = item["aggregatedOutput"].as_str().unwrap();
+    assert!(output.len() < (1 << 20) + 1024, "{}", output.len());
+    assert!(output.starts_with("first\nxxx") && output.ends_with("xxx\nlast\n"));
+    assert!(output.contains("bytes of output left out"));
+    let mut streamed = String::new();
+    for line in peer.raw_lines().iter().filter(|line| line.contains("outputDelta")) {
+        let message: Value = serde_json::from_str(line).unwrap();
+        streamed.push_str(message["params"]["delta"].as_str().unwrap());
+    }
+    assert_eq!(streamed.len(), 3_000_000 + "first\n\nlast\n".len());
+    let told = tool_outputs(&world);
+    assert!(
+        told[0].len() < 100_000 && told[0].contains("Original token count"),
+        "{}",
+        told[0].len()
+    );
+}
+
+#[tokio::test]
+async fn the_workspace_is_writable_and_nothing_else_is() {
+    let world = World::with_responses(json!([
+        runs("echo x > inside && echo x > ../outside; echo x > $HOME/outside; ls -a"),
+        says("Done."),
+    ]))
+    .await;
+    let (_, item) = run_in(&world, json!({})).await;
+    assert!(world.workspace().join("inside").exists(), "{item}");
+    assert!(!world.root().join("outside").exists());
+    assert!(!world.root().join("user/outside").exists());
+}
+
+#[tokio::test]
+async fn git_s_folder_in_the_workspace_is_read_only() {
+    let command = "echo x > .git/config; mkdir .git/hooks; mv .git moved; rm -rf .git; echo over";
+    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
+    let git = world.workspace().join(".git");
+    std::fs::create_dir(&git).unwrap();
+    std::fs::write(git.join("config"), "[core]\n").unwrap();
+    let (_, item) = run_in(&world, json!({})).await;
+    assert!(item["aggregatedOutput"].as_str().unwrap().contains("over\n"), "{item}");
+    assert_eq!(std::fs::read_to_string(git.join("config")).unwrap(), "[core]\n");
+    assert!(!git.join("hooks").exists());
+}
+
+#[tokio::test]
+async fn a_read_only_sandbox_writes_nothing() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let (_, item) = run_in(&world, json!({ "sandbox": "readOnly" })).await;
+    assert_eq!(item["status"], "failed");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn the_network_is_refused_unless_the_policy_allows_it() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
+    let world = World::with_responses(json!([
+        runs(&connect),
+        says("Done."),
+        runs(&connect),
+        says("Done."),
+    ]))
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
+    let thread = peer.start_thread(start).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(peer.item("commandExecution").await["status"], "failed");
+    let policy = json!({ "type": "workspaceWrite", "writableRoots": [], "networkAccess": true });
+    let input = json!([{ "type": "text", "text": "Go." }]);
+    let params = json!({ "threadId": thread, "input": input, "sandboxPolicy": policy });
+    peer.run_turn_with(params).await;
+    assert_eq!(peer.item("commandExecution").await["aggregatedOutput"], "connected\n");
+}
+
+#[tokio::test]
+async fn secrets_do_not_reach_commands() {
+    let mut world = World::with_responses(json!([runs("env"), says("Done.")])).await;
+    for name in ["EXAMPLE_API_KEY", "MY_SECRET", "SOME_TOKEN", "AGENT_API_KEY", "ODD_NAME", "KEPT"]
+    {
+        world.environment.push((name.into(), format!("value-of-{name}").into()));
+    }
+    // A provider's own variable, whatever it is called.
+    world.config_overrides.push("model_providers.scripted.env_key=\"ODD_NAME\"".to_owned());
+    let (_, item) = run_in(&world, json!({ "sandbox": "dangerFullAccess" })).await;
+    let output = item["aggregatedOutput"].as_str().unwrap();
+    assert!(output.contains("KEPT=value-of-KEPT"), "{output}");
+    assert_eq!(output.matches("value-of-").count(), 1, "{output}");
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_everything_that_a_command_started() {
+    for sandbox in ["workspaceWrite", "dangerFullAccess"] {
+        // Told apart from every other sleeper of this machine.
+        let mark = format!("31{}.{}", std::process::id(), sandbox.len());
+        let command = format!("(setsid sleep {mark} &) ; (sleep {mark} &) ; echo up; sleep {mark}");
+        let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let start = json!({ "sandbox": sandbox, "approvalPolicy": "never" });
+        let thread = peer.start_thread(start).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        peer.expect("item/commandExecution/outputDelta").await;
+        until(|| sleepers(&mark) == 3).await;
+        peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+        assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+        assert_eq!(peer.item("commandExecution").await["status"], "failed");
+        until(|| sleepers(&mark) == 0).await;
+    }
+}
+
+/// How many processes sleep for so long, other than shells that know of it.
+fn sleepers(mark: &str) -> usize {
+    let wanted = format!("sleep\0{mark}\0");
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line == wanted.as_bytes()).count()
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if holds() {
+            return;
+        }
+        // tidy: sleep because other processes' starts and ends have no event to wait for.
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("it does not come to be");
+}
+
+#[tokio::test]
+async fn a_login_shell_is_refused_when_it_is_switched_off() {
+    let login = calls("exec_command", json!({ "cmd": "echo x", "login": true }));
+    let mut world = World::with_responses(json!([login, says("Done.")])).await;
+    world.config_overrides.push("allow_login_shell=false".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains("allow_login_shell"), "{outputs:?}");
+    assert!(!peer.settled().await.contains(&ESCAPE.to_owned()));
+}
+
+#[tokio::test]
+async fn a_working_folder_that_is_not_there_is_told_to_the_model() {
+    let call = calls("exec_command", json!({ "cmd": "pwd", "workdir": "nowhere" }));
+    let world = World::with_responses(json!([call, says("Done.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert!(tool_outputs(&world)[0].contains("nowhere"));
+}
+
+#[tokio::test]
+async fn a_working_folder_of_the_model_is_not_a_writable_root() {
+    let call = calls("exec_command", json!({ "cmd": "touch made", "workdir": "../user" }));
+    let world = World::with_responses(json!([call, says("Done.")])).await;
+    let (_, item) = run_in(&world, json!({})).await;
+    assert_eq!(item["status"], "failed");
+    assert!(!world.root().join("user/made").exists());
+}
+
+#[tokio::test]
+async fn leaving_the_sandbox_is_asked_about_on_request_and_refused_under_never() {
+    let escalated = || {
+        let arguments = json!({ "cmd": "touch ../outside", "sandbox_permissions": "require_escalated",
+            "justification": "It must be there." });
+        calls("exec_command", arguments)
+    };
+    let world =
+        World::with_responses(json!([escalated(), says("Done."), escalated(), says("Done.")]))
+            .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
+    let thread = peer.start_thread(start).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(peer.item("commandExecution").await["status"], "declined");
+    assert!(!world.root().join("outside").exists());
+    let input = json!([{ "type": "text", "text": "Go." }]);
+    let params = json!({ "threadId": thread, "input": input, "approvalPolicy": "onRequest" });
+    let started = peer.call("turn/start", params).await;
+    let asked = peer.asked(ESCAPE).await;
+    assert_eq!(asked.params["reason"], "It must be there.");
+    peer.decide(&asked, "accept").await;
+    peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
+    assert!(world.root().join("outside").exists());
+}
+
+#[tokio::test]
+async fn a_terminal_session_is_typed_into() {
+    let exec = json!({ "cmd": "read -r line; echo \"got $line\"; test -t 0 && echo terminal",
+        "tty": true, "yield_time_ms": 250 });
+    // The number of the first call of a thread.
+    let session = 2;
+    let write = json!({ "session_id": session, "chars": "hello\n", "yield_time_ms": 30_000 });
+    let world = World::with_responses(json!([
+        calls("exec_command", exec),
+        calls("write_stdin", write),
+        says("Done."),
+    ]))
+    .await;
+    let (peer, item) = run_in(&world, json!({})).await;
+    assert_eq!(item["processId"], session.to_string());
+    let output = item["aggregatedOutput"].as_str().unwrap().replace('\r', "");
+    assert_eq!(output, "hello\ngot hello\nterminal\n");
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains(&format!("session ID {session}")), "{outputs:?}");
+    assert!(outputs[1].contains("exited with code 0"), "{outputs:?}");
+    drop(peer);
+}
+
+#[tokio::test]
+async fn an_image_is_shown_to_the_model() {
+    const PNG: &[u8] = &[0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 0];
+    let world = World::with_responses(json!([
+        calls("view_image", json!({ "path": "picture.png" })),
+        calls("view_image", json!({ "path": "text.png" })),
+        calls("view_image", json!({ "path": "nowhere.png" })),
+        says("Nice."),
+    ]))
+    .await;
+    std::fs::write(world.workspace().join("picture.png"), PNG).unwrap();
+    std::fs::write(world.workspace().join("text.png"), "no picture").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Look.").await;
+    let item = peer.item("imageView").await;
+    assert_eq!(item["path"], world.workspace().join("picture.png").display().to_string());
+    let requests = world.model().requests();
+    let last = requests.last().unwrap()["input"].to_string();
+    assert!(last.contains("data:image/png;base64,iVBORw0K"), "{last}");
+    assert!(last.contains("not a PNG") && last.contains("nowhere.png"), "{last}");
+}

@@ -1,0 +1,71 @@
+//! What a client learns of a configuration that is wrong.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::says;
+
+#[tokio::test]
+async fn unknown_keys_are_warned_of_after_the_handshake() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let file = world.home().join("config.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    world.write_config(&format!("modle = \"x\"\n{text}"));
+    let server = world.start();
+    let mut peer = server.open(jsonrpc::Limits::default());
+    peer.initialize(Value::Null).await;
+    let told = peer.expect("configWarning").await;
+    let summary = told["summary"].as_str().unwrap();
+    assert!(summary.contains("modle") && summary.contains("config.toml"), "{summary}");
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_be_read_is_told_and_refuses_threads_until_it_is_mended() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let good = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    for (bad, said) in [
+        ("model = \n", "config.toml:1"),
+        ("model = 5\n", "`model`"),
+        ("approval_policy = \"sometimes\"\n", "approval_policy"),
+        ("model_provider = \"nobody\"\n", "model_provider"),
+    ] {
+        world.write_config(bad);
+        let server = world.start();
+        let mut peer = server.open(jsonrpc::Limits::default());
+        peer.initialize(Value::Null).await;
+        let fault = peer.refused("thread/start", json!({})).await;
+        assert!(fault.message.contains(said), "{bad}: {}", fault.message);
+        world.write_config(&good);
+        let thread = peer.start_thread(json!({})).await;
+        assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{bad}");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_configuration_is_told_at_the_handshake() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    world.write_config("= nonsense");
+    let server = world.start();
+    let mut peer = server.open(jsonrpc::Limits::default());
+    peer.initialize(Value::Null).await;
+    let told = peer.expect("configWarning").await;
+    assert!(told["details"].as_str().unwrap().contains("config.toml:1"), "{told}");
+}
+
+#[tokio::test]
+async fn a_thread_s_own_configuration_wins() {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    world.config_overrides.push("model=\"by-argument\"".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for (params, model) in [
+        (json!({}), "by-argument"),
+        (json!({ "config": { "model": "by-thread" } }), "by-thread"),
+        (json!({ "config": { "model": "by-thread" }, "model": "by-member" }), "by-member"),
+    ] {
+        assert_eq!(peer.call("thread/start", params).await["model"], model);
+    }
+}

@@ -1,0 +1,117 @@
+//! Several connections: on one thread, slow, gone, or with much to say.
+
+use jsonrpc::Limits;
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{runs, says};
+
+#[tokio::test]
+async fn two_connections_on_a_thread_get_the_same_bytes() {
+    let steps = json!({ "steps": [{ "reasoning": "Thinking." }, { "function_call":
+        { "name": "exec_command", "arguments": { "cmd": "echo out; echo err >&2" } } }] });
+    let world = World::with_responses(json!([steps, says("Done.")])).await;
+    let server = world.start();
+    let mut first = server.connect().await;
+    let thread = first.start_thread(json!({})).await;
+    let mut second = server.connect().await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let told = |peer: &testkit::Peer| -> Vec<String> {
+        let lines = peer.raw_lines().iter();
+        lines.filter(|line| line.contains("\"turnId\"")).cloned().collect()
+    };
+    let turn = first.start_turn(&thread, "Go.").await;
+    for peer in [&mut first, &mut second] {
+        peer.turn_end(&turn).await;
+        peer.settled().await;
+    }
+    assert!(told(&first).len() > 8);
+    assert_eq!(told(&first), told(&second));
+}
+
+#[tokio::test]
+async fn a_slow_client_is_cut_off_and_the_others_go_on() {
+    let much = json!({ "steps": [{ "message": { "chunks": ["0123456789"], "repeat": 40_000 } }] });
+    let world = World::with_responses(json!([much, says("Still here.")])).await;
+    let server = world.start();
+    let mut quick = server.connect().await;
+    let thread = quick.start_thread(json!({})).await;
+    let limits = Limits { outgoing_bytes: 128 << 10, ..Limits::default() };
+    let mut slow = server.open(limits);
+    slow.initialize(Value::Null).await;
+    slow.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(quick.run_turn(&thread, "Much.").await["status"], "completed");
+    slow.closed().await;
+    let told = slow.raw_lines().iter().any(|line| line.contains("turn/completed"));
+    assert!(!told, "a client that was cut off was told the end");
+    assert_eq!(quick.run_turn(&thread, "More.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_does_not_end_its_turn() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let mut first = server.connect().await;
+    let start = json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" });
+    let thread = first.start_thread(start).await;
+    let turn = first.start_turn(&thread, "Go.").await;
+    first.asked("item/commandExecution/requestApproval").await;
+    drop(first);
+    let mut second = server.connect().await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    let asked = second.asked("item/commandExecution/requestApproval").await;
+    second.decide(&asked, "accept").await;
+    assert_eq!(second.turn_end(&turn).await["status"], "completed");
+    assert!(world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn a_thousand_requests_at_once_are_answered_in_order() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut sent = Vec::new();
+    for _ in 0..1_000 {
+        sent.push(peer.send("thread/loaded/list", json!({})).await);
+    }
+    let last = *sent.last().unwrap();
+    peer.response(last).await.unwrap();
+    let answered: Vec<i64> = peer
+        .raw_lines()
+        .iter()
+        .filter_map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_i64())
+        .collect();
+    assert_eq!(answered[answered.len() - 1_000..], sent);
+}
+
+#[tokio::test]
+async fn many_threads_run_at_once() {
+    let responses = json!([runs("echo {{last_user_text}}"), says("Done: {{last_user_text}}")]);
+    let world = World::with_responses(responses).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut turns = Vec::new();
+    for number in 0..20 {
+        let thread = peer.start_thread(json!({})).await;
+        let turn = peer.start_turn(&thread, &format!("number {number}")).await;
+        turns.push((thread, turn, number));
+    }
+    for (thread, turn, number) in turns {
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+        let message = peer.expect_where("item/completed", |told| {
+            told["threadId"] == thread && told["item"]["type"] == "agentMessage"
+        });
+        assert_eq!(message.await["item"]["text"], format!("Done: number {number}"));
+    }
+}
+
+#[tokio::test]
+async fn one_connection_s_threads_are_not_told_to_another() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut stranger = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Psst.").await;
+    assert_eq!(stranger.settled().await, [""; 0]);
+}

@@ -1,0 +1,190 @@
+//! Turns that fail: told once as an error, then as the turn's end, with the kind of error and the
+//! upstream's status (specification: Errors).
+
+use serde_json::{Value, json};
+use testkit::{World, assert_lines};
+
+use crate::{runs, says};
+
+async fn check(step: Value, info: Value, message: &str) {
+    let world = World::with_responses(json!([{ "steps": [step] }, says("Well again.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.run_turn(&thread, "Fail.").await;
+    assert_eq!(turn["status"], "failed", "{info}");
+    assert_eq!(turn["error"]["agentErrorInfo"], info);
+    let told = peer.expect("error").await;
+    assert_eq!(told["error"], turn["error"]);
+    assert_eq!(told["willRetry"], false);
+    assert_eq!((&told["threadId"], &told["turnId"]), (&json!(thread), &turn["id"]));
+    let said = turn["error"]["message"].as_str().unwrap();
+    assert!(said.contains(message), "{said}");
+    let failed =
+        peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError");
+    failed.await;
+    // The thread can go on, and the failure stays on record.
+    assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let first = &read["thread"]["turns"][0];
+    assert_eq!((&first["status"], &first["error"]), (&turn["status"], &turn["error"]));
+}
+
+fn refused(status: u16, message: &str) -> Value {
+    json!({ "error": { "status": status, "code": "some_code", "message": message } })
+}
+
+#[tokio::test]
+async fn refusals_of_the_provider() {
+    let with_status = |name: &str, status: u16| json!({ name: { "httpStatusCode": status } });
+    for (status, info) in [
+        (400, json!("BadRequest")),
+        (401, json!("Unauthorized")),
+        (403, with_status("HttpConnectionFailed", 403)),
+        (404, with_status("HttpConnectionFailed", 404)),
+        (429, with_status("ResponseTooManyFailedAttempts", 429)),
+        (500, with_status("HttpConnectionFailed", 500)),
+        (503, with_status("HttpConnectionFailed", 503)),
+    ] {
+        check(refused(status, "the reason why"), info, "the reason why").await;
+    }
+}
+
+#[tokio::test]
+async fn failures_within_a_stream() {
+    let failed = |code: &str| json!({ "error": { "code": code, "message": "said upstream" } });
+    check(failed("context_length_exceeded"), json!("ContextWindowExceeded"), "").await;
+    check(failed("insufficient_quota"), json!("UsageLimitExceeded"), "").await;
+    check(json!({ "cut": "data: {\"ty" }), json!("ResponseStreamDisconnected"), "").await;
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there() {
+    let mut world = World::with_responses(json!([says("Never.")])).await;
+    // A port that nobody listens on: bound once, and let go.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    world.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.run_turn(&thread, "Fail.").await;
+    assert_eq!(turn["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
+}
+
+#[tokio::test]
+async fn a_missing_key_fails_the_first_turn_and_says_how_to_set_it() {
+    let mut world = World::with_responses(json!([says("Never.")])).await;
+    world.config_overrides.extend([
+        "model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned(),
+        "model_providers.scripted.env_key_instructions=\"Ask the office.\"".to_owned(),
+    ]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.run_turn(&thread, "Hi.").await;
+    assert_eq!(turn["status"], "failed");
+    let message = turn["error"]["message"].as_str().unwrap();
+    assert!(message.contains("SCRIPTED_KEY") && message.contains("Ask the office."), "{message}");
+    assert!(world.model().requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_is_sent_as_a_bearer_token() {
+    let expecting = json!({ "expect": { "header": { "authorization": "Bearer s3cret" } },
+        "steps": [{ "message": "Hello." }] });
+    let mut world = World::with_responses(json!([expecting])).await;
+    world.environment.push(("SCRIPTED_KEY".into(), "s3cret".into()));
+    world.config_overrides.push("model_providers.scripted.env_key=\"SCRIPTED_KEY\"".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_is_tried_again() {
+    let cut = json!({ "steps": [{ "message": { "chunks": ["Par"] } }, { "cut": "data: {\"ty" }] });
+    let mut world = World::with_responses(json!([cut, says("Whole.")])).await;
+    world.config_overrides.push("model_providers.scripted.stream_max_retries=1".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.forget();
+    let turn = peer.run_turn(&thread, "Talk.").await;
+    assert_eq!((&turn["status"], &turn["error"]), (&json!("completed"), &Value::Null));
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Talk."
+        * item/completed item1 userMessage "Talk."
+        * item/started item2 agentMessage ""
+        * item/agentMessage/delta item2 "Par"
+        * item/completed item2 agentMessage "Par"
+        * error "ResponseStreamDisconnected" "the stream from $MODEL broke: error reading a body from connection: unexpected EOF during chunk size line (try 1 of 1)", will retry
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Whole."
+        * item/completed item3 agentMessage "Whole."
+        * turn/completed turn1 completed
+        "#,
+    );
+}
+
+#[tokio::test]
+async fn a_failure_after_a_command_keeps_its_item() {
+    let world =
+        World::with_responses(json!([runs("echo done"), { "steps": [refused(500, "no")] }]));
+    let world = world.await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.forget();
+    peer.run_turn(&thread, "Go.").await;
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 commandExecution inProgress "echo done"
+        * item/commandExecution/outputDelta item2 "done\n"
+        * item/completed item2 commandExecution completed "echo done" exit 0 output "done\n"
+        * error {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/responses answered 500 Internal Server Error: no"
+        * turn/completed turn1 failed {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/responses answered 500 Internal Server Error: no"
+        "#,
+    );
+}
+
+#[tokio::test]
+async fn a_model_that_calls_nonsense_is_told() {
+    let odd = json!({ "steps": [
+        { "function_call": { "name": "fly", "arguments": {} } },
+        { "function_call": { "name": "exec_command", "arguments": "{not json" } },
+        { "function_call": { "name": "exec_command", "arguments": { "cmd": " " } } },
+        { "function_call": { "name": "write_stdin", "arguments": { "session_id": 77 } } },
+        { "custom_tool_call": { "name": "apply_patch", "input": "no patch" } },
+    ] });
+    let world = World::with_responses(json!([odd, says("I see.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
+    let outputs = crate::tool_outputs(&world);
+    let expected = [
+        "no tool `fly`",
+        "cannot be read",
+        "`cmd` is empty",
+        "session id 77",
+        "the patch cannot be read",
+    ];
+    assert_eq!(outputs.len(), expected.len(), "{outputs:?}");
+    for (output, expected) in outputs.iter().zip(expected) {
+        assert!(output.contains(expected), "{output}");
+    }
+}

@@ -1,0 +1,184 @@
+//! What the model is sent: settings that stick and one that does not, and a history whose
+//! beginning never changes, also after a new start of the server.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{patches, runs, says};
+
+fn turn(thread: &str, more: Value) -> Value {
+    let mut params = json!({ "threadId": thread, "input": [{ "type": "text", "text": "Go." }] });
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    params
+}
+
+/// The input items of each request, as they stood in it.
+fn inputs(world: &World) -> Vec<Vec<String>> {
+    let requests = world.model().raw_requests();
+    let input = |body: &String| {
+        let body: BTreeMap<String, Box<RawValue>> = serde_json::from_str(body).unwrap();
+        let items: Vec<Box<RawValue>> = serde_json::from_str(body["input"].get()).unwrap();
+        items.iter().map(|item| item.get().to_owned()).collect()
+    };
+    requests.iter().map(input).collect()
+}
+
+fn assert_each_continues_the_one_before(world: &World) {
+    let inputs = inputs(world);
+    for (index, pair) in inputs.windows(2).enumerate() {
+        assert!(pair[1].len() > pair[0].len(), "request {} adds nothing", index + 1);
+        assert_eq!(pair[0], pair[1][..pair[0].len()], "request {} rewrites history", index + 1);
+    }
+    let requests = world.model().requests();
+    for request in &requests {
+        for member in ["instructions", "tools", "prompt_cache_key"] {
+            assert_eq!(request[member], requests[0][member], "{member}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn overrides_stick_and_the_output_schema_does_not() {
+    let world = World::with_responses(json!([says("1"), says("2"), says("3"), says("4")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    let overrides = json!({ "model": "gpt-5-mini", "effort": "low", "summary": "concise",
+        "outputSchema": schema });
+    for params in [json!({}), overrides, json!({})] {
+        peer.run_turn_with(turn(&thread, params)).await;
+    }
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(resumed["model"], "gpt-5-mini");
+    assert_eq!(resumed["reasoningEffort"], "low");
+    peer.run_turn_with(turn(&thread, json!({}))).await;
+    let requests = world.model().requests();
+    let models: Vec<&Value> = requests.iter().map(|request| &request["model"]).collect();
+    assert_eq!(models, ["gpt-5", "gpt-5-mini", "gpt-5-mini", "gpt-5-mini"]);
+    for request in &requests[1..] {
+        assert_eq!(request["reasoning"], json!({ "effort": "low", "summary": "concise" }));
+    }
+    let formats: Vec<&Value> = requests.iter().map(|request| &request["text"]["format"]).collect();
+    assert_eq!(formats[1]["schema"], schema);
+    assert_eq!([formats[0], formats[2], formats[3]], [&Value::Null; 3]);
+}
+
+#[tokio::test]
+async fn the_sandbox_and_the_approval_policy_stick() {
+    let world = World::with_responses(json!([says("1"), runs("touch made"), says("3")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread =
+        peer.start_thread(json!({ "sandbox": "readOnly", "approvalPolicy": "never" })).await;
+    let params = json!({ "approvalPolicy": "onRequest",
+        "sandboxPolicy": { "type": "workspaceWrite", "writableRoots": [], "networkAccess": false } });
+    peer.run_turn_with(turn(&thread, params)).await;
+    peer.run_turn_with(turn(&thread, json!({}))).await;
+    assert!(world.workspace().join("made").exists());
+    let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(resumed["approvalPolicy"], "onRequest");
+    assert_eq!(resumed["sandbox"]["type"], "workspaceWrite");
+}
+
+#[tokio::test]
+async fn the_working_folder_of_a_turn_sticks() {
+    let world = World::with_responses(json!([says("1"), runs("pwd"), says("3")])).await;
+    let below = world.workspace().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let cwd = below.display().to_string();
+    peer.run_turn_with(turn(&thread, json!({ "cwd": cwd }))).await;
+    peer.run_turn_with(turn(&thread, json!({}))).await;
+    let item = peer.item("commandExecution").await;
+    assert_eq!(item["cwd"], cwd);
+    assert_eq!(item["aggregatedOutput"], format!("{cwd}\n"));
+}
+
+#[tokio::test]
+async fn the_beginning_of_the_history_never_changes() {
+    let world = World::with_responses(json!([
+        runs("echo one"),
+        patches("*** Add File: a.txt\n+a"),
+        says("Done."),
+        says("Two."),
+        runs("cat a.txt"),
+        says("Three."),
+    ]))
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    peer.run_turn(&thread, "First.").await;
+    peer.run_turn(&thread, "Second.").await;
+    server.stop().await;
+    // Another day, another process.
+    world.clock.advance(86_400_000);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.run_turn(&thread, "Third.").await;
+    assert_eq!(world.model().requests().len(), 6);
+    assert_each_continues_the_one_before(&world);
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_stays_in_the_history_as_it_was() {
+    let half = json!({ "steps": [{ "message": { "chunks": ["Half"] } }, "idle"] });
+    let world = World::with_responses(json!([says("One."), half, says("Three.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    let second = peer.start_turn(&thread, "Second.").await;
+    peer.expect_where("item/agentMessage/delta", |told| told["delta"] == "Half").await;
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": second })).await;
+    peer.run_turn(&thread, "Third.").await;
+    assert_each_continues_the_one_before(&world);
+    let last = inputs(&world).pop().unwrap().join("\n");
+    for text in ["First.", "One.", "Second.", "Third."] {
+        assert!(last.contains(text), "{text} is missing in {last}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_complete() {
+    let world = World::with_responses(json!([says("One.")])).await;
+    std::fs::write(world.workspace().join("AGENTS.md"), "Be brief.\n").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let params =
+        json!({ "developerInstructions": "Speak plainly.", "baseInstructions": "Be good." });
+    let thread = peer.start_thread(params).await;
+    let image = json!({ "type": "image", "url": "data:image/png;base64,AAAA" });
+    let input = json!([{ "type": "text", "text": "Look." }, image]);
+    peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
+    let request = world.model().requests().remove(0);
+    assert_eq!(request["model"], "gpt-5");
+    assert_eq!(request["instructions"], "Be good.");
+    assert_eq!(request["stream"], true);
+    assert_eq!(request["store"], false);
+    assert_eq!(request["tool_choice"], "auto");
+    assert_eq!(request["prompt_cache_key"], thread);
+    assert_eq!(request["include"], json!(["reasoning.encrypted_content"]));
+    let names: Vec<&Value> =
+        request["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["exec_command", "write_stdin", "update_plan", "apply_patch", "view_image"]);
+    let whole = request["input"].to_string();
+    let cwd = world.workspace().display().to_string();
+    for text in
+        ["Speak plainly.", "Be brief.", "2026-01-01", "Etc/UTC", "Look.", "base64,AAAA", &cwd]
+    {
+        assert!(whole.contains(text), "{text} is missing in {whole}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Lines that are no messages, and messages that are no requests of this protocol: each is
+//! answered, and the connection lives on.
+
+use jsonrpc::Limits;
+use serde_json::{Value, json};
+use testkit::{Peer, World};
+
+use crate::says;
+
+async fn lives(peer: &mut Peer) {
+    peer.call("thread/loaded/list", json!({})).await;
+}
+
+#[tokio::test]
+async fn a_malformed_line_is_answered_and_the_connection_lives_on() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let deep = "[".repeat(100_000);
+    let lines: &[(&[u8], i64, Value)] = &[
+        (b"{", -32700, Value::Null),
+        (b"nonsense", -32700, Value::Null),
+        (b"\xff\xfe{}", -32700, Value::Null),
+        (deep.as_bytes(), -32700, Value::Null),
+        (b"[]", -32600, Value::Null),
+        (b"[{\"method\":\"thread/list\",\"id\":1}]", -32600, Value::Null),
+        (b"null", -32600, Value::Null),
+        (b"42", -32600, Value::Null),
+        (b"{}", -32600, Value::Null),
+        (b"{\"id\":7}", -32600, json!(7)),
+        (b"{\"method\":5,\"id\":8}", -32600, json!(8)),
+        (b"{\"method\":\"thread/list\",\"id\":9,\"params\":3}", -32602, json!(9)),
+        (b"{\"method\":\"thread/list\",\"id\":{},\"params\":{}}", -32600, Value::Null),
+        (b"{\"method\":\"no/such\",\"id\":\"text\"}", -32601, json!("text")),
+    ];
+    for (line, code, id) in lines {
+        peer.say(line).await;
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
+        let fault = peer.answer_to(id).await.unwrap_err();
+        assert_eq!(fault.code, *code, "{shown}: {fault:?}");
+        lives(&mut peer).await;
+    }
+}
+
+#[tokio::test]
+async fn empty_lines_and_odd_framing_are_no_error() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.say_bytes(b"\n\r\n  \n").await;
+    for piece in [&b"{\"jsonrpc\":\"2.0\",\"method\":\"thre"[..], b"ad/list\",\"id\":", b"70}\r\n"]
+    {
+        peer.say_bytes(piece).await;
+    }
+    // An answer to a question that was never asked.
+    peer.say(b"{\"id\":99,\"result\":{\"decision\":\"accept\"}}").await;
+    // A notification that nobody knows.
+    peer.say(b"{\"method\":\"no/such\",\"params\":{}}").await;
+    lives(&mut peer).await;
+    assert!(peer.settled().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_skipped() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.open(Limits { line_bytes: 4096, ..Limits::default() });
+    peer.initialize(Value::Null).await;
+    peer.say(format!("{{\"id\":5,\"method\":\"{}\"}}", "x".repeat(1 << 20)).as_bytes()).await;
+    let fault = peer.answer_to(&Value::Null).await.unwrap_err();
+    assert_eq!(fault.code, -32600);
+    assert!(fault.message.contains("4096 bytes"), "{}", fault.message);
+    lives(&mut peer).await;
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    for (method, params, named) in [
+        ("thread/start", json!({ "model": 5 }), "model"),
+        ("thread/start", json!({ "approvalPolicy": "sometimes" }), "approvalPolicy"),
+        ("thread/start", json!({ "sandbox": "sandy" }), "sandbox"),
+        ("thread/start", json!({ "cwd": "relative" }), "cwd"),
+        ("thread/start", json!({ "cwd": "/no/such/folder" }), "cwd"),
+        ("thread/start", json!({ "modelProvider": "nobody" }), "modelProvider"),
+        ("thread/start", json!({ "config": { "model": 3 } }), "model"),
+        ("thread/resume", json!({}), "threadId"),
+        ("thread/read", json!({ "threadId": 5 }), "threadId"),
+        ("thread/list", json!({ "limit": -1 }), "limit"),
+        ("thread/list", json!({ "cursor": "rubbish" }), "cursor"),
+        ("thread/list", json!({ "sourceKinds": ["martian"] }), "sourceKinds"),
+        ("turn/start", json!({ "threadId": thread }), "input"),
+        ("turn/start", json!({ "threadId": thread, "input": [{ "type": "smell" }] }), "input"),
+        ("turn/start", json!({ "threadId": thread, "input": [{ "type": "text" }] }), "text"),
+        (
+            "turn/start",
+            json!({ "threadId": thread, "input": [{ "type": "text", "text": "x" }],
+                    "sandboxPolicy": { "type": "workspaceWrite", "writableRoots": ["not/absolute"] } }),
+            "writableRoots",
+        ),
+        (
+            "turn/start",
+            json!({ "threadId": thread, "input": [{ "type": "text", "text": "x" }],
+                    "outputSchema": "none" }),
+            "outputSchema",
+        ),
+        (
+            "turn/start",
+            json!({ "threadId": thread,
+                    "input": [{ "type": "localImage", "path": "/no/such/image.png" }] }),
+            "/no/such/image.png",
+        ),
+        ("turn/steer", json!({ "threadId": thread, "input": [] }), "expectedTurnId"),
+        ("turn/interrupt", json!({ "threadId": thread }), "turnId"),
+    ] {
+        let fault = peer.refused(method, params.clone()).await;
+        assert_eq!(fault.code, -32602, "{method} {params}: {fault:?}");
+        assert!(fault.message.contains(named), "{method} {params}: {}", fault.message);
+    }
+    // Nothing of it began a turn.
+    let status = peer.call("thread/read", json!({ "threadId": thread })).await;
+    assert_eq!(status["thread"]["status"]["type"], "idle");
+}
+
+#[tokio::test]
+async fn an_unknown_thread_and_an_empty_input_do_not_fit_the_state() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let input = json!([{ "type": "text", "text": "x" }]);
+    for (method, params, said) in [
+        ("thread/read", json!({ "threadId": "nobody" }), "thread not found: nobody"),
+        ("thread/resume", json!({ "threadId": "nobody" }), "thread not found: nobody"),
+        ("turn/start", json!({ "threadId": "nobody", "input": input }), "thread not found: nobody"),
+        ("turn/start", json!({ "threadId": thread, "input": [] }), "input must not be empty"),
+        (
+            "turn/interrupt",
+            json!({ "threadId": thread, "turnId": "x" }),
+            "no active turn to interrupt",
+        ),
+        (
+            "turn/steer",
+            json!({ "threadId": thread, "input": input, "expectedTurnId": "x" }),
+            "no active turn to steer",
+        ),
+    ] {
+        let fault = peer.refused(method, params).await;
+        assert_eq!((fault.code, fault.message.as_str()), (-32600, said), "{method}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The server from the outside: whole conversations over a connection, with a scripted model
+//! behind real loopback HTTP, the real sandbox and a real store. One file an area of the protocol.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod approvals;
+mod commands;
+mod configuration;
+mod connections;
+mod failures;
+mod fuzz;
+mod handshake;
+mod history;
+mod lines;
+mod methods;
+mod patches;
+mod steering;
+mod streaming;
+mod threads;
+
+use serde_json::{Value, json};
+
+/// A response of the model that says this.
+fn says(text: &str) -> Value {
+    json!({ "steps": [{ "message": text }] })
+}
+
+/// A response of the model that calls a tool.
+fn calls(name: &str, arguments: Value) -> Value {
+    json!({ "steps": [{ "function_call": { "name": name, "arguments": arguments } }] })
+}
+
+/// A response of the model that runs a command.
+fn runs(command: &str) -> Value {
+    calls("exec_command", json!({ "cmd": command }))
+}
+
+/// A response of the model that applies a patch.
+fn patches(body: &str) -> Value {
+    let input = format!("*** Begin Patch\n{body}\n*** End Patch\n");
+    json!({ "steps": [{ "custom_tool_call": { "name": "apply_patch", "input": input } }] })
+}
+
+/// The outputs of tools in the last request to the model, oldest first.
+fn tool_outputs(world: &testkit::World) -> Vec<String> {
+    let requests = world.model().requests();
+    let input = requests.last().and_then(|request| request["input"].as_array());
+    let outputs = input.into_iter().flatten().filter_map(|item| item["output"].as_str());
+    outputs.map(str::to_owned).collect()
+}

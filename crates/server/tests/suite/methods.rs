@@ -1,0 +1,181 @@
+//! Every method of the table answers, and the ones that do not work yet are a list that can only
+//! become shorter.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::says;
+
+/// Methods that answer `notImplemented`. A method that begins to work leaves this list.
+const NOT_IMPLEMENTED: &[&str] = &[
+    "account/login/cancel",
+    "account/login/start",
+    "account/logout",
+    "account/rateLimits/read",
+    "account/read",
+    "account/sendAddCreditsNudgeEmail",
+    "app/list",
+    "collaborationMode/list",
+    "command/exec",
+    "command/exec/resize",
+    "command/exec/terminate",
+    "command/exec/write",
+    "config/batchWrite",
+    "config/mcpServer/reload",
+    "config/read",
+    "config/value/write",
+    "configRequirements/read",
+    "experimentalFeature/enablement/set",
+    "experimentalFeature/list",
+    "externalAgentConfig/detect",
+    "externalAgentConfig/import",
+    "feedback/upload",
+    "fs/copy",
+    "fs/createDirectory",
+    "fs/getMetadata",
+    "fs/readDirectory",
+    "fs/readFile",
+    "fs/remove",
+    "fs/unwatch",
+    "fs/watch",
+    "fs/writeFile",
+    "fuzzyFileSearch",
+    "fuzzyFileSearch/sessionStart",
+    "fuzzyFileSearch/sessionStop",
+    "fuzzyFileSearch/sessionUpdate",
+    "hooks/list",
+    "marketplace/add",
+    "marketplace/remove",
+    "marketplace/upgrade",
+    "mcpServer/oauth/login",
+    "mcpServer/resource/read",
+    "mcpServer/tool/call",
+    "mcpServerStatus/list",
+    "memory/reset",
+    "modelProvider/capabilities/read",
+    "plugin/install",
+    "plugin/list",
+    "plugin/read",
+    "plugin/share/delete",
+    "plugin/share/list",
+    "plugin/share/save",
+    "plugin/share/updateTargets",
+    "plugin/skill/read",
+    "plugin/uninstall",
+    "process/kill",
+    "process/resizePty",
+    "process/spawn",
+    "process/writeStdin",
+    "review/start",
+    "skills/config/write",
+    "skills/list",
+    "thread/approveGuardianDeniedAction",
+    "thread/archive",
+    "thread/backgroundTerminals/clean",
+    "thread/compact/start",
+    "thread/decrement_elicitation",
+    "thread/delete",
+    "thread/fork",
+    "thread/goal/clear",
+    "thread/goal/get",
+    "thread/goal/set",
+    "thread/increment_elicitation",
+    "thread/inject_items",
+    "thread/items/list",
+    "thread/memoryMode/set",
+    "thread/metadata/update",
+    "thread/name/set",
+    "thread/realtime/appendAudio",
+    "thread/realtime/appendText",
+    "thread/realtime/listVoices",
+    "thread/realtime/start",
+    "thread/realtime/stop",
+    "thread/rollback",
+    "thread/shellCommand",
+    "thread/unarchive",
+    "windowsSandbox/readiness",
+    "windowsSandbox/setupStart",
+];
+
+#[tokio::test]
+async fn every_method_answers() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let mut missing = Vec::new();
+    let mut found = Vec::new();
+    for method in protocol::METHODS {
+        let params = protocol::generate::minimal_params(method.name).unwrap();
+        let answer = peer.try_call(method.name, params).await;
+        match answer {
+            Err(fault) if fault.data["reason"] == "notImplemented" => {
+                assert_eq!(fault.code, -32601, "{}", method.name);
+                assert!(fault.message.contains("not implemented"), "{}", fault.message);
+                missing.push(method.name);
+            }
+            Err(fault) => {
+                let refused = matches!(fault.code, -32600 | -32602)
+                    || method.name == "thread/turns/items/list" && fault.code == -32601;
+                assert!(refused, "{}: {fault:?}", method.name);
+                found.push(method.name);
+            }
+            Ok(_) => found.push(method.name),
+        }
+    }
+    missing.sort_unstable();
+    assert_eq!(missing, NOT_IMPLEMENTED);
+    assert!(!found.is_empty());
+}
+
+#[tokio::test]
+async fn a_method_without_parameters_takes_none() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for method in ["thread/start", "thread/list", "thread/loaded/list", "model/list"] {
+        peer.call(method, Value::Null).await;
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_method_is_named() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let fault = peer.refused("thread/dance", json!({})).await;
+    assert_eq!(fault.code, -32601);
+    assert!(fault.message.contains("thread/dance"), "{}", fault.message);
+    // An unsupported method by the specification.
+    let params = protocol::generate::minimal_params("thread/turns/items/list").unwrap();
+    let fault = peer.refused("thread/turns/items/list", params).await;
+    assert_eq!((fault.code, fault.data), (-32601, Value::Null));
+}
+
+#[tokio::test]
+async fn models_are_listed_in_pages() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let all = peer.call("model/list", json!({ "includeHidden": true })).await;
+    let ids = |page: &Value| -> Vec<String> {
+        let data = page["data"].as_array().unwrap();
+        data.iter().map(|model| model["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut paged = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page = peer
+            .call("model/list", json!({ "includeHidden": true, "limit": 1, "cursor": cursor }))
+            .await;
+        paged.extend(ids(&page));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(paged, ids(&all));
+    let visible = peer.call("model/list", json!({})).await;
+    let visible = visible["data"].as_array().unwrap();
+    assert!(visible.iter().all(|model| model["hidden"] == false));
+    assert_eq!(visible.iter().filter(|model| model["isDefault"] == true).count(), 1);
+}

@@ -1,0 +1,164 @@
+//! Patches of the model: what they change, what they are shown as, and where they may not reach.
+
+use serde_json::{Value, json};
+use testkit::{Peer, World, assert_lines};
+
+use crate::{patches, runs, says, tool_outputs};
+
+const QUESTION: &str = "item/fileChange/requestApproval";
+
+async fn apply(world: &World, policy: &str) -> Peer {
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": policy });
+    let thread = peer.start_thread(start).await;
+    peer.forget();
+    assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
+    peer
+}
+
+fn read(world: &World, name: &str) -> Option<String> {
+    std::fs::read_to_string(world.workspace().join(name)).ok()
+}
+
+#[tokio::test]
+async fn files_are_added_changed_moved_and_deleted() {
+    let body = "*** Add File: new/a.txt\n+one\n+two\n*** Update File: b.txt\n@@\n keep\n-old\n+new\n\
+                *** Update File: c.txt\n*** Move to: d.txt\n@@\n-c\n+d\n*** Delete File: e.txt";
+    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    for (name, text) in [("b.txt", "keep\nold\n"), ("c.txt", "c\n"), ("e.txt", "e\n")] {
+        std::fs::write(world.workspace().join(name), text).unwrap();
+    }
+    let mut peer = apply(&world, "never").await;
+    let files = ["new/a.txt", "b.txt", "c.txt", "d.txt", "e.txt"].map(|name| read(&world, name));
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(files, [text("one\ntwo\n"), text("keep\nnew\n"), None, text("d\n"), None]);
+    let item = peer.item("fileChange").await;
+    assert_eq!(item["changes"][0]["diff"], "one\ntwo\n");
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Go."
+        * item/completed item1 userMessage "Go."
+        * item/started item2 fileChange inProgress add $WORK/new/a.txt update $WORK/b.txt update $WORK/c.txt to "$WORK/d.txt" delete $WORK/e.txt
+        * item/completed item2 fileChange completed add $WORK/new/a.txt update $WORK/b.txt update $WORK/c.txt to "$WORK/d.txt" delete $WORK/e.txt
+        * turn/diff/updated "diff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n keep\n-old\n+new\ndiff --git a/c.txt b/d.txt\nrename from c.txt\nrename to d.txt\n--- a/c.txt\n+++ b/d.txt\n@@ -1 +1 @@\n-c\n+d\ndiff --git a/e.txt b/e.txt\ndeleted file mode 100644\n--- a/e.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-e\ndiff --git a/new/a.txt b/new/a.txt\nnew file mode 100644\n--- /dev/null\n+++ b/new/a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+        * item/started item3 agentMessage ""
+        * item/agentMessage/delta item3 "Done."
+        * item/completed item3 agentMessage "Done."
+        * turn/completed turn1 completed
+        "#,
+    );
+}
+
+#[tokio::test]
+async fn a_patch_within_a_command_is_a_patch() {
+    let command = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a.txt\n+$HOME\n\
+                   *** End Patch\nEOF\n";
+    let world = World::with_responses(json!([runs(command), says("Done.")])).await;
+    let mut peer = apply(&world, "never").await;
+    assert_eq!(peer.item("fileChange").await["status"], "completed");
+    assert_eq!(read(&world, "a.txt").unwrap(), "$HOME\n");
+    assert!(!peer.raw_lines().iter().any(|line| line.contains("commandExecution")));
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_apply_changes_nothing_and_is_told() {
+    let body = "*** Add File: a.txt\n+a\n*** Update File: b.txt\n@@\n-not there\n+x";
+    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(world.workspace().join("b.txt"), "b\n").unwrap();
+    apply(&world, "never").await;
+    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt")), (None, Some("b\n".to_owned())));
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains("does not apply") && outputs[0].contains("b.txt"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn a_patch_outside_of_the_workspace_is_refused_when_nobody_is_asked() {
+    let world =
+        World::with_responses(json!([patches("*** Add File: ../outside\n+x"), says("Done.")]));
+    let world = world.await;
+    let mut peer = apply(&world, "never").await;
+    assert_eq!(peer.item("fileChange").await["status"], "declined");
+    assert!(!world.root().join("outside").exists());
+    assert!(tool_outputs(&world)[0].contains("nobody can be asked"));
+}
+
+#[tokio::test]
+async fn a_patch_outside_of_the_workspace_is_asked_about_on_request() {
+    for (decision, is_there) in [("decline", false), ("accept", true)] {
+        let body = "*** Add File: ../outside\n+x";
+        let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "onRequest" });
+        let thread = peer.start_thread(start).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(QUESTION).await;
+        assert!(asked.params["reason"].as_str().unwrap().contains("outside"), "{}", asked.params);
+        peer.decide(&asked, decision).await;
+        peer.turn_end(&turn).await;
+        assert_eq!(world.root().join("outside").exists(), is_there, "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_does_not_lead_a_patch_out_of_the_workspace() {
+    for body in [
+        "*** Add File: link/new.txt\n+x",
+        "*** Update File: link/there.txt\n@@\n-old\n+new",
+        "*** Delete File: link/there.txt",
+        "*** Update File: direct.txt\n@@\n-old\n+new",
+    ] {
+        let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+        let outside = world.root().join("elsewhere");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("there.txt"), "old\n").unwrap();
+        std::os::unix::fs::symlink(&outside, world.workspace().join("link")).unwrap();
+        let direct = world.workspace().join("direct.txt");
+        std::os::unix::fs::symlink(outside.join("there.txt"), direct).unwrap();
+        apply(&world, "never").await;
+        let text = std::fs::read_to_string(outside.join("there.txt")).unwrap();
+        assert_eq!(text, "old\n", "{body}");
+        assert!(!outside.join("new.txt").exists(), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn git_s_folder_is_not_patched() {
+    let body = "*** Add File: .git/hooks/pre-commit\n+#!/bin/sh";
+    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::create_dir(world.workspace().join(".git")).unwrap();
+    apply(&world, "never").await;
+    assert!(!world.workspace().join(".git/hooks").exists());
+}
+
+#[tokio::test]
+async fn the_diff_of_a_turn_sums_its_patches_up() {
+    let world = World::with_responses(json!([
+        patches("*** Add File: a.txt\n+one"),
+        patches("*** Update File: a.txt\n@@\n-one\n+two"),
+        says("Done."),
+        patches("*** Update File: a.txt\n@@\n-two\n+three"),
+        says("Done."),
+    ]))
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let start = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
+    let thread = peer.start_thread(start).await;
+    peer.run_turn(&thread, "Go.").await;
+    peer.run_turn(&thread, "Go.").await;
+    let mut diffs = Vec::new();
+    for _ in 0..3 {
+        diffs.push(peer.expect("turn/diff/updated").await["diff"].clone());
+    }
+    let diffs: Vec<&str> = diffs.iter().filter_map(Value::as_str).collect();
+    assert!(diffs[0].contains("+one") && !diffs[0].contains("-one"), "{}", diffs[0]);
+    assert!(diffs[1].contains("+two") && !diffs[1].contains("one"), "{}", diffs[1]);
+    assert!(diffs[2].contains("-two") && diffs[2].contains("+three"), "{}", diffs[2]);
+}

@@ -1,0 +1,205 @@
+//! More input for a turn that runs, and the end of it by the user (specification: Turns and review).
+
+use serde_json::{Value, json};
+use testkit::{Peer, World, assert_lines};
+
+use crate::{runs, says};
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+
+/// A thread with a turn that waits: for an approval, so that it can go on.
+async fn waiting(peer: &mut Peer) -> (String, String, testkit::Asked) {
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    peer.forget();
+    let turn = peer.start_turn(&thread, "Begin.").await;
+    peer.item("userMessage").await;
+    let asked = peer.asked(COMMAND).await;
+    (thread, turn, asked)
+}
+
+fn input(text: &str) -> Value {
+    json!([{ "type": "text", "text": text }])
+}
+
+/// The texts of the user's messages in the last request to the model.
+fn user_texts(world: &World) -> Vec<String> {
+    let requests = world.model().requests();
+    let items = requests.last().unwrap()["input"].as_array().unwrap().clone();
+    let messages = items.iter().filter(|item| item["role"] == "user");
+    let texts = messages.flat_map(|item| item["content"].as_array().unwrap().clone());
+    let texts = texts.filter_map(|part| part["text"].as_str().map(str::to_owned));
+    texts.filter(|text| !text.contains("<environment_context>")).collect()
+}
+
+#[tokio::test]
+async fn steering_reaches_the_model_with_its_next_request() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let (thread, turn, asked) = waiting(&mut peer).await;
+    let params =
+        json!({ "threadId": thread, "expectedTurnId": turn, "input": input("And quick.") });
+    let steered = peer.call("turn/steer", params).await;
+    assert_eq!(steered, json!({ "turnId": turn }));
+    peer.item("userMessage").await;
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    assert_eq!(user_texts(&world), ["Begin.", "And quick."]);
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Begin."
+        * item/completed item1 userMessage "Begin."
+        * item/started item2 commandExecution inProgress "touch made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > turn/steer
+        < turn/steer
+        * item/started item3 userMessage "And quick."
+        * item/completed item3 userMessage "And quick."
+        > answer {"decision":"decline"}
+        * serverRequest/resolved
+        * item/completed item2 commandExecution declined "touch made"
+        * thread/status/changed active
+        * item/started item4 agentMessage ""
+        * item/agentMessage/delta item4 "Done."
+        * item/completed item4 agentMessage "Done."
+        * turn/completed turn1 completed
+        "#,
+    );
+}
+
+#[tokio::test]
+async fn steering_needs_the_active_turn() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let (thread, turn, asked) = waiting(&mut peer).await;
+    let steer =
+        |id: &str, text: Value| json!({ "threadId": thread, "expectedTurnId": id, "input": text });
+    let fault = peer.refused("turn/steer", steer("another", input("x"))).await;
+    assert_eq!(fault.code, -32600);
+    assert!(fault.message.contains("another") && fault.message.contains(&turn), "{fault:?}");
+    let fault = peer.refused("turn/steer", steer(&turn, json!([]))).await;
+    assert_eq!(fault.message, "input must not be empty");
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    let fault = peer.refused("turn/steer", steer(&turn, input("x"))).await;
+    assert_eq!(fault.message, "no active turn to steer");
+    assert_eq!(user_texts(&world), ["Begin."]);
+}
+
+#[tokio::test]
+async fn a_turn_started_while_one_runs_joins_it() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let (thread, turn, asked) = waiting(&mut peer).await;
+    let joined = peer.start_turn(&thread, "Also.").await;
+    assert_ne!(joined, turn);
+    peer.item("userMessage").await;
+    peer.decide(&asked, "decline").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    assert_eq!(peer.turn_end(&joined).await["status"], "completed");
+    assert_eq!(user_texts(&world), ["Begin.", "Also."]);
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Begin."
+        * item/completed item1 userMessage "Begin."
+        * item/started item2 commandExecution inProgress "touch made"
+        * thread/status/changed active waitingOnApproval
+        ? item/commandExecution/requestApproval item2
+        > turn/start
+        < turn/start
+        * turn/started turn2 inProgress
+        * item/started item3 userMessage "Also."
+        * item/completed item3 userMessage "Also."
+        > answer {"decision":"decline"}
+        * serverRequest/resolved
+        * item/completed item2 commandExecution declined "touch made"
+        * thread/status/changed active
+        * item/started item4 agentMessage ""
+        * item/agentMessage/delta item4 "Done."
+        * item/completed item4 agentMessage "Done."
+        * turn/completed turn1 completed
+        * turn/completed turn2 completed
+        "#,
+    );
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let turns = read["thread"]["turns"].as_array().unwrap().clone();
+    let ids: Vec<&Value> = turns.iter().map(|turn| &turn["id"]).collect();
+    assert_eq!(ids, [&json!(turn), &json!(joined)]);
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_turn_in_the_middle_of_a_message() {
+    let steps = json!([{ "message": { "chunks": ["Half"] } }, "idle"]);
+    let world = World::with_responses(json!([{ "steps": steps }, says("Whole.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.forget();
+    let turn = peer.start_turn(&thread, "Talk.").await;
+    peer.expect("item/agentMessage/delta").await;
+    let interrupt = json!({ "threadId": thread, "turnId": turn });
+    assert_eq!(peer.call("turn/interrupt", interrupt.clone()).await, json!({}));
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    let fault = peer.refused("turn/interrupt", interrupt).await;
+    assert_eq!(fault.message, "no active turn to interrupt");
+    assert_lines(
+        peer.transcript(),
+        r#"
+        > turn/start
+        < turn/start
+        * thread/status/changed active
+        * turn/started turn1 inProgress
+        * item/started item1 userMessage "Talk."
+        * item/completed item1 userMessage "Talk."
+        * item/started item2 agentMessage ""
+        * item/agentMessage/delta item2 "Half"
+        > turn/interrupt
+        * item/completed item2 agentMessage "Half"
+        < turn/interrupt
+        * turn/completed turn1 interrupted
+        * thread/status/changed idle
+        > turn/interrupt
+        < turn/interrupt -32600: no active turn to interrupt
+        "#,
+    );
+    assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_interrupt_names_the_turn() {
+    let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Wait.").await;
+    let wrong = json!({ "threadId": thread, "turnId": "another" });
+    let fault = peer.refused("turn/interrupt", wrong).await;
+    assert!(fault.message.contains("another") && fault.message.contains(&turn), "{fault:?}");
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_interrupts_and_tells() {
+    let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Wait.").await;
+    server.stop().await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+}

@@ -1,0 +1,318 @@
+//! Threads: started, resumed, read, listed, left; also after a new start of the server and after a
+//! crash (specification: Threads).
+
+use serde_json::{Value, json};
+use testkit::{Peer, World, assert_lines};
+
+use crate::{runs, says};
+
+fn talkative() -> Value {
+    json!({ "responses": [says("Yes: {{last_user_text}}")], "on_exhausted": "repeat_last" })
+}
+
+async fn listed(peer: &mut Peer, params: Value) -> Vec<String> {
+    let page = peer.call("thread/list", params).await;
+    ids(&page)
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    let data = page["data"].as_array().unwrap();
+    data.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_start_is_answered_then_told() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let started = peer.call("thread/start", json!({})).await;
+    let thread = &started["thread"];
+    assert_eq!(thread["sessionId"], thread["id"]);
+    assert_eq!(thread["preview"], "");
+    assert_eq!(thread["ephemeral"], false);
+    assert_eq!(thread["turns"], json!([]));
+    assert_eq!(thread["status"], json!({ "type": "idle" }));
+    assert_eq!(thread["createdAt"], 1_767_225_600);
+    assert_eq!(started["model"], "gpt-5");
+    assert_eq!(started["modelProvider"], "scripted");
+    assert_eq!(started["cwd"], world.workspace().display().to_string());
+    let told = peer.expect("thread/started").await;
+    assert_eq!(&told["thread"], thread);
+    assert_lines(peer.transcript(), "> thread/start\n< thread/start\n* thread/started thread1");
+}
+
+#[tokio::test]
+async fn a_thread_is_read_without_loading_it() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Is it so?").await;
+    let loaded =
+        peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    assert_eq!(read["thread"]["status"], json!({ "type": "notLoaded" }));
+    assert_eq!(read["thread"]["turns"], loaded["thread"]["turns"]);
+    assert_eq!(read["thread"]["preview"], "Is it so?");
+    let items = read["thread"]["turns"][0]["items"].as_array().unwrap();
+    let texts: Vec<&Value> = items.iter().map(|item| &item["type"]).collect();
+    assert_eq!(texts, ["userMessage", "agentMessage"]);
+    assert_eq!(items[1]["text"], "Yes: Is it so?");
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([]));
+    assert!(peer.settled().await.is_empty());
+    let without = peer.call("thread/read", json!({ "threadId": thread })).await;
+    assert_eq!(without["thread"]["turns"], json!([]));
+}
+
+#[tokio::test]
+async fn resuming_does_not_touch_the_thread_and_a_turn_does() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "One.").await;
+    let before = peer.call("thread/read", json!({ "threadId": thread })).await;
+    world.clock.advance(60_000);
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(resumed["thread"]["updatedAt"], before["thread"]["updatedAt"]);
+    assert_eq!(resumed["thread"]["status"]["type"], "idle");
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([thread]));
+    peer.run_turn(&thread, "Two.").await;
+    let after = peer.call("thread/read", json!({ "threadId": thread })).await;
+    let seconds = |thread: &Value| thread["thread"]["updatedAt"].as_i64().unwrap();
+    assert_eq!(seconds(&after), seconds(&before) + 60);
+    assert_eq!(after["thread"]["createdAt"], before["thread"]["createdAt"]);
+}
+
+#[tokio::test]
+async fn an_ephemeral_thread_leaves_nothing() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "ephemeral": true })).await;
+    assert_eq!(peer.run_turn(&thread, "Psst.").await["status"], "completed");
+    assert!(listed(&mut peer, json!({})).await.is_empty());
+    let read = peer.call("thread/read", json!({ "threadId": thread })).await;
+    assert_eq!(read["thread"]["ephemeral"], true);
+    let fault =
+        peer.refused("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    assert!(fault.message.contains("ephemeral"), "{fault:?}");
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.refused("thread/read", json!({ "threadId": thread })).await;
+    peer.refused("thread/resume", json!({ "threadId": thread })).await;
+}
+
+#[tokio::test]
+async fn lists_are_sorted_and_paged() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut made = Vec::new();
+    for number in 0..7 {
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, &format!("Number {number}.")).await;
+        made.push(thread);
+        world.clock.advance(1_000);
+    }
+    // A thread without turns is not listed.
+    peer.start_thread(json!({})).await;
+    let newest: Vec<String> = made.iter().rev().cloned().collect();
+    assert_eq!(listed(&mut peer, json!({})).await, newest);
+    peer.run_turn(&made[2], "Later.").await;
+    assert_eq!(listed(&mut peer, json!({})).await, newest);
+    let by_update = listed(&mut peer, json!({ "sortKey": "updated_at" })).await;
+    assert_eq!(by_update[0], made[2]);
+    let mut paged = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page = peer.call("thread/list", json!({ "limit": 3, "cursor": cursor })).await;
+        assert!(ids(&page).len() <= 3);
+        paged.extend(ids(&page));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(paged, newest);
+}
+
+#[tokio::test]
+async fn lists_are_filtered_before_they_are_paged() {
+    let mut world = World::with_script(&talkative()).await;
+    let below = world.workspace().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let below = below.display().to_string();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let plain = peer.start_thread(json!({})).await;
+    peer.run_turn(&plain, "Paint the fence.").await;
+    let elsewhere = peer.start_thread(json!({ "cwd": below })).await;
+    peer.run_turn(&elsewhere, "Mow the lawn.").await;
+    let offline = json!({ "modelProvider": "offline", "model": "echo" });
+    let offline = peer.start_thread(offline).await;
+    peer.run_turn(&offline, "Water the plants.").await;
+    server.stop().await;
+    world.session_source = "exec".to_owned();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let exec = peer.start_thread(json!({})).await;
+    peer.run_turn(&exec, "Feed the fence.").await;
+    let all = [&offline, &elsewhere, &plain];
+    for (params, expected) in [
+        (json!({}), &all[..]),
+        (json!({ "sourceKinds": [] }), &all[..]),
+        (json!({ "sourceKinds": ["exec"] }), &[&exec]),
+        (json!({ "sourceKinds": ["exec", "cli"] }), &[&exec, &offline, &elsewhere, &plain]),
+        (json!({ "cwd": below }), &[&elsewhere]),
+        (json!({ "cwd": "/nowhere" }), &[]),
+        (json!({ "modelProviders": ["offline"] }), &[&offline]),
+        (json!({ "modelProviders": [] }), &all[..]),
+        (json!({ "searchTerm": "fence" }), &[&plain]),
+        (json!({ "searchTerm": "fence", "sourceKinds": ["exec", "cli"], "limit": 1 }), &[&exec]),
+        (json!({ "archived": true }), &[]),
+    ] {
+        let expected: Vec<String> = expected.iter().map(|id| (*id).clone()).collect();
+        assert_eq!(listed(&mut peer, params.clone()).await, expected, "{params}");
+    }
+}
+
+#[tokio::test]
+async fn turns_are_listed_in_both_directions() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let mut made = Vec::new();
+    for number in 0..5 {
+        let turn = peer.run_turn(&thread, &format!("{number}")).await;
+        made.push(turn["id"].as_str().unwrap().to_owned());
+    }
+    let page = |more: Value| {
+        let mut params = json!({ "threadId": thread, "limit": 2 });
+        for (name, value) in more.as_object().unwrap() {
+            params[name] = value.clone();
+        }
+        params
+    };
+    let first = peer.call("thread/turns/list", page(json!({}))).await;
+    assert_eq!(ids(&first), [made[4].clone(), made[3].clone()]);
+    let next = json!({ "cursor": first["nextCursor"] });
+    let second = peer.call("thread/turns/list", page(next)).await;
+    assert_eq!(ids(&second), [made[2].clone(), made[1].clone()]);
+    let newer = peer.run_turn(&thread, "newer").await;
+    let back = json!({ "cursor": first["backwardsCursor"], "sortDirection": "asc" });
+    let back = peer.call("thread/turns/list", page(back)).await;
+    assert!(ids(&back).contains(&newer["id"].as_str().unwrap().to_owned()), "{back}");
+    for (view, items) in [("notLoaded", 0), ("summary", 2), ("full", 2)] {
+        let turns = peer.call("thread/turns/list", page(json!({ "itemsView": view }))).await;
+        assert_eq!(turns["data"][0]["items"].as_array().unwrap().len(), items, "{view}");
+        assert_eq!(turns["data"][0]["itemsView"], view);
+    }
+    let fault = peer.refused("thread/turns/list", json!({ "threadId": "nobody" })).await;
+    assert_eq!((fault.code, fault.message.as_str()), (-32600, "thread not found: nobody"));
+}
+
+#[tokio::test]
+async fn a_summary_holds_the_first_question_and_the_last_answer() {
+    let steps = json!({ "steps": [{ "message": "Hm." }, { "function_call":
+        { "name": "exec_command", "arguments": { "cmd": "true" } } }] });
+    let world = World::with_responses(json!([steps, says("So.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Well?").await;
+    let turns = peer.call("thread/turns/list", json!({ "threadId": thread })).await;
+    let items = turns["data"][0]["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2);
+    assert_eq!((&items[0]["type"], &items[1]["text"]), (&json!("userMessage"), &json!("So.")));
+}
+
+#[tokio::test]
+async fn who_unsubscribes_hears_nothing_more() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut other = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let unsubscribe = json!({ "threadId": thread });
+    for (who, expected) in [(&mut other, "notSubscribed"), (&mut peer, "unsubscribed")] {
+        let answer = who.call("thread/unsubscribe", unsubscribe.clone()).await;
+        assert_eq!(answer["status"], expected);
+    }
+    let answer = peer.call("thread/unsubscribe", unsubscribe).await;
+    assert_eq!(answer["status"], "notSubscribed");
+    let answer = peer.call("thread/unsubscribe", json!({ "threadId": "nobody" })).await;
+    assert_eq!(answer["status"], "notLoaded");
+    other.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.settled().await;
+    peer.forget();
+    other.run_turn(&thread, "Psst.").await;
+    assert_eq!(peer.settled().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
+    let mut world =
+        World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    let turn = peer.start_turn(&thread, "Begin.").await;
+    peer.asked("item/commandExecution/requestApproval").await;
+    let before =
+        peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    assert_eq!(before["thread"]["turns"][0]["status"], "inProgress");
+    world.crash();
+    let after = world.start();
+    let mut late = after.connect().await;
+    let read = late.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let turns = read["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    assert_eq!((&turns[0]["id"], &turns[0]["status"]), (&json!(turn), &json!("interrupted")));
+    let items = turns[0]["items"].as_array().unwrap();
+    let command = items.iter().find(|item| item["type"] == "commandExecution").unwrap();
+    assert_eq!(command["status"], "failed");
+    late.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(late.run_turn(&thread, "Go on.").await["status"], "completed");
+    // Only once: another start finds nothing to close.
+    after.stop().await;
+    let mut last = world.start().connect().await;
+    let read = last.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let statuses: Vec<&Value> =
+        read["thread"]["turns"].as_array().unwrap().iter().map(|turn| &turn["status"]).collect();
+    assert_eq!(statuses, ["interrupted", "completed"]);
+}
+
+#[tokio::test]
+async fn home_and_store_are_private() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::with_script(&talkative()).await;
+    std::fs::remove_dir_all(world.home()).unwrap();
+    let config = ["model=\"echo\"", "model_provider=\"offline\""];
+    let mut world = world;
+    world.config_overrides.extend(config.map(str::to_owned));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Psst.").await;
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(world.home()), 0o700);
+    let mut folders = vec![world.home().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path) & 0o077, 0, "{}", path.display());
+            if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+}
