@@ -41,6 +41,9 @@ pub(crate) struct Start {
 const UNLOAD_AFTER: Duration = Duration::from_secs(30 * 60);
 /// Inputs taken together, so that their records share a transaction.
 const BATCH: usize = 64;
+/// Text of commands in one batch, in bytes: as JSON it may be six times as long, and all of it is
+/// queued for the clients before they are paced.
+const BATCH_TEXT: usize = 128 * 1024;
 
 /// See the module.
 pub(crate) struct Actor {
@@ -149,8 +152,13 @@ impl Actor {
                 }
                 Next::Closed => break,
             }
+            let mut text = 0;
             for _ in 1..BATCH {
+                if text > BATCH_TEXT {
+                    break;
+                }
                 let Ok(command) = self.inbox.try_recv() else { break };
+                text += command.text_bytes();
                 self.take(command, &mut steps).await;
             }
             self.execute(steps).await;

@@ -61,6 +61,16 @@ pub(crate) enum Command {
     Shutdown,
 }
 
+impl Command {
+    /// Bytes of command output that it brings.
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Input(Input::Output { text, .. }) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A loaded thread at one moment.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
