@@ -155,8 +155,8 @@ async fn a_failure_after_a_command_keeps_its_item() {
         * item/started item2 commandExecution inProgress "echo done"
         * item/commandExecution/outputDelta item2 "done\n"
         * item/completed item2 commandExecution completed "echo done" exit 0 output "done\n"
-        * error {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/responses answered 500 Internal Server Error: no"
-        * turn/completed turn1 failed {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/responses answered 500 Internal Server Error: no"
+        * error {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/v1/responses answered 500 Internal Server Error: no"
+        * turn/completed turn1 failed {"HttpConnectionFailed":{"httpStatusCode":500}} "POST $MODEL/v1/responses answered 500 Internal Server Error: no"
         "#,
     );
 }
