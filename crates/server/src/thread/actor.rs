@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use session::{
     Answer, Ask, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal, Status,
 };
-use store::{ThreadRecord, Write};
+use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{Gate, Peer};
@@ -23,7 +23,7 @@ use crate::thread::commands::Running;
 use crate::thread::patches::Patches;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::tell::Teller;
-use crate::thread::{Command, Snapshot, log};
+use crate::thread::{Command, Snapshot};
 
 /// What an actor begins with.
 pub(crate) struct Start {
@@ -55,9 +55,9 @@ pub(crate) struct Actor {
     pub(super) running: HashMap<u64, Running>,
     pub(super) patches: Patches,
     inbox: mpsc::Receiver<Command>,
-    record: ThreadRecord,
-    extra: Extra,
-    ephemeral: bool,
+    pub(super) record: ThreadRecord,
+    pub(super) extra: Extra,
+    pub(super) ephemeral: bool,
     instruction_sources: Vec<PathBuf>,
     subscribers: Subscribers,
     /// Of the client that came last.
@@ -86,9 +86,9 @@ struct OpenAsk {
 }
 
 /// An effect with its item serialised once, for the store and for all subscribers.
-struct Step {
-    effect: Effect,
-    json: Option<Arc<RawValue>>,
+pub(super) struct Step {
+    pub(super) effect: Effect,
+    pub(super) json: Option<Arc<RawValue>>,
 }
 
 impl Actor {
@@ -208,7 +208,7 @@ impl Actor {
     }
 
     /// Steps the machine; what is to be done is done with the batch.
-    fn step(&mut self, input: Input, steps: &mut Vec<Step>) {
+    pub(super) fn step(&mut self, input: Input, steps: &mut Vec<Step>) {
         let mut last: Option<(Id, Arc<RawValue>)> = None;
         for effect in self.machine.step(self.now(), input) {
             let json = match &effect {
@@ -305,81 +305,7 @@ impl Actor {
         }
     }
 
-    /// Stores the records of the batch in one transaction, then does the rest in order.
-    async fn execute(&mut self, steps: Vec<Step>) {
-        if let Err(message) = self.store(&steps).await {
-            return self.execute_unstored(steps, &message).await;
-        }
-        for step in steps {
-            self.perform(step).await;
-        }
-    }
-
-    async fn store(&mut self, steps: &[Step]) -> Result<(), String> {
-        let mut writes: Vec<Write> = Vec::new();
-        for step in steps {
-            let Effect::Persist(record) = &step.effect else { continue };
-            self.note(record);
-            if !self.ephemeral {
-                writes.push(log::write(&self.id, record, step.json.as_deref(), &self.extra));
-            }
-        }
-        if writes.is_empty() {
-            return Ok(());
-        }
-        let store = self.core.store().await.map_err(|error| error.message)?;
-        store.commit(writes).await.map_err(|error| error.to_string())
-    }
-
-    /// Nothing of the batch is on disk, so nothing of it may be claimed: callers get the error,
-    /// durable claims are left out, and the turn fails. Its end is told all the same.
-    async fn execute_unstored(&mut self, steps: Vec<Step>, message: &str) {
-        let told = format!("the thread cannot be stored: {message}");
-        let mut ends = Vec::new();
-        for step in steps {
-            match step.effect {
-                Effect::Reply {
-                    reply,
-                    result: Ok(Answer::Started(_) | Answer::Steered { .. }),
-                } => {
-                    let result = Err(Refusal(told.clone()));
-                    self.perform(Step { effect: Effect::Reply { reply, result }, json: None })
-                        .await;
-                }
-                Effect::Emit(Event::ItemCompleted { .. } | Event::TurnStarted(_)) => {}
-                Effect::Sample { .. } | Effect::Run { .. } | Effect::Apply { .. } => {}
-                _ => ends.push(step),
-            }
-        }
-        for step in ends {
-            self.perform(step).await;
-        }
-        let mut steps = Vec::new();
-        self.step(Input::StoreFailed { message: told }, &mut steps);
-        // Tried once more: with luck the turn's end is stored. If not, it is told nevertheless,
-        // and the next start of the server closes the turn.
-        let _ = self.store(&steps).await;
-        for step in steps {
-            self.perform(step).await;
-        }
-    }
-
-    /// Keeps the loaded record as the store has it.
-    fn note(&mut self, record: &Record) {
-        match record {
-            Record::TurnStarted { at, .. } => self.record.updated_at = at / 1000,
-            Record::Preview(text) => self.record.preview.clone_from(text),
-            Record::Settings(settings) => {
-                self.record.model.clone_from(&settings.model);
-                self.record.model_provider.clone_from(&settings.provider);
-                self.record.cwd = settings.cwd.display().to_string();
-            }
-            Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
-            _ => {}
-        }
-    }
-
-    async fn perform(&mut self, step: Step) {
+    pub(super) async fn perform(&mut self, step: Step) {
         let Step { effect, json } = step;
         match effect {
             Effect::Persist(_) => {}

@@ -2,6 +2,7 @@
 
 mod actor;
 mod commands;
+mod durable;
 mod log;
 mod patches;
 pub(crate) mod rules;
@@ -93,14 +94,17 @@ impl ThreadHandle {
     /// Starts the thread's actor.
     pub(crate) fn spawn(start: Start) -> Self {
         let (sender, inbox) = mpsc::channel(INBOX);
+        let (core, id) = (start.core.clone(), start.record.id.clone());
         let (told, status) = watch::channel(Some(start.machine.status()));
         let told = Arc::new(told);
         let actor = Actor::new(start, sender.clone(), inbox, told.clone());
         let running = tokio::spawn(actor.run());
         tokio::spawn(async move {
-            // Also after a panic: whoever waits for the thread must not wait for ever.
+            // Also after a panic: whoever waits for the thread must not wait for ever, and whoever
+            // asks for it next loads it anew.
             let _ = running.await;
             told.send_replace(None);
+            core.threads().retain(|other, handle| *other != id || handle.status().is_some());
         });
         Self { sender, status }
     }
