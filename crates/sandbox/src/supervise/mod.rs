@@ -183,25 +183,22 @@ const MAX_RETRY_MS: i64 = 1000;
 impl Supervisor {
     /// Until there is no process left below this one.
     fn run(mut self) {
-        let mut ended = None;
         loop {
             match tree::reap() {
                 tree::Reaped::Ended(pid, status) if pid == self.main => {
                     let how = self.how_it_ended(status);
-                    ended = Some(how);
                     if self.prepared.confined() {
+                        // What is left dies with the sandbox. It is told once that is certain: the
+                        // kernel takes milliseconds more to put the namespaces away.
+                        tree::signal(&tree::descendants(), Signal::KILL);
                         self.ending.get_or_insert(1);
-                    } else {
-                        tell(&self.server, Report::Exited(how));
                     }
+                    tell(&self.server, Report::Exited(how));
                 }
                 tree::Reaped::Ended(..) => {}
                 tree::Reaped::Nothing => self.wait(),
                 tree::Reaped::NoChildren => break,
             }
-        }
-        if let Some(how) = ended.filter(|_| self.prepared.confined()) {
-            tell(&self.server, Report::Exited(how));
         }
     }
 
