@@ -80,37 +80,10 @@ impl Teller {
                 let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
                 to.notify::<protocol::ItemCompleted>(&params);
             }
-            Event::PlanUpdated { turn, explanation, plan } => {
-                let params = wire::TurnPlanUpdatedNotification {
-                    thread_id,
-                    turn_id: turn.to_string(),
-                    explanation: explanation.clone(),
-                    plan: plan.iter().cloned().map(event::plan_step).collect(),
-                };
-                to.notify::<protocol::TurnPlanUpdated>(&params);
-            }
-            Event::DiffUpdated { turn, diff } => {
-                let (turn_id, diff) = (turn.to_string(), diff.clone());
-                let params = wire::TurnDiffUpdatedNotification { thread_id, turn_id, diff };
-                to.notify::<protocol::TurnDiffUpdated>(&params);
-            }
-            Event::TokenUsage { turn, total, last } => {
-                let params = record::ThreadTokenUsageUpdatedNotification {
-                    thread_id,
-                    turn_id: turn.to_string(),
-                    token_usage: event::usage(*total, *last, self.window),
-                };
-                to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
-            }
-            Event::Error { turn, error, will_retry } => {
-                let params = wire::ErrorNotification {
-                    error: event::turn_error(error),
-                    will_retry: *will_retry,
-                    thread_id,
-                    turn_id: turn.to_string(),
-                };
-                to.notify::<protocol::TurnErrorEvent>(&params);
-            }
+            Event::PlanUpdated { .. }
+            | Event::DiffUpdated { .. }
+            | Event::TokenUsage { .. }
+            | Event::Error { .. } => tell_progress(to, thread_id, self.window, told),
             Event::SummaryPartAdded { turn, item, index } => {
                 let params = item_wire::ReasoningSummaryPartAddedNotification {
                     thread_id,
@@ -166,6 +139,44 @@ impl Teller {
         if self.last.as_ref().is_some_and(|(key, _)| key.item == *id) {
             self.last = None;
         }
+    }
+}
+
+/// What a turn tells besides its items.
+fn tell_progress(to: &Subscribers, thread_id: String, window: Option<i64>, told: &Event) {
+    match told {
+        Event::PlanUpdated { turn, explanation, plan } => {
+            let params = wire::TurnPlanUpdatedNotification {
+                thread_id,
+                turn_id: turn.to_string(),
+                explanation: explanation.clone(),
+                plan: plan.iter().cloned().map(event::plan_step).collect(),
+            };
+            to.notify::<protocol::TurnPlanUpdated>(&params);
+        }
+        Event::DiffUpdated { turn, diff } => {
+            let (turn_id, diff) = (turn.to_string(), diff.clone());
+            let params = wire::TurnDiffUpdatedNotification { thread_id, turn_id, diff };
+            to.notify::<protocol::TurnDiffUpdated>(&params);
+        }
+        Event::TokenUsage { turn, total, last } => {
+            let params = record::ThreadTokenUsageUpdatedNotification {
+                thread_id,
+                turn_id: turn.to_string(),
+                token_usage: event::usage(*total, *last, window),
+            };
+            to.notify::<protocol::ThreadTokenUsageUpdated>(&params);
+        }
+        Event::Error { turn, error, will_retry } => {
+            let params = wire::ErrorNotification {
+                error: event::turn_error(error),
+                will_retry: *will_retry,
+                thread_id,
+                turn_id: turn.to_string(),
+            };
+            to.notify::<protocol::TurnErrorEvent>(&params);
+        }
+        _ => {}
     }
 }
 
