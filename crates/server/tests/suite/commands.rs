@@ -180,46 +180,6 @@ async fn secrets_do_not_reach_commands() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_everything_that_a_command_started() {
-    for sandbox in ["workspaceWrite", "dangerFullAccess"] {
-        // Told apart from every other sleeper of this machine.
-        let mark = format!("31{}.{}", std::process::id(), sandbox.len());
-        let command = format!("(setsid sleep {mark} &) ; (sleep {mark} &) ; echo up; sleep {mark}");
-        let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
-        let server = world.start();
-        let mut peer = server.connect().await;
-        let start = json!({ "sandbox": sandbox, "approvalPolicy": "never" });
-        let thread = peer.start_thread(start).await;
-        let turn = peer.start_turn(&thread, "Go.").await;
-        peer.expect("item/commandExecution/outputDelta").await;
-        until(|| sleepers(&mark) == 3).await;
-        peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
-        assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
-        assert_eq!(peer.item("commandExecution").await["status"], "failed");
-        until(|| sleepers(&mark) == 0).await;
-    }
-}
-
-/// How many processes sleep for so long, other than shells that know of it.
-fn sleepers(mark: &str) -> usize {
-    let wanted = format!("sleep\0{mark}\0");
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| line == wanted.as_bytes()).count()
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if holds() {
-            return;
-        }
-        // tidy: sleep because other processes' starts and ends have no event to wait for.
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-    panic!("it does not come to be");
-}
-
-#[tokio::test]
 async fn a_login_shell_is_refused_when_it_is_switched_off() {
     let login = calls("exec_command", json!({ "cmd": "echo x", "login": true }));
     let mut world = World::with_responses(json!([login, says("Done.")])).await;
@@ -278,29 +238,6 @@ async fn leaving_the_sandbox_is_asked_about_on_request_and_refused_under_never()
     peer.decide(&asked, "accept").await;
     peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
     assert!(world.root().join("outside").exists());
-}
-
-#[tokio::test]
-async fn a_terminal_session_is_typed_into() {
-    let exec = json!({ "cmd": "read -r line; echo \"got $line\"; test -t 0 && echo terminal",
-        "tty": true, "yield_time_ms": 250 });
-    // The number of the first call of a thread.
-    let session = 2;
-    let write = json!({ "session_id": session, "chars": "hello\n", "yield_time_ms": 30_000 });
-    let world = World::with_responses(json!([
-        calls("exec_command", exec),
-        calls("write_stdin", write),
-        says("Done."),
-    ]))
-    .await;
-    let (peer, item) = run_in(&world, json!({})).await;
-    assert_eq!(item["processId"], session.to_string());
-    let output = item["aggregatedOutput"].as_str().unwrap().replace('\r', "");
-    assert_eq!(output, "hello\ngot hello\nterminal\n");
-    let outputs = tool_outputs(&world);
-    assert!(outputs[0].contains(&format!("session ID {session}")), "{outputs:?}");
-    assert!(outputs[1].contains("exited with code 0"), "{outputs:?}");
-    drop(peer);
 }
 
 #[tokio::test]

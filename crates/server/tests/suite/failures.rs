@@ -134,6 +134,19 @@ async fn a_stream_that_is_cut_is_tried_again() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_passes_is_tried_again_without_a_word() {
+    let busy =
+        json!({ "steps": [{ "error": { "status": 429, "headers": { "retry-after-ms": "1" } } }] });
+    let mut world = World::with_responses(json!([busy, says("Now.")])).await;
+    world.config_overrides.push("model_providers.scripted.request_max_retries=1".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+    assert!(!peer.settled().await.contains(&"error".to_owned()));
+}
+
+#[tokio::test]
 async fn a_failure_after_a_command_keeps_its_item() {
     let world =
         World::with_responses(json!([runs("echo done"), { "steps": [refused(500, "no")] }]));

@@ -182,3 +182,19 @@ async fn a_request_is_complete() {
         assert!(whole.contains(text), "{text} is missing in {whole}");
     }
 }
+
+#[tokio::test]
+async fn an_image_file_of_the_user_is_read_when_the_turn_starts() {
+    let world = World::with_responses(json!([says("Nice.")])).await;
+    let path = world.root().join("picture.jpg");
+    std::fs::write(&path, [0xff, 0xd8, 0xff, 0xe0]).unwrap();
+    let path = path.display().to_string();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let input = json!([{ "type": "localImage", "path": path }]);
+    peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
+    assert_eq!(peer.item("userMessage").await["content"], input);
+    let request = world.model().requests()[0]["input"].to_string();
+    assert!(request.contains("data:image/jpeg;base64,/9j/4A=="), "{request}");
+}

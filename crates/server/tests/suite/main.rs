@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod approvals;
+mod background;
 mod commands;
 mod configuration;
 mod connections;
+mod crashes;
 mod failures;
 mod fuzz;
 mod handshake;

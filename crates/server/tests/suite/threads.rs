@@ -1,10 +1,10 @@
-//! Threads: started, resumed, read, listed, left; also after a new start of the server and after a
-//! crash (specification: Threads).
+//! Threads: started, resumed, read, listed, left; also after a new start of the server
+//! (specification: Threads).
 
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};
 
-use crate::{runs, says};
+use crate::says;
 
 fn talkative() -> Value {
     json!({ "responses": [says("Yes: {{last_user_text}}")], "on_exhausted": "repeat_last" })
@@ -259,36 +259,36 @@ async fn who_unsubscribes_hears_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_turn_that_a_crash_cut_is_interrupted_and_its_items_failed() {
-    let mut world =
-        World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
+async fn a_thread_that_nobody_follows_is_unloaded_after_half_an_hour() {
+    let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
-    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
-    let turn = peer.start_turn(&thread, "Begin.").await;
-    peer.asked("item/commandExecution/requestApproval").await;
-    let before =
-        peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
-    assert_eq!(before["thread"]["turns"][0]["status"], "inProgress");
-    world.crash();
-    let after = world.start();
-    let mut late = after.connect().await;
-    let read = late.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
-    let turns = read["thread"]["turns"].as_array().unwrap();
-    assert_eq!(turns.len(), 1);
-    assert_eq!((&turns[0]["id"], &turns[0]["status"]), (&json!(turn), &json!("interrupted")));
-    let items = turns[0]["items"].as_array().unwrap();
-    let command = items.iter().find(|item| item["type"] == "commandExecution").unwrap();
-    assert_eq!(command["status"], "failed");
-    late.call("thread/resume", json!({ "threadId": thread })).await;
-    assert_eq!(late.run_turn(&thread, "Go on.").await["status"], "completed");
-    // Only once: another start finds nothing to close.
-    after.stop().await;
-    let mut last = world.start().connect().await;
-    let read = last.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
-    let statuses: Vec<&Value> =
-        read["thread"]["turns"].as_array().unwrap().iter().map(|turn| &turn["status"]).collect();
-    assert_eq!(statuses, ["interrupted", "completed"]);
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "One.").await;
+    minutes(31).await;
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([thread]));
+    peer.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+    minutes(29).await;
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([thread]));
+    peer.settled().await;
+    peer.forget();
+    minutes(31).await;
+    peer.expect("thread/closed").await;
+    assert_lines(
+        peer.transcript(),
+        "* thread/status/changed notLoaded
+         * thread/closed",
+    );
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await["data"], json!([]));
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
+}
+
+/// Lets so much of the timers' time pass at once.
+async fn minutes(count: u64) {
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(count * 60)).await;
+    tokio::time::resume();
 }
 
 #[tokio::test]
