@@ -28,9 +28,16 @@ pub(crate) fn check(root: &Path) -> Outcome {
     if !installed.contains(&format!("\"version\": \"{VERSION}\"")) {
         let wanted = format!("typescript@{VERSION}");
         let install = ["install", "--no-save", "--no-audit", "--no-fund", "--prefix", ".", &wanted];
-        Program::new("npm", &install)
+        let installed = Program::new("npm", &install)
             .folder(&tools)
-            .succeed("check the network; npm downloads the TypeScript compiler")?;
+            .succeed("check the network; npm downloads the TypeScript compiler");
+        // A machine without a network still tests everything else; what was left out is said.
+        if let Err(error) = installed {
+            return Ok(Done::Skipped(format!(
+                "{}, so tsc cannot check schema/typescript",
+                error.message
+            )));
+        }
     }
     let project = json!({
         "compilerOptions": {
