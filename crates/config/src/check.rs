@@ -1,32 +1,27 @@
-//! Compares one parsed layer with the table of keys: wrong types are errors, keys without effect and
-//! unknown keys are warnings. Changes nothing but the names of renamed keys.
+//! Compares one parsed layer with the option table: wrong types are errors; unknown keys, keys that
+//! wait for a part of the program and deprecated ones are warnings. Moves renamed keys to their
+//! new names and drops what the layer may not set.
 
-use crate::error::{Error, Invalid, Warning};
-use crate::key_path::join;
-use crate::keys::{KEYS, Key, Kind, RENAMED};
+use crate::error::{Error, Invalid, Origin, Warning, WarningKind};
+use crate::key_path::{self, join};
+use crate::kind::{Effect, Entry, Kind, Section, scope};
+use crate::layer::LayerName;
 use crate::suggest::closest;
-use crate::types::ApprovalPolicy;
+use crate::table::{DEPRECATED, Keys, RENAMED};
 use crate::value::{Node, Table, Value};
 
-/// Checks a whole layer, profiles included, and moves renamed keys to their new names.
-pub(crate) fn check_layer(root: &mut Table) -> Result<Vec<Warning>, Error> {
-    let mut warnings = Vec::new();
-    let profiles = root.remove("profiles");
-    Walk { prefix: vec![], warnings: &mut warnings }.scope(root)?;
-    let Some(mut profiles) = profiles else { return Ok(warnings) };
-    let Value::Table(all) = &mut profiles.value else {
-        return Err(wrong_type(&profiles, "profiles", "a table of profiles", None));
-    };
-    for (name, profile) in all.iter_mut() {
-        let prefix = vec!["profiles".to_owned(), name.clone()];
-        match &mut profile.value {
-            Value::Table(table) => Walk { prefix, warnings: &mut warnings }.scope(table)?,
-            Value::Unset => {}
-            _ => return Err(wrong_type(profile, &join(&prefix), "a table of keys", None)),
-        }
-    }
-    root.insert("profiles".to_owned(), profiles);
-    Ok(warnings)
+/// Checks a whole layer of `config.toml`, profiles included.
+pub(crate) fn check_layer(root: &mut Table, layer: &LayerName) -> Result<Vec<Warning>, Error> {
+    let mut walk = Walk { path: Vec::new(), profile: 0, layer: Some(layer), warnings: Vec::new() };
+    walk.root(root)?;
+    Ok(walk.warnings)
+}
+
+/// Checks a table that is no layer of `config.toml`, as `requirements.toml`.
+pub(crate) fn check_section(root: &mut Table, section: &Section) -> Result<Vec<Warning>, Error> {
+    let mut walk = Walk { path: Vec::new(), profile: 0, layer: None, warnings: Vec::new() };
+    walk.table(root, section)?;
+    Ok(walk.warnings)
 }
 
 /// Says that `node`, the value of `key`, does not fit.
@@ -45,189 +40,273 @@ pub(crate) fn wrong_type(
     }))
 }
 
-/// The walk through one scope: the root of a layer, or one profile.
+/// The walk through a layer. The path is the one place where it is.
 struct Walk<'w> {
-    /// `profiles.<name>` inside a profile, for messages.
-    prefix: Vec<String>,
-    warnings: &'w mut Vec<Warning>,
+    path: Vec<String>,
+    /// Parts of the path that lead to the profile, when inside one.
+    profile: usize,
+    /// `None` outside `config.toml`.
+    layer: Option<&'w LayerName>,
+    warnings: Vec<Warning>,
 }
 
 impl Walk<'_> {
-    fn scope(&mut self, table: &mut Table) -> Result<(), Error> {
-        for (old, new) in RENAMED {
-            self.rename(table, old, new);
+    fn root(&mut self, table: &mut Table) -> Result<(), Error> {
+        for renamed in RENAMED {
+            self.rename(table, renamed.old, renamed.new);
         }
-        let mut path = Vec::new();
-        self.table(table, &mut path)
+        self.table(table, Keys::SECTION)
     }
 
     fn rename(&mut self, table: &mut Table, old: &str, new: &str) {
         let Some(node) = table.remove(old) else { return };
-        self.warn(&node, &[old.to_owned()], format!("was renamed; write `{new}` instead"));
-        table.entry(new.to_owned()).or_insert(node);
+        let message = format!("was renamed; write `{new}` instead");
+        self.path.push(old.to_owned());
+        self.warn(WarningKind::Deprecated, &node.origin.at_key(), message);
+        self.path.pop();
+        let parts = key_path::parse(new).unwrap_or_default();
+        let Some((last, parents)) = parts.split_last() else { return };
+        let mut at = table;
+        for part in parents {
+            let parent = at.entry(part.clone()).or_insert_with(|| Node {
+                value: Value::Table(Table::new()),
+                origin: node.origin.clone(),
+            });
+            // A parent of another type is reported when the walk comes to it.
+            let Value::Table(inner) = &mut parent.value else { return };
+            at = inner;
+        }
+        at.entry(last.clone()).or_insert(node);
     }
 
-    fn table(&mut self, table: &Table, path: &mut Vec<String>) -> Result<(), Error> {
-        for (name, node) in table {
-            path.push(name.clone());
-            self.node(node, path)?;
-            path.pop();
+    fn table(&mut self, table: &mut Table, section: &Section) -> Result<(), Error> {
+        let names: Vec<String> = table.keys().cloned().collect();
+        for name in names {
+            let Some(node) = table.get_mut(&name) else { continue };
+            self.path.push(name);
+            let keep = match section.entry(self.path.last().map_or("", String::as_str)) {
+                Some(entry) => self.entry(node, entry)?,
+                None => {
+                    self.unknown(node, section);
+                    true
+                }
+            };
+            let name = self.path.pop().unwrap_or_default();
+            if !keep {
+                table.remove(&name);
+            }
         }
         Ok(())
     }
 
-    fn node(&mut self, node: &Node, path: &mut Vec<String>) -> Result<(), Error> {
-        if !self.prefix.is_empty() && path.as_slice() == ["profile"] {
-            self.warn(node, path, "a profile cannot select a profile; remove it".to_owned());
-            return Ok(());
+    /// Checks the value of one key; false drops it.
+    fn entry(&mut self, node: &mut Node, entry: &Entry) -> Result<bool, Error> {
+        if node.value == Value::Unset {
+            return Ok(true);
         }
-        let exact = best(path, |key| matched(key, path) == Match::Exact);
-        let group = best(path, |key| matched(key, path) == Match::Group);
-        match (&node.value, exact, group) {
-            (Value::Unset, _, _) => Ok(()),
-            (Value::Table(table), exact, Some(group))
-                if exact.is_none_or(|exact| {
-                    literals(group, path.len()) >= literals(exact, path.len())
-                }) =>
-            {
-                self.table(table, path)
+        if self.profile > 0
+            && self.path.len() == self.profile + 1
+            && entry.name.starts_with("profile")
+        {
+            let message = "a profile cannot select or hold profiles; remove it".to_owned();
+            self.warn(WarningKind::Ignored, &node.origin.at_key(), message);
+            return Ok(false);
+        }
+        if entry.scope & scope::USER != 0 && matches!(self.layer, Some(LayerName::Project { .. })) {
+            let message = "a project's file cannot set this key, it is ignored; write it in your \
+                           own `config.toml`";
+            self.warn(WarningKind::Ignored, &node.origin.at_key(), message.to_owned());
+            return Ok(false);
+        }
+        self.value(node, &entry.kind)?;
+        self.remark(node, entry);
+        Ok(true)
+    }
+
+    /// Checks a value against a kind, and what lies in it.
+    fn value(&mut self, node: &mut Node, kind: &Kind) -> Result<(), Error> {
+        match kind {
+            Kind::Either(kinds) => {
+                let fitting = kinds.iter().find(|kind| same_shape(&node.value, kind));
+                match fitting {
+                    Some(kind) => self.value(node, kind),
+                    None => Err(self.misfit(node, kind)),
+                }
             }
-            (_, Some(key), _) => self.leaf(node, key, path),
-            (_, None, Some(_)) => {
-                Err(wrong_type(node, &self.full(path), "a table", suggestion(path)))
-            }
-            (_, None, None) => {
-                let hint = suggestion(path)
-                    .map(|near| format!("; did you mean `{near}`?"))
-                    .unwrap_or_else(|| "; remove it".to_owned());
-                self.warn(node, path, format!("no such key, it is ignored{hint}"));
+            Kind::Table(section) => match &mut node.value {
+                Value::Table(table) => self.table(table, section),
+                _ => Err(self.misfit(node, kind)),
+            },
+            Kind::Profile => match &mut node.value {
+                Value::Table(table) => {
+                    let outer = std::mem::replace(&mut self.profile, self.path.len());
+                    let checked = self.root(table);
+                    self.profile = outer;
+                    checked
+                }
+                _ => Err(self.misfit(node, kind)),
+            },
+            Kind::Map(_, of) => {
+                let Value::Table(table) = &mut node.value else {
+                    return Err(self.misfit(node, kind));
+                };
+                for (name, inner) in table.iter_mut() {
+                    if inner.value == Value::Unset {
+                        continue;
+                    }
+                    self.path.push(name.clone());
+                    self.value(inner, of)?;
+                    self.path.pop();
+                }
                 Ok(())
             }
+            Kind::List(of) => {
+                let Value::Array(all) = &mut node.value else {
+                    return Err(self.misfit(node, kind));
+                };
+                for (index, inner) in all.iter_mut().enumerate() {
+                    self.path.push(index.to_string());
+                    self.value(inner, of)?;
+                    self.path.pop();
+                }
+                Ok(())
+            }
+            leaf if leaf_fits(&node.value, leaf) => Ok(()),
+            leaf => Err(self.misfit(node, leaf)),
         }
     }
 
-    fn leaf(&mut self, node: &Node, key: &Key, path: &[String]) -> Result<(), Error> {
-        if let Some(problem) = misfit(node, key.kind) {
-            let near = match (&node.value, key.kind) {
-                (Value::Text(text), Kind::Choice(names)) => closest(text, names.iter().copied()),
-                _ => None,
-            };
-            let (at, expected) = problem;
-            return Err(wrong_type(at, &self.full(path), &expected, near.map(str::to_owned)));
-        }
-        if !key.acted_on {
-            self.warn(node, path, "this version does not act on this key yet".to_owned());
-        }
-        if key.path == "approval_policy" && node.value == Value::Text("on-failure".to_owned()) {
-            let message = "`on-failure` is deprecated and counts as `on-request`; write `on-request`, \
-                           or `never` where nobody can answer";
-            self.warn(node, path, message.to_owned());
-        }
-        Ok(())
+    fn misfit(&self, node: &Node, kind: &Kind) -> Error {
+        let names: Vec<&str> = match kind {
+            Kind::Choice(names, _) => names.to_vec(),
+            Kind::Either(kinds) => kinds
+                .iter()
+                .flat_map(|kind| if let Kind::Choice(names, _) = kind { *names } else { &[] })
+                .copied()
+                .collect(),
+            _ => Vec::new(),
+        };
+        let near = match &node.value {
+            Value::Text(text) => closest(text, names.into_iter()),
+            _ => None,
+        };
+        wrong_type(node, &join(&self.path), &expected(kind), near.map(str::to_owned))
     }
 
-    fn warn(&mut self, node: &Node, path: &[String], message: String) {
-        let warning = Warning { origin: node.origin.clone(), key: self.full(path), message };
+    fn unknown(&mut self, node: &Node, section: &Section) {
+        let (last, parents) = self.path.split_last().expect("an unknown key has a name");
+        let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());
+        let names = section.entries.iter().map(|entry| entry.name).chain(renamed);
+        let hint = match closest(last, names) {
+            Some(near) => {
+                let parts = parents.iter().map(String::as_str).chain([near]);
+                format!("did you mean `{}`?", join(&parts.collect::<Vec<_>>()))
+            }
+            None => "remove it".to_owned(),
+        };
+        let message = format!("no such key, it is ignored; {hint}");
+        self.warn(WarningKind::Unknown, &node.origin.at_key(), message);
+    }
+
+    fn remark(&mut self, node: &Node, entry: &Entry) {
+        if self.layer.is_none() {
+            return;
+        }
+        let key = join(&self.path[self.profile..]);
+        let deprecated = DEPRECATED.iter().find(|deprecated| {
+            deprecated.key == key
+                && deprecated.value.is_none_or(|value| node.value.to_json().to_string() == value)
+        });
+        match (deprecated, entry.effect) {
+            (Some(deprecated), _) => {
+                let what = deprecated.value.map_or_else(String::new, |value| format!("{value} "));
+                let message = format!("{what}is deprecated: {}", deprecated.instead);
+                self.warn(WarningKind::Deprecated, &node.origin, message);
+            }
+            (None, Effect::With(part)) => {
+                let message = format!("has no effect yet: it comes with {part}");
+                self.warn(WarningKind::NotYet(part), &node.origin.at_key(), message);
+            }
+            (None, Effect::In { .. } | Effect::Parts) => {}
+        }
+    }
+
+    fn warn(&mut self, kind: WarningKind, origin: &Origin, message: String) {
+        let warning = Warning { origin: origin.clone(), key: join(&self.path), message, kind };
         self.warnings.push(warning);
-    }
-
-    fn full(&self, path: &[String]) -> String {
-        let parts: Vec<&str> = self.prefix.iter().chain(path).map(String::as_str).collect();
-        join(&parts)
     }
 }
 
-/// Where `node` does not fit `kind`, and what was expected there.
-fn misfit(node: &Node, kind: Kind) -> Option<(&Node, String)> {
-    let text = |node: &Node| matches!(node.value, Value::Text(_));
-    let expected = match (&node.value, kind) {
-        (Value::Boolean(_), Kind::Boolean | Kind::Loose)
-        | (Value::Text(_), Kind::Text | Kind::Path | Kind::Loose) => return None,
-        (Value::Integer(n), Kind::Whole(max)) if u64::try_from(*n).is_ok_and(|n| n <= max) => {
-            return None;
+/// Whether an alternative is meant for values of this shape.
+fn same_shape(value: &Value, kind: &Kind) -> bool {
+    match (value, kind) {
+        (Value::Table(_), Kind::Table(_) | Kind::Map(..) | Kind::Profile)
+        | (Value::Array(_), Kind::List(_)) => true,
+        (Value::Table(_) | Value::Array(_), _) => false,
+        (_, leaf) => leaf_fits(value, leaf),
+    }
+}
+
+fn leaf_fits(value: &Value, kind: &Kind) -> bool {
+    match (value, kind) {
+        (Value::Boolean(_), Kind::Boolean) | (Value::Text(_), Kind::Text) => true,
+        (Value::Text(path), Kind::Path) => !path.is_empty() && !path.contains('\0'),
+        (Value::Integer(n), Kind::Whole { min, max }) => {
+            u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n))
         }
-        (Value::Text(name), Kind::Choice(names)) if names.contains(&name.as_str()) => return None,
-        (Value::Array(all), Kind::Texts | Kind::Loose) => {
-            return all
-                .iter()
-                .find(|one| !text(one))
-                .map(|one| (one, "an array of strings".into()));
+        (Value::Text(name), Kind::Choice(names, also)) => {
+            names.contains(&name.as_str()) || also.contains(&name.as_str())
         }
-        (Value::Table(all), Kind::TextMap) => {
-            let wrong = all.values().find(|one| !text(one) && one.value != Value::Unset);
-            return wrong.map(|one| (one, "a table of strings".into()));
+        (Value::Text(url), Kind::Url) => is_url(url),
+        (Value::Text(uuid), Kind::Uuid) => is_uuid(uuid),
+        _ => false,
+    }
+}
+
+/// `http://` or `https://` and a host.
+pub(crate) fn is_url(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        host.starts_with(|c: char| !matches!(c, '/' | '?' | '#' | ':'))
+            && !host.contains(|c: char| c.is_whitespace() || c.is_control())
+    })
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// What a kind takes, for people.
+pub(crate) fn expected(kind: &Kind) -> String {
+    match kind {
+        Kind::Boolean => "true or false".to_owned(),
+        Kind::Whole { min, max } if *max == i64::MAX as u64 => {
+            format!("a whole number from {min} on")
         }
-        (Value::Array(_) | Value::Table(_), Kind::Tables) => return None,
-        (_, Kind::Boolean) => "true or false".to_owned(),
-        (_, Kind::Whole(max)) => format!("a whole number from 0 to {max}"),
-        (_, Kind::Text) => "a string".to_owned(),
-        (_, Kind::Path) => "a string with a path".to_owned(),
-        (_, Kind::Texts) => "an array of strings".to_owned(),
-        (_, Kind::TextMap) => "a table of strings".to_owned(),
-        (_, Kind::Tables) => "an array of tables".to_owned(),
-        (_, Kind::Loose) => "true, false or an array of strings".to_owned(),
-        (_, Kind::Choice(names)) => one_of(names),
-    };
-    Some((node, expected))
+        Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
+        Kind::Text => "a string".to_owned(),
+        Kind::Url => "a string with an address that starts with `https://` or `http://`".to_owned(),
+        Kind::Uuid => "a string with a UUID".to_owned(),
+        Kind::Path => "a string with a path".to_owned(),
+        Kind::Choice(names, _) => one_of(names),
+        Kind::List(Kind::Table(_)) => "an array of tables".to_owned(),
+        Kind::List(Kind::Text) => "an array of strings".to_owned(),
+        Kind::List(Kind::Path) => "an array of strings with paths".to_owned(),
+        Kind::List(Kind::Choice(names, _)) => format!("an array of {}", names.join(", ")),
+        Kind::List(of) => format!("an array, each {}", expected(of)),
+        Kind::Map(_, Kind::Text) => "a table of strings".to_owned(),
+        Kind::Map(..) | Kind::Table(_) => "a table".to_owned(),
+        Kind::Profile => "a table of keys".to_owned(),
+        Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
+    }
 }
 
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    match (quoted.as_slice(), names == ApprovalPolicy::NAMES) {
-        ([only], _) => only.clone(),
-        (_, true) => format!("one of {} or a table `granular`", quoted.join(", ")),
-        (_, false) => format!("one of {}", quoted.join(", ")),
+    match quoted.as_slice() {
+        [only] => only.clone(),
+        _ => format!("one of {}", quoted.join(", ")),
     }
-}
-
-#[derive(PartialEq)]
-enum Match {
-    Exact,
-    /// The key lies below the path.
-    Group,
-    No,
-}
-
-fn matched(key: &Key, path: &[String]) -> Match {
-    let mut parts = key.path.split('.');
-    for name in path {
-        match parts.next() {
-            Some(part) if fits(part, name) => {}
-            _ => return Match::No,
-        }
-    }
-    if parts.next().is_some() { Match::Group } else { Match::Exact }
-}
-
-/// A part of a key's path stands for itself, or, around `<…>`, for any text.
-fn fits(part: &str, name: &str) -> bool {
-    match (part.split_once('<'), part.split_once('>')) {
-        (Some((start, _)), Some((_, end))) => {
-            name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
-                || start.is_empty() && end.is_empty()
-        }
-        _ => part == name,
-    }
-}
-
-/// The matching key whose path says most literally what `path` says.
-fn best(path: &[String], matches: impl Fn(&Key) -> bool) -> Option<&'static Key> {
-    KEYS.iter().filter(|key| matches(key)).max_by_key(|key| literals(key, path.len()))
-}
-
-fn literals(key: &Key, parts: usize) -> usize {
-    key.path.split('.').take(parts).filter(|part| !part.contains('<')).count()
-}
-
-/// The known neighbour that the last part of `path` was probably meant to be, as a full key.
-fn suggestion(path: &[String]) -> Option<String> {
-    let (last, parents) = path.split_last()?;
-    let siblings =
-        KEYS.iter().filter(|key| parents.is_empty() || matched(key, parents) == Match::Group);
-    let names = siblings.filter_map(|key| key.path.split('.').nth(parents.len()));
-    let near = closest(
-        last,
-        names.filter(|name| !name.contains('<')).chain(parents.is_empty().then_some("profiles")),
-    )?;
-    Some(join(&parents.iter().map(String::as_str).chain([near]).collect::<Vec<_>>()))
 }

@@ -1,57 +1,94 @@
-//! One source of configuration, parsed and checked but not resolved: the user's file, the command
-//! line, or one thread's overrides. Reading the file is the only effect in this crate.
+//! One source of configuration, parsed and checked but not resolved: a file, the command line, or
+//! one thread's overrides.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use crate::check::check_layer;
-use crate::error::{Error, Origin, Warning};
+use crate::check::{check_layer, check_section};
+use crate::error::{Error, Origin, Place, SourceFile, Warning};
 use crate::key_path;
-use crate::value::{Node, Table, Value, file_table, merge};
+use crate::kind::Section;
+use crate::value::{Node, Places, Table, Value, merge, table_from_toml, table_to_json};
 
 /// A larger file is refused: no hand-written configuration comes near.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What one source says. Layers are merged by [`crate::resolve`], later over earlier.
+/// Which source a layer is. Later ones lie over earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LayerName {
+    /// The administrator's file.
+    System {
+        /// Its path.
+        file: PathBuf,
+    },
+    /// The user's file.
+    User {
+        /// Its path.
+        file: PathBuf,
+    },
+    /// A project's file.
+    Project {
+        /// The folder `.agent` that holds it.
+        folder: PathBuf,
+    },
+    /// The command line, and features switched in this process.
+    SessionFlags,
+    /// The `config` of a thread's request.
+    Thread,
+    /// A `requirements.toml`: no layer, but an origin of values.
+    Requirements {
+        /// Its path.
+        file: PathBuf,
+    },
+}
+
+impl LayerName {
+    /// The file, when the layer is one.
+    pub fn file(&self) -> Option<PathBuf> {
+        match self {
+            LayerName::System { file }
+            | LayerName::User { file }
+            | LayerName::Requirements { file } => Some(file.clone()),
+            LayerName::Project { folder } => Some(folder.join("config.toml")),
+            LayerName::SessionFlags | LayerName::Thread => None,
+        }
+    }
+}
+
+/// What one source says.
 #[derive(Debug, Clone)]
 pub struct Layer {
+    pub(crate) name: LayerName,
     pub(crate) root: Table,
-    /// Profiles lie over files and under everything else.
-    pub(crate) is_file: bool,
-    warnings: Vec<Warning>,
+    /// As it was written, before checks dropped or renamed anything.
+    raw: Json,
+    version: String,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 impl Layer {
-    /// Reads and parses a `config.toml`; a file that does not exist is an empty layer.
-    pub fn read(path: &Path) -> Result<Layer, Error> {
-        let read_error = |source| Error::Read { path: path.to_owned(), source };
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Layer::parse(path, ""),
-            Err(e) => return Err(read_error(e)),
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(Error::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
-        }
-        match std::str::from_utf8(&bytes) {
-            Ok(text) => Layer::parse(path, text),
-            Err(e) => Err(syntax(path, &bytes[..e.valid_up_to()], "a byte that is not UTF-8")),
+    /// Reads and parses the file of `name`; `None` when there is none.
+    pub fn read(name: LayerName) -> Result<Option<Layer>, Error> {
+        let Some(path) = name.file() else { return Ok(None) };
+        let Some(bytes) = read_file(&path)? else { return Ok(None) };
+        match String::from_utf8(bytes) {
+            Ok(text) => Layer::parse(name, text).map(Some),
+            Err(error) => Err(not_utf8(name, path, error)),
         }
     }
 
-    /// Parses a file's text; `path` is for messages and for the relative paths in it.
-    pub fn parse(path: &Path, text: &str) -> Result<Layer, Error> {
-        let table = DeTable::parse(text).map_err(|e| {
-            let at = e.span().map_or(0, |span| span.start).min(text.len());
-            syntax(path, &text.as_bytes()[..at], e.message())
-        })?;
-        Layer::checked(file_table(table.get_ref(), &Arc::from(path), text), true)
+    /// Parses the text of the file of `name`.
+    pub fn parse(name: LayerName, text: impl Into<String>) -> Result<Layer, Error> {
+        let (mut root, text) = parse_file(&name, text.into())?;
+        let raw = table_to_json(&root);
+        let warnings = check_layer(&mut root, &name)?;
+        Ok(Layer { version: version(text.text.as_bytes()), name, root, raw, warnings })
     }
 
     /// The `-c key=value` arguments, in order; a value that is not TOML is a string.
@@ -60,11 +97,24 @@ impl Layer {
         for argument in arguments {
             merge(&mut root, &assignment(argument.as_ref())?);
         }
-        Layer::checked(root, false)
+        Layer::made(LayerName::SessionFlags, root)
+    }
+
+    /// Features switched while the process runs.
+    pub fn switched<'f>(
+        features: impl IntoIterator<Item = (&'f str, bool)>,
+    ) -> Result<Layer, Error> {
+        let mut root = Table::new();
+        for (name, on) in features {
+            let parts = ["features".to_owned(), name.to_owned()];
+            let leaf = Node { value: Value::Boolean(on), origin: Origin::Process };
+            merge(&mut root, &nested(&parts, leaf));
+        }
+        Layer::made(LayerName::SessionFlags, root)
     }
 
     /// A thread's `config` map: its keys may be dotted, its values nested; `null` unsets a key.
-    pub fn thread(map: &serde_json::Map<String, serde_json::Value>) -> Result<Layer, Error> {
+    pub fn thread(map: &serde_json::Map<String, Json>) -> Result<Layer, Error> {
         let mut root = Table::new();
         for (key, json) in map {
             let node = Node::from_json(json, &Origin::Thread);
@@ -75,18 +125,104 @@ impl Layer {
             })?;
             overlay(&mut root, nested(&parts, node));
         }
-        Layer::checked(root, false)
+        Layer::made(LayerName::Thread, root)
     }
 
-    /// What is ignored in this layer, in the order of its keys.
+    /// Which source it is.
+    pub fn name(&self) -> &LayerName {
+        &self.name
+    }
+
+    /// What it says, as JSON, as it was written.
+    pub fn to_json(&self) -> Json {
+        self.raw.clone()
+    }
+
+    /// `sha256:` and a digest that changes with the content; that of a file is of its bytes.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// What is remarkable in this layer, in the order of its keys.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    fn checked(mut root: Table, is_file: bool) -> Result<Layer, Error> {
-        let warnings = check_layer(&mut root)?;
-        Ok(Layer { root, is_file, warnings })
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.root.is_empty()
     }
+
+    fn made(name: LayerName, mut root: Table) -> Result<Layer, Error> {
+        let raw = table_to_json(&root);
+        let warnings = check_layer(&mut root, &name)?;
+        let version = version(raw.to_string().as_bytes());
+        Ok(Layer { name, root, raw, version, warnings })
+    }
+}
+
+/// `sha256:` and the digest of a file's bytes: what `expectedVersion` is compared with.
+pub fn version(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = "sha256:".to_owned();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Reads a file that is no layer, checked against `section`.
+pub(crate) fn read_section(
+    name: LayerName,
+    section: &Section,
+) -> Result<Option<(Table, Vec<Warning>)>, Error> {
+    let Some(path) = name.file() else { return Ok(None) };
+    let Some(bytes) = read_file(&path)? else { return Ok(None) };
+    let text = String::from_utf8(bytes).map_err(|error| not_utf8(name.clone(), path, error))?;
+    let (mut root, _) = parse_file(&name, text)?;
+    let warnings = check_section(&mut root, section)?;
+    Ok(Some((root, warnings)))
+}
+
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let read_error = |source| Error::Read { path: path.to_owned(), source: Arc::new(source) };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        Err(e) => return Err(read_error(e)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(Error::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
+    }
+    Ok(Some(bytes))
+}
+
+fn parse_file(name: &LayerName, text: String) -> Result<(Table, Arc<SourceFile>), Error> {
+    let path = name.file().unwrap_or_default();
+    let file = Arc::new(SourceFile { path, text, layer: name.clone() });
+    let table = DeTable::parse(&file.text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        syntax(&file, span, error.message())
+    })?;
+    Ok((table_from_toml(table.get_ref(), &Places::File(&file)), file.clone()))
+}
+
+fn not_utf8(name: LayerName, path: PathBuf, error: std::string::FromUtf8Error) -> Error {
+    let at = error.utf8_error().valid_up_to();
+    let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+    let file = Arc::new(SourceFile { path, text, layer: name });
+    syntax(&file, at..at + 1, "a byte that is not UTF-8")
+}
+
+fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: &str) -> Error {
+    let start = span.start.min(file.text.len());
+    let place = Place { file: file.clone(), start, end: span.end.max(start), key: None };
+    Error::Syntax { origin: Origin::File(place), message: message.trim().replace('\n', ", ") }
 }
 
 /// One `key=value` as a table.
@@ -100,14 +236,14 @@ fn assignment(argument: &str) -> Result<Table, Error> {
     let parts = key_path::parse(key).map_err(|message| refused(&message))?;
     let origin = Origin::CommandLine { key: Arc::from(key.trim()) };
     let node = match DeValue::parse(value.trim()) {
-        Ok(toml) => Node::from_toml(&toml, 0, &|_| origin.clone()),
+        Ok(toml) => Node::from_toml(&toml, &Places::Elsewhere(&origin)),
         Err(_) => Node { value: Value::Text(value.to_owned()), origin },
     };
     Ok(nested(&parts, node))
 }
 
 /// `a.b` and a value as the table `{a = {b = value}}`.
-fn nested(parts: &[String], leaf: Node) -> Table {
+pub(crate) fn nested(parts: &[String], leaf: Node) -> Table {
     let origin = leaf.origin.clone();
     let Some((first, inner)) = parts.split_first() else { return Table::new() };
     let node = inner.iter().rev().fold(leaf, |node, part| Node {
@@ -127,15 +263,5 @@ fn overlay(lower: &mut Table, upper: Table) {
                 lower.insert(key, Node { value, origin });
             }
         }
-    }
-}
-
-fn syntax(path: &Path, before: &[u8], message: &str) -> Error {
-    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-    Error::Syntax {
-        path: path.to_owned(),
-        line: 1 + before.iter().filter(|b| **b == b'\n').count(),
-        column: 1 + String::from_utf8_lossy(&before[line_start..]).chars().count(),
-        message: message.trim().replace('\n', ", "),
     }
 }

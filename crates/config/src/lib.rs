@@ -1,27 +1,39 @@
-//! Turns `config.toml`, command-line overrides and a thread's overrides into one typed [`Config`].
-//! It reads no environment and no folder by itself: the caller names the file and passes a lookup.
+//! Turns `config.toml` files, the command line and a thread's overrides into one typed [`Config`],
+//! within what `requirements.toml` allows. Reads files and nothing else of the world: the caller
+//! names the folders and passes a lookup for the environment.
 //!
-//! Two steps, two kinds of types: a [`Layer`] is what one source says (parsed, checked against
-//! [`keys::KEYS`], nothing resolved); [`resolve`] merges layers and yields a [`Config`] with every
-//! default applied. A layer is parsed once and merged as often as threads start.
+//! - [`table`] is the option table: every key is one entry, and everything else follows from it.
+//! - A [`Layer`] is what one source says: parsed, checked, nothing resolved.
+//! - A [`Stack`] is the layers that hold in a folder, found and, for projects, trusted.
+//! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and yields the [`Config`].
 
 mod check;
 mod error;
+mod files;
 mod key_path;
-pub mod keys;
+pub mod kind;
 mod layer;
+mod options;
+mod permissions;
 mod provider;
-mod reader;
+mod requirements;
 mod resolve;
+mod stack;
 mod suggest;
-mod types;
+pub mod table;
+mod trust;
 mod value;
 
-pub use error::{Error, Invalid, Origin, Warning};
-pub use layer::{Layer, MAX_FILE_BYTES};
+pub use error::{Error, Invalid, Origin, Place, SourceFile, Warning, WarningKind};
+pub use files::Files;
+pub use layer::{Layer, LayerName, MAX_FILE_BYTES, version};
+pub use permissions::{PermissionPlace, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, NotReady, Provider, Secret};
-pub use resolve::{Config, Surroundings, resolve};
-pub use types::{
-    ApprovalPolicy, EnvironmentInherit, Granular, Personality, ReasoningEffort, ReasoningSummary,
-    SandboxMode, ServiceTier, ShellEnvironmentPolicy, Verbosity, WorkspaceWrite,
+pub use requirements::{FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, Requirements};
+pub use resolve::{Config, Resolved, defaults, resolve};
+pub use stack::{CONFIG_FILE, Given, PROJECT_FOLDER, Stack, StackLayer, Surroundings};
+pub use table::{
+    Access, ApprovalPolicy, EnvironmentInherit, Granular, NetworkPermissions, Personality,
+    ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier, ShellEnvironmentPolicy, Verbosity,
+    WebSearch, WorkspaceWrite,
 };

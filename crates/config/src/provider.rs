@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Origin};
 use crate::key_path::join;
-use crate::reader::Reader;
-use crate::resolve::Surroundings;
-use crate::value::{Node, Table, Value};
+use crate::stack::Surroundings;
+use crate::table::{Keys, ModelProvider, OssProvider};
+use crate::value::{Table, Value};
 
 /// The environment variables that may hold the credential of the built-in `default` provider; the
 /// first that is set counts.
@@ -18,6 +18,11 @@ const DEFAULT_ENV_KEYS: [&str; 2] = ["AGENT_API_KEY", "OPENAI_API_KEY"];
 /// Where `default` is while `default_provider_base_url` is not set.
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const BUILT_IN: [&str; 2] = ["default", "offline"];
+/// Model servers on this machine, where they listen unless they are configured otherwise.
+const LOCAL: [(OssProvider, &str, &str); 2] = [
+    (OssProvider::Ollama, "Ollama", "http://127.0.0.1:11434/v1"),
+    (OssProvider::LmStudio, "LM Studio", "http://127.0.0.1:1234/v1"),
+];
 
 /// A provider of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +58,9 @@ pub struct HttpProvider {
     /// Default 300 s.
     pub stream_idle_timeout: Duration,
     pub requires_default_auth: bool,
+    /// Large requests may be sent compressed (`features.enable_request_compression`): only to the
+    /// default provider, which is known to take them.
+    pub compress_requests: bool,
 }
 
 /// Text that must not reach a log: its `Debug` form is `***`.
@@ -113,27 +121,41 @@ pub(crate) struct Providers {
 }
 
 /// Reads `model_providers` and `default_provider_base_url`.
-pub(crate) fn providers(root: &Table, around: &Surroundings<'_>) -> Result<Providers, Error> {
+pub(crate) fn providers(
+    root: &Table,
+    keys: &Keys,
+    around: &Surroundings<'_>,
+) -> Result<Providers, Error> {
     let mut found = Providers {
         by_id: BTreeMap::from([("offline".to_owned(), Provider::Offline)]),
         secret_variables: DEFAULT_ENV_KEYS.map(str::to_owned).to_vec(),
     };
-    let default = default_provider(root, around)?;
-    if let Some(Node { value: Value::Table(all), .. }) = root.get("model_providers") {
-        for (id, node) in all {
-            refuse_built_in(id, &node.origin)?;
-            let at = ["model_providers", id.as_str()];
-            let keys = Reader::table(root, &at);
-            let http = http_provider(id, &keys, &node.origin, &default, around)?;
-            found.secret_variables.extend(http.env_key.clone());
-            found.secret_variables.extend(keys.text_map("env_http_headers")?.into_values());
-            found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
-        }
+    let default = default_provider(keys, around);
+    for (id, name, address) in LOCAL {
+        let local = local_provider(id.as_str(), name, address);
+        found.by_id.insert(local.id.clone(), Provider::Http(Arc::new(local)));
+    }
+    for (id, configured) in &keys.model_providers {
+        let origin = origin(root, id);
+        refuse_built_in(id, &origin)?;
+        let http = http_provider(id, configured, &origin, &default, around)?;
+        found.secret_variables.extend(http.env_key.clone());
+        found.secret_variables.extend(configured.env_http_headers.values().cloned());
+        found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
     }
     found.by_id.insert("default".to_owned(), Provider::Http(Arc::new(default)));
     found.secret_variables.sort_unstable();
     found.secret_variables.dedup();
     Ok(found)
+}
+
+fn origin(root: &Table, id: &str) -> Origin {
+    let all = root.get("model_providers");
+    let one = all.and_then(|node| match &node.value {
+        Value::Table(table) => table.get(id),
+        _ => None,
+    });
+    one.or(all).map_or(Origin::Process, |node| node.origin.clone())
 }
 
 fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
@@ -153,14 +175,14 @@ fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
     })
 }
 
-fn default_provider(root: &Table, around: &Surroundings<'_>) -> Result<HttpProvider, Error> {
-    let configured = address(&Reader::root(root), "default_provider_base_url")?;
+fn default_provider(keys: &Keys, around: &Surroundings<'_>) -> HttpProvider {
     let instructions = "set it, or OPENAI_API_KEY, to the key of your account; or choose another \
                         `model_provider` (`offline` needs neither key nor network)";
-    Ok(HttpProvider {
+    let configured = keys.default_provider_base_url.as_deref();
+    HttpProvider {
         id: "default".to_owned(),
         name: "Default".to_owned(),
-        base_url: configured.unwrap_or_else(|| DEFAULT_BASE_URL.to_owned()),
+        base_url: trimmed(configured.unwrap_or(DEFAULT_BASE_URL)),
         env_key: Some(DEFAULT_ENV_KEYS[0].to_owned()),
         env_key_instructions: Some(instructions.to_owned()),
         credential: DEFAULT_ENV_KEYS.iter().find_map(|name| variable(around, name)),
@@ -170,7 +192,26 @@ fn default_provider(root: &Table, around: &Surroundings<'_>) -> Result<HttpProvi
         stream_max_retries: STREAM_MAX_RETRIES,
         stream_idle_timeout: STREAM_IDLE_TIMEOUT,
         requires_default_auth: true,
-    })
+        compress_requests: keys.features.enable_request_compression,
+    }
+}
+
+fn local_provider(id: &str, name: &str, address: &str) -> HttpProvider {
+    HttpProvider {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        base_url: address.to_owned(),
+        env_key: None,
+        env_key_instructions: None,
+        credential: None,
+        http_headers: BTreeMap::new(),
+        query_params: BTreeMap::new(),
+        request_max_retries: REQUEST_MAX_RETRIES,
+        stream_max_retries: STREAM_MAX_RETRIES,
+        stream_idle_timeout: STREAM_IDLE_TIMEOUT,
+        requires_default_auth: false,
+        compress_requests: false,
+    }
 }
 
 const REQUEST_MAX_RETRIES: u32 = 4;
@@ -179,71 +220,57 @@ const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn http_provider(
     id: &str,
-    keys: &Reader<'_>,
+    keys: &ModelProvider,
     origin: &Origin,
     default: &HttpProvider,
     around: &Surroundings<'_>,
 ) -> Result<HttpProvider, Error> {
-    let base_url = address(keys, "base_url")?.ok_or_else(|| Error::Refused {
-        origin: origin.clone(),
-        key: keys.full("base_url"),
-        message: "a provider needs its address, as in `base_url = \"https://host/v1\"`".to_owned(),
-    })?;
-    let requires_default_auth = keys.boolean("requires_default_auth")?.unwrap_or(false);
-    let own_key = keys.text("env_key")?;
-    let env_key = own_key.or_else(|| default.env_key.clone().filter(|_| requires_default_auth));
-    let token = keys.text("experimental_bearer_token")?.map(Secret::new);
-    let borrowed = default.credential.clone().filter(|_| requires_default_auth);
-    let own = env_key.as_deref().and_then(|name| variable(around, name));
-    let credential = own.or(token).or(borrowed);
-    let retries = |key: &str, default: u32| -> Result<u32, Error> {
-        Ok(keys.whole(key)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(default))
+    let Some(base_url) = &keys.base_url else {
+        return Err(Error::Refused {
+            origin: origin.clone(),
+            key: join(&["model_providers", id, "base_url"]),
+            message: "a provider needs its address, as in `base_url = \"https://host/v1\"`"
+                .to_owned(),
+        });
     };
+    let borrows = keys.requires_default_auth;
+    let env_key = keys.env_key.clone().or_else(|| default.env_key.clone().filter(|_| borrows));
+    let own = env_key.as_deref().and_then(|name| variable(around, name));
+    let token = keys.experimental_bearer_token.clone().map(Secret::new);
+    let credential = own.or(token).or(default.credential.clone().filter(|_| borrows));
+    let retries = |n: u64, default: u32| u32::try_from(n).unwrap_or(default);
     Ok(HttpProvider {
         id: id.to_owned(),
-        name: keys.text("name")?.unwrap_or_else(|| id.to_owned()),
-        base_url,
+        name: keys.name.clone().unwrap_or_else(|| id.to_owned()),
+        base_url: trimmed(base_url),
         env_key,
-        env_key_instructions: keys.text("env_key_instructions")?,
+        env_key_instructions: keys.env_key_instructions.clone(),
         credential,
-        http_headers: headers(keys, around)?,
-        query_params: keys.text_map("query_params")?,
-        request_max_retries: retries("request_max_retries", REQUEST_MAX_RETRIES)?,
-        stream_max_retries: retries("stream_max_retries", STREAM_MAX_RETRIES)?,
-        stream_idle_timeout: keys
-            .whole("stream_idle_timeout_ms")?
-            .map_or(STREAM_IDLE_TIMEOUT, Duration::from_millis),
-        requires_default_auth,
+        http_headers: headers(keys, around),
+        query_params: keys.query_params.clone(),
+        request_max_retries: retries(*keys.request_max_retries, REQUEST_MAX_RETRIES),
+        stream_max_retries: retries(*keys.stream_max_retries, STREAM_MAX_RETRIES),
+        stream_idle_timeout: Duration::from_millis(*keys.stream_idle_timeout_ms),
+        requires_default_auth: borrows,
+        compress_requests: false,
     })
 }
 
 /// Static headers, then those from variables that are set and not empty.
-fn headers(
-    keys: &Reader<'_>,
-    around: &Surroundings<'_>,
-) -> Result<BTreeMap<String, Secret>, Error> {
-    let fixed = keys.text_map("http_headers")?.into_iter();
+fn headers(keys: &ModelProvider, around: &Surroundings<'_>) -> BTreeMap<String, Secret> {
+    let fixed = keys.http_headers.iter();
     let mut headers: BTreeMap<String, Secret> =
-        fixed.map(|(name, value)| (name, Secret::new(value))).collect();
-    for (name, variable_name) in keys.text_map("env_http_headers")? {
-        if let Some(value) = variable(around, &variable_name) {
-            headers.insert(name, value);
+        fixed.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect();
+    for (name, variable_name) in &keys.env_http_headers {
+        if let Some(value) = variable(around, variable_name) {
+            headers.insert(name.clone(), value);
         }
     }
-    Ok(headers)
+    headers
 }
 
-fn address(keys: &Reader<'_>, key: &str) -> Result<Option<String>, Error> {
-    let (Some(text), Some(node)) = (keys.text(key)?, keys.node(key)) else { return Ok(None) };
-    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    if host.is_none_or(|host| host.is_empty() || host.starts_with('/')) {
-        return Err(Error::Refused {
-            origin: node.origin.clone(),
-            key: keys.full(key),
-            message: "an address starts with `https://` or `http://` and a host".to_owned(),
-        });
-    }
-    Ok(Some(text.trim_end_matches('/').to_owned()))
+fn trimmed(address: &str) -> String {
+    address.trim_end_matches('/').to_owned()
 }
 
 fn variable(around: &Surroundings<'_>, name: &str) -> Option<Secret> {

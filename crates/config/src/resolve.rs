@@ -2,97 +2,166 @@
 //! environment is a lookup of the caller's.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use crate::error::Error;
-use crate::layer::Layer;
+use serde_json::Value as Json;
+
+use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::key_path::{self, join};
+use crate::kind::Setting;
+use crate::layer::{Layer, LayerName};
+use crate::permissions::{self, PermissionProfile};
 use crate::provider::{Provider, Providers, providers};
-use crate::reader::{PathRoots, Reader};
+use crate::requirements::{Replaced, Requirements};
+use crate::stack::{Stack, Surroundings};
 use crate::suggest::closest;
-use crate::types::{
-    ApprovalPolicy, EnvironmentInherit, Granular, Personality, ReasoningEffort, ReasoningSummary,
-    SandboxMode, ServiceTier, ShellEnvironmentPolicy, Verbosity, WorkspaceWrite,
-};
-use crate::value::{Node, Table, Value, merge};
+use crate::table::{Keys, SandboxMode, Stage, WebSearch, WebSearchTool, stage};
+use crate::value::{Node, Table, Value, merge, table_to_json};
 
-/// What the caller knows about the world.
-#[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// The agent's home folder, where `config.toml` lies; default of `sqlite_home`.
-    pub home: &'a Path,
-    /// What relative paths of the command line and of threads count from.
-    pub cwd: &'a Path,
-    /// Looks up an environment variable: credentials, headers, and `HOME` for `~/`.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
-}
-
-/// The configuration of one thread, or of the server where no thread is involved.
+/// The configuration of one thread, or of the server where no thread is involved. Every key of the
+/// option table is a field, by way of [`Keys`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Model id; `None` leaves the choice to the provider's catalog.
-    pub model: Option<String>,
+    keys: Keys,
     /// The provider that `model_provider` selects.
     pub provider: Provider,
     /// Every provider by id, `default` and `offline` among them.
     pub providers: BTreeMap<String, Provider>,
     /// Environment variables that hold credentials of providers: no child may see them.
     pub secret_variables: Vec<String>,
-    pub model_reasoning_effort: Option<ReasoningEffort>,
-    pub model_reasoning_summary: Option<ReasoningSummary>,
-    pub model_verbosity: Option<Verbosity>,
-    /// Tokens.
-    pub model_context_window: Option<u64>,
-    pub service_tier: Option<ServiceTier>,
-    pub personality: Option<Personality>,
-    /// Default: ask on request.
-    pub approval_policy: ApprovalPolicy,
-    /// Default: read-only, the one mode that is safe in a folder that nobody has vouched for.
-    pub sandbox_mode: SandboxMode,
-    pub sandbox_workspace_write: WorkspaceWrite,
-    pub shell_environment_policy: ShellEnvironmentPolicy,
-    /// Default true.
-    pub allow_login_shell: bool,
-    pub developer_instructions: Option<String>,
-    /// Absolute path.
-    pub model_instructions_file: Option<PathBuf>,
-    /// Bytes read from a project document; default 32 KiB, 0 reads none.
-    pub project_doc_max_bytes: usize,
-    /// Looked for where the main project document is missing, in order.
-    pub project_doc_fallback_filenames: Vec<String>,
-    /// A folder with one of these is a project's root; default `.git`.
-    pub project_root_markers: Vec<String>,
-    /// Tokens of a tool's output kept in history; `None` leaves it to the model.
-    pub tool_output_token_limit: Option<u64>,
-    /// Longest wait of an empty poll of a background terminal; default 300 s.
-    pub background_terminal_max_timeout: Duration,
-    /// Default false.
-    pub show_raw_agent_reasoning: bool,
-    /// Folder of the state database, absolute; default the agent's home.
+    /// The permission profile that `default_permissions` selects.
+    pub permission_profile: Option<PermissionProfile>,
+    /// Every permission profile by name.
+    pub permission_profiles: BTreeMap<String, PermissionProfile>,
+    /// Folder of the state database, absolute.
     pub sqlite_home: PathBuf,
+    /// Folder of the log, absolute.
+    pub log_dir: PathBuf,
     /// The selected profile.
     pub profile: Option<String>,
+    /// What the administrator requires.
+    pub requirements: Arc<Requirements>,
+    /// The root of the project of the working folder.
+    pub project_root: PathBuf,
+    /// Whether the user vouched for the working folder.
+    pub trusted: bool,
 }
 
-/// Merges `layers`, later over earlier; the selected profile lies over files and under the command
-/// line and threads.
-pub fn resolve(layers: &[&Layer], around: &Surroundings<'_>) -> Result<Config, Error> {
+impl Deref for Config {
+    type Target = Keys;
+
+    fn deref(&self) -> &Keys {
+        &self.keys
+    }
+}
+
+impl Config {
+    /// The mode of web search for a thread, and what a requirement changed about it.
+    pub fn web_search_mode(&self, full_access: bool) -> (WebSearch, Option<Replaced<WebSearch>>) {
+        let switched = match self.keys.tools.web_search {
+            Some(WebSearchTool::Switch(true)) => Some(WebSearch::Live),
+            Some(WebSearchTool::Switch(false)) => Some(WebSearch::Disabled),
+            _ => None,
+        };
+        let features = &self.keys.features;
+        let by_feature = match (features.web_search_request, features.web_search_cached) {
+            (Some(true), _) => Some(WebSearch::Live),
+            (_, Some(true)) => Some(WebSearch::Cached),
+            _ if features.web_search == Some(true) => Some(WebSearch::Cached),
+            _ => None,
+        };
+        let default = if full_access { WebSearch::Live } else { WebSearch::Cached };
+        let mode = self.keys.web_search.or(switched).or(by_feature).unwrap_or(default);
+        let replaced = self.requirements.web_search(mode);
+        (replaced.as_ref().map_or(mode, |replaced| replaced.by), replaced)
+    }
+}
+
+/// A merged and constrained configuration.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// With types and defaults.
+    pub config: Config,
+    /// What is remarkable, in the layers, about trust, and what requirements replaced.
+    pub warnings: Vec<Warning>,
+    /// Where each layer's version is looked up.
+    layers: Vec<(LayerName, String)>,
+    root: Table,
+}
+
+impl Resolved {
+    /// What is set, as a file would hold it, defaults left out.
+    pub fn to_json(&self) -> Json {
+        table_to_json(&self.root)
+    }
+
+    /// Where each value was written, by dotted key, in the order of the keys.
+    pub fn origins(&self) -> Vec<(String, &Origin)> {
+        let mut origins = Vec::new();
+        collect_origins(&self.root, &mut Vec::new(), &mut origins);
+        origins
+    }
+
+    /// The value of a dotted key and where it was written; `None` when it is not set.
+    pub fn value(&self, key_path: &str) -> Option<(Json, &Origin)> {
+        let node = find(&self.root, &key_path::parse(key_path).ok()?)?;
+        Some((node.value.to_json(), &node.origin))
+    }
+
+    /// The version of the layer of that name.
+    pub fn version(&self, name: &LayerName) -> Option<&str> {
+        self.layers.iter().find(|(known, _)| known == name).map(|(_, version)| version.as_str())
+    }
+}
+
+/// Merges and constrains a stack. The selected profile lies over the files and under everything
+/// else.
+///
+/// # Errors
+/// Values that fit their keys and still cannot be used, and requirements that cannot be satisfied.
+pub fn resolve(stack: &Stack, around: &Surroundings<'_>) -> Result<Resolved, Error> {
+    let layers: Vec<&Layer> = stack.enabled().collect();
+    let Merged { mut root, profile } = merge_layers(&layers)?;
+    let cx = around.reading();
+    let mut warnings = stack.warnings.clone();
+    warnings.extend(stack.requirements.constrain(&mut root, &cx)?);
+    let mut config = typed(&root, profile, stack, around)?;
+    constrain_permissions(&mut config, &root, &mut warnings);
+    unstable_features(&config, &root, &mut warnings);
+    let layers =
+        layers.iter().map(|layer| (layer.name().clone(), layer.version().to_owned())).collect();
+    Ok(Resolved { config, warnings, layers, root })
+}
+
+pub(crate) struct Merged {
+    pub(crate) root: Table,
+    profile: Option<String>,
+}
+
+/// Merges layers, later over earlier, with the selected profile in its place.
+pub(crate) fn merge_layers(layers: &[&Layer]) -> Result<Merged, Error> {
     let mut merged = Table::new();
     for layer in layers {
         merge(&mut merged, &layer.root);
     }
-    let keys = Reader::root(&merged);
-    let Some(profile) = keys.text("profile")? else { return typed(&merged, None, around) };
+    let profile = match merged.get("profile").map(|node| &node.value) {
+        Some(Value::Text(name)) => name.clone(),
+        _ => return Ok(Merged { root: merged, profile: None }),
+    };
     let selected = profile_table(&merged, &profile)?;
     let mut root = Table::new();
-    for layer in layers.iter().filter(|layer| layer.is_file) {
+    let (files, given): (Vec<&Layer>, Vec<&Layer>) =
+        layers.iter().partition(|layer| layer.name.file().is_some());
+    for layer in files {
         merge(&mut root, &layer.root);
     }
     merge(&mut root, selected);
-    for layer in layers.iter().filter(|layer| !layer.is_file) {
+    for layer in given {
         merge(&mut root, &layer.root);
     }
-    typed(&root, Some(profile), around)
+    Ok(Merged { root, profile: Some(profile) })
 }
 
 fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> {
@@ -114,106 +183,123 @@ fn unknown(root: &Table, key: &str, name: &str, known: &[&str]) -> Error {
     let hint = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     let listed = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let message = format!("there is no `{name}`; {hint}(defined: {listed})");
-    match root.get(key) {
-        Some(node) => Error::Refused { origin: node.origin.clone(), key: key.to_owned(), message },
-        None => Error::Argument { argument: key.to_owned(), message },
-    }
+    let origin = root.get(key).map_or(Origin::Process, |node| node.origin.clone());
+    Error::Refused { origin, key: key.to_owned(), message }
 }
 
 fn typed(
     root: &Table,
     profile: Option<String>,
+    stack: &Stack,
     around: &Surroundings<'_>,
 ) -> Result<Config, Error> {
-    let keys = Reader::root(root);
-    let roots = PathRoots { cwd: around.cwd, user_home: (around.env)("HOME").map(PathBuf::from) };
-    let Providers { by_id, secret_variables } = providers(root, around)?;
-    let model_provider = keys.text("model_provider")?.unwrap_or_else(|| "default".to_owned());
-    let Some(provider) = by_id.get(&model_provider).cloned() else {
+    let cx = around.reading();
+    let keys = Keys::from_table(root, &cx)?;
+    let Providers { by_id, secret_variables } = providers(root, &keys, around)?;
+    let Some(provider) = by_id.get(&keys.model_provider).cloned() else {
         let known: Vec<&str> = by_id.keys().map(String::as_str).collect();
-        return Err(unknown(root, "model_provider", &model_provider, &known));
+        return Err(unknown(root, "model_provider", &keys.model_provider, &known));
+    };
+    let mut permission_profiles = BTreeMap::new();
+    for (name, permissions) in &keys.permissions {
+        let profile = permissions::profile(name, permissions, root, &cx)?;
+        permission_profiles.insert(name.clone(), profile);
+    }
+    let permission_profile = match &keys.default_permissions {
+        None => None,
+        Some(name) => Some(permission_profiles.get(name).cloned().ok_or_else(|| {
+            let known: Vec<&str> = permission_profiles.keys().map(String::as_str).collect();
+            unknown(root, "default_permissions", name, &known)
+        })?),
     };
     Ok(Config {
-        model: keys.text("model")?,
         provider,
         providers: by_id,
         secret_variables,
-        model_reasoning_effort: keys.choice("model_reasoning_effort", ReasoningEffort::parse)?,
-        model_reasoning_summary: keys.choice("model_reasoning_summary", ReasoningSummary::parse)?,
-        model_verbosity: keys.choice("model_verbosity", Verbosity::parse)?,
-        model_context_window: keys.whole("model_context_window")?,
-        service_tier: keys.choice("service_tier", ServiceTier::parse)?,
-        personality: keys.choice("personality", Personality::parse)?,
-        approval_policy: approval_policy(root)?,
-        sandbox_mode: keys
-            .choice("sandbox_mode", SandboxMode::parse)?
-            .unwrap_or(SandboxMode::ReadOnly),
-        sandbox_workspace_write: workspace_write(root, &roots)?,
-        shell_environment_policy: shell_environment_policy(root)?,
-        allow_login_shell: keys.boolean("allow_login_shell")?.unwrap_or(true),
-        developer_instructions: keys.text("developer_instructions")?,
-        model_instructions_file: keys.path("model_instructions_file", &roots)?,
-        project_doc_max_bytes: keys
-            .whole("project_doc_max_bytes")?
-            .and_then(|bytes| usize::try_from(bytes).ok())
-            .unwrap_or(32 * 1024),
-        project_doc_fallback_filenames: keys
-            .texts("project_doc_fallback_filenames")?
-            .unwrap_or_default(),
-        project_root_markers: keys
-            .texts("project_root_markers")?
-            .unwrap_or_else(|| vec![".git".to_owned()]),
-        tool_output_token_limit: keys.whole("tool_output_token_limit")?,
-        background_terminal_max_timeout: keys
-            .whole("background_terminal_max_timeout")?
-            .map_or(Duration::from_secs(300), Duration::from_millis),
-        show_raw_agent_reasoning: keys.boolean("show_raw_agent_reasoning")?.unwrap_or(false),
-        sqlite_home: keys.path("sqlite_home", &roots)?.unwrap_or_else(|| around.home.to_owned()),
+        permission_profile,
+        permission_profiles,
+        sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| around.home.to_owned()),
+        log_dir: keys.log_dir.clone().unwrap_or_else(|| around.home.join("log")),
         profile,
+        requirements: stack.requirements.clone(),
+        project_root: stack.project_root.clone(),
+        trusted: stack.trusted,
+        keys,
     })
 }
 
-fn approval_policy(root: &Table) -> Result<ApprovalPolicy, Error> {
-    let keys = Reader::root(root);
-    if !matches!(keys.node("approval_policy"), Some(Node { value: Value::Table(_), .. })) {
-        let named = keys.choice("approval_policy", ApprovalPolicy::parse)?;
-        return Ok(named.unwrap_or(ApprovalPolicy::OnRequest));
+/// A profile counts as the sandbox mode that is as loose; one that is looser than allowed gives way
+/// to the allowed mode.
+fn constrain_permissions(config: &mut Config, root: &Table, warnings: &mut Vec<Warning>) {
+    let Some(profile) = &config.permission_profile else { return };
+    let Some(replaced) = config.requirements.sandbox(profile.mode()) else { return };
+    let key = "default_permissions".to_owned();
+    let message = format!(
+        "{} does not allow the permissions `{}`; `{}` is used instead",
+        replaced.requirement,
+        profile.name,
+        replaced.by.as_str()
+    );
+    let origin = root.get(&key).map_or(Origin::Process, |node| node.origin.clone());
+    warnings.push(Warning { origin, key, message, kind: WarningKind::Replaced });
+    config.keys.sandbox_mode = replaced.by;
+    config.permission_profile = None;
+}
+
+fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>) {
+    if config.keys.suppress_unstable_features_warning {
+        return;
     }
-    let table = Reader::table(root, &["approval_policy", "granular"]);
-    let allows = |key: &str| Ok::<_, Error>(table.boolean(key)?.unwrap_or(false));
-    Ok(ApprovalPolicy::Granular(Granular {
-        sandbox_approval: allows("sandbox_approval")?,
-        rules: allows("rules")?,
-        mcp_elicitations: allows("mcp_elicitations")?,
-        request_permissions: allows("request_permissions")?,
-        skill_approval: allows("skill_approval")?,
-    }))
+    let Some(Value::Table(features)) = root.get("features").map(|node| &node.value) else {
+        return;
+    };
+    for (name, node) in features {
+        if stage(name) == Stage::UnderDevelopment && node.value == Value::Boolean(true) {
+            warnings.push(Warning {
+                origin: node.origin.clone(),
+                key: join(&["features", name]),
+                message: "is under development and may break; \
+                          `suppress_unstable_features_warning = true` hides this warning"
+                    .to_owned(),
+                kind: WarningKind::Note,
+            });
+        }
+    }
 }
 
-fn workspace_write(root: &Table, roots: &PathRoots<'_>) -> Result<WorkspaceWrite, Error> {
-    let table = Reader::table(root, &["sandbox_workspace_write"]);
-    let set = |key: &str| Ok::<_, Error>(table.boolean(key)?.unwrap_or(false));
-    Ok(WorkspaceWrite {
-        writable_roots: table.paths("writable_roots", roots)?,
-        network_access: set("network_access")?,
-        exclude_slash_tmp: set("exclude_slash_tmp")?,
-        exclude_tmpdir_env_var: set("exclude_tmpdir_env_var")?,
-    })
+fn collect_origins<'t>(
+    table: &'t Table,
+    path: &mut Vec<String>,
+    origins: &mut Vec<(String, &'t Origin)>,
+) {
+    for (name, node) in table {
+        path.push(name.clone());
+        match &node.value {
+            Value::Table(inner) if !inner.is_empty() => collect_origins(inner, path, origins),
+            _ => origins.push((join(path), &node.origin)),
+        }
+        path.pop();
+    }
 }
 
-fn shell_environment_policy(root: &Table) -> Result<ShellEnvironmentPolicy, Error> {
-    let table = Reader::table(root, &["shell_environment_policy"]);
-    let default = ShellEnvironmentPolicy::default();
-    Ok(ShellEnvironmentPolicy {
-        inherit: table.choice("inherit", EnvironmentInherit::parse)?.unwrap_or(default.inherit),
-        ignore_default_excludes: table
-            .boolean("ignore_default_excludes")?
-            .unwrap_or(default.ignore_default_excludes),
-        exclude: table.texts("exclude")?.unwrap_or_default(),
-        set: table.text_map("set")?,
-        include_only: table.texts("include_only")?.unwrap_or_default(),
-        experimental_use_profile: table
-            .boolean("experimental_use_profile")?
-            .unwrap_or(default.experimental_use_profile),
-    })
+fn find<'t>(root: &'t Table, path: &[String]) -> Option<&'t Node> {
+    let (first, rest) = path.split_first()?;
+    let node = root.get(first)?;
+    match (&node.value, rest.is_empty()) {
+        (_, true) => Some(node),
+        (Value::Table(inner), false) => find(inner, rest),
+        _ => None,
+    }
+}
+
+impl Config {
+    /// The sandbox mode that stands in for one that requirements do not allow.
+    pub fn allowed_sandbox(&self, wanted: SandboxMode) -> Option<Replaced<SandboxMode>> {
+        self.requirements.sandbox(wanted)
+    }
+}
+
+/// Every key with its default, as a file would hold it.
+pub fn defaults() -> Json {
+    Keys::absent().and_then(|keys| keys.show()).unwrap_or_default()
 }

@@ -2,13 +2,13 @@
 //! Knows nothing of which keys exist.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::Origin;
+use crate::error::{Origin, Place, SourceFile};
 
 pub(crate) type Table = BTreeMap<String, Node>;
 
@@ -32,6 +32,21 @@ pub(crate) enum Value {
 }
 
 impl Value {
+    /// The value as JSON; what no key takes is a string.
+    pub(crate) fn to_json(&self) -> Json {
+        match self {
+            Value::Boolean(b) => (*b).into(),
+            Value::Integer(i) => (*i).into(),
+            Value::Other(text) => {
+                serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
+            }
+            Value::Text(text) => text.as_str().into(),
+            Value::Array(all) => all.iter().map(|one| one.value.to_json()).collect(),
+            Value::Table(table) => table_to_json(table),
+            Value::Unset => Json::Null,
+        }
+    }
+
     /// How the value is named in "found …".
     pub(crate) fn describe(&self) -> String {
         match self {
@@ -48,7 +63,6 @@ impl Value {
 
 impl Node {
     pub(crate) fn from_json(json: &serde_json::Value, origin: &Origin) -> Node {
-        use serde_json::Value as Json;
         let value = match json {
             Json::Null => Value::Unset,
             Json::Bool(b) => Value::Boolean(*b),
@@ -66,10 +80,14 @@ impl Node {
         Node { value, origin: origin.clone() }
     }
 
-    pub(crate) fn from_toml(
+    pub(crate) fn from_toml(toml: &Spanned<DeValue<'_>>, places: &Places<'_>) -> Node {
+        Node::keyed(toml, None, places)
+    }
+
+    fn keyed(
         toml: &Spanned<DeValue<'_>>,
-        at: usize,
-        origin_at: &dyn Fn(usize) -> Origin,
+        key: Option<std::ops::Range<usize>>,
+        places: &Places<'_>,
     ) -> Node {
         let value = match toml.get_ref() {
             DeValue::Boolean(b) => Value::Boolean(*b),
@@ -78,34 +96,53 @@ impl Node {
             DeValue::Float(n) => Value::Other(n.as_str().to_owned()),
             DeValue::Datetime(d) => Value::Other(d.to_string()),
             DeValue::String(s) => Value::Text(s.clone().into_owned()),
-            DeValue::Array(all) => Value::Array(
-                all.iter().map(|one| Node::from_toml(one, one.span().start, origin_at)).collect(),
-            ),
-            DeValue::Table(table) => Value::Table(table_from_toml(table, origin_at)),
+            DeValue::Array(all) => {
+                Value::Array(all.iter().map(|one| Node::from_toml(one, places)).collect())
+            }
+            DeValue::Table(table) => Value::Table(table_from_toml(table, places)),
         };
-        Node { value, origin: origin_at(at) }
+        // A table's own span may be that of a header; its key is what a person looks for.
+        let span = match (&value, &key) {
+            (Value::Table(_), Some(key)) => key.clone(),
+            _ => toml.span(),
+        };
+        Node { value, origin: places.origin(span, key) }
     }
 }
 
-/// A file's root table; `text` turns byte offsets into lines.
-pub(crate) fn file_table(table: &DeTable<'_>, path: &Arc<Path>, text: &str) -> Table {
-    let starts: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
-    table_from_toml(table, &|at| Origin::File {
-        path: Arc::clone(path),
-        line: 1 + starts.partition_point(|start| *start <= at),
-    })
+/// Turns spans into origins.
+pub(crate) enum Places<'p> {
+    File(&'p Arc<SourceFile>),
+    Elsewhere(&'p Origin),
 }
 
-fn table_from_toml(table: &DeTable<'_>, origin_at: &dyn Fn(usize) -> Origin) -> Table {
+impl Places<'_> {
+    fn origin(&self, span: std::ops::Range<usize>, key: Option<std::ops::Range<usize>>) -> Origin {
+        match self {
+            Places::File(file) => Origin::File(Place {
+                file: Arc::clone(file),
+                start: span.start,
+                end: span.end,
+                key: key.map(|key| (key.start, key.end)),
+            }),
+            Places::Elsewhere(origin) => (*origin).clone(),
+        }
+    }
+}
+
+pub(crate) fn table_from_toml(table: &DeTable<'_>, places: &Places<'_>) -> Table {
     table
         .iter()
         .map(|(key, value)| {
-            // A value's own span may start at its table's header; the key's line is what a person
-            // looks for.
-            let node = Node::from_toml(value, key.span().start, origin_at);
+            let node = Node::keyed(value, Some(key.span()), places);
             (key.get_ref().clone().into_owned(), node)
         })
         .collect()
+}
+
+/// A table as JSON.
+pub(crate) fn table_to_json(table: &Table) -> Json {
+    Json::Object(table.iter().map(|(key, node)| (key.clone(), node.value.to_json())).collect())
 }
 
 /// Lays `upper` over `lower`: tables are merged key by key, everything else is replaced.

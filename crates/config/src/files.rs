@@ -1,0 +1,120 @@
+//! The files as they were read last: a file is parsed again only when it changed on disk, and one
+//! that broke keeps its last good content.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::error::Error;
+use crate::layer::{Layer, LayerName};
+use crate::requirements::RequirementsLayer;
+
+/// Files that are kept; beyond, all are read again.
+const MAX_FILES: usize = 1024;
+
+/// Reads files and remembers them. Shared by all threads of a server.
+#[derive(Debug, Default)]
+pub struct Files {
+    layers: Mutex<HashMap<LayerName, Cached<Layer>>>,
+    requirements: Mutex<HashMap<LayerName, Cached<RequirementsLayer>>>,
+}
+
+#[derive(Debug)]
+struct Cached<T> {
+    stamp: Option<Stamp>,
+    /// `None`: there is no such file.
+    content: Option<Arc<T>>,
+    /// Why the file on disk is not `content`.
+    broken: Option<Error>,
+}
+
+/// What tells that a file changed.
+#[derive(Debug, PartialEq, Eq, Clone)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    len: u64,
+    #[cfg(unix)]
+    file: (u64, u64),
+    #[cfg(unix)]
+    changed: (i64, i64),
+}
+
+impl Files {
+    /// Nothing read yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The layer of that file; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// A file that is broken and was never good. One that broke later stays as it was, and
+    /// [`Files::broken`] tells.
+    pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
+        cached(&mut lock(&self.layers), name, Layer::read)
+    }
+
+    /// The requirements of that file, as [`Files::layer`].
+    pub(crate) fn requirements(
+        &self,
+        name: &LayerName,
+    ) -> Result<Option<Arc<RequirementsLayer>>, Error> {
+        cached(&mut lock(&self.requirements), name, RequirementsLayer::read)
+    }
+
+    /// What is wrong with files on disk whose last good content is in use.
+    pub fn broken(&self) -> Vec<Error> {
+        let layers = lock(&self.layers);
+        let requirements = lock(&self.requirements);
+        let broken = layers.values().filter_map(|cached| cached.broken.clone());
+        broken.chain(requirements.values().filter_map(|cached| cached.broken.clone())).collect()
+    }
+}
+
+fn cached<T>(
+    all: &mut HashMap<LayerName, Cached<T>>,
+    name: &LayerName,
+    read: impl Fn(LayerName) -> Result<Option<T>, Error>,
+) -> Result<Option<Arc<T>>, Error> {
+    let Some(path) = name.file() else { return Ok(None) };
+    // Taken before reading: a write in between is seen the next time.
+    let stamp = stamp(&path);
+    if let Some(hit) = all.get(name).filter(|hit| hit.stamp == stamp) {
+        return match (&hit.content, &hit.broken) {
+            (None, Some(broken)) => Err(broken.clone()),
+            (content, _) => Ok(content.clone()),
+        };
+    }
+    if all.len() >= MAX_FILES {
+        all.clear();
+    }
+    let (content, broken) = match read(name.clone()) {
+        Ok(content) => (content.map(Arc::new), None),
+        Err(error) => (all.get(name).and_then(|last| last.content.clone()), Some(error)),
+    };
+    let cached = Cached { stamp, content: content.clone(), broken: broken.clone() };
+    all.insert(name.clone(), cached);
+    match (content, broken) {
+        (None, Some(broken)) => Err(broken),
+        (content, _) => Ok(content),
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    #[cfg(unix)]
+    use std::os::unix::fs::MetadataExt;
+    Some(Stamp {
+        modified: meta.modified().ok(),
+        len: meta.len(),
+        #[cfg(unix)]
+        file: (meta.dev(), meta.ino()),
+        #[cfg(unix)]
+        changed: (meta.ctime(), meta.ctime_nsec()),
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,351 @@
+//! What an entry of the option table says about its key, and the types that values resolve to.
+//! Knows no key by name.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+
+use crate::check::wrong_type;
+use crate::error::{Error, Origin};
+use crate::value::{Node, Table, Value};
+
+/// One key of the option table.
+#[derive(Debug)]
+pub struct Entry {
+    /// The part of the path that this entry adds, as it is written in a file.
+    pub name: &'static str,
+    /// What the key does, Markdown, one or more lines.
+    pub doc: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// The default, as JSON; `None` where the key has none.
+    pub default: fn() -> Option<Json>,
+    /// Where the key may be set, and when a change counts: a union of [`scope`] flags.
+    pub scope: u8,
+    /// Where its effect is implemented.
+    pub effect: Effect,
+}
+
+/// Flags of [`Entry::scope`].
+pub mod scope {
+    /// Every file, profile, flag and thread may set it; a change counts from the next turn on.
+    pub const ANY: u8 = 0;
+    /// A project's file cannot set it: it is about the user or the machine.
+    pub const USER: u8 = 1;
+    /// A change counts when the server starts again.
+    pub const RESTART: u8 = 2;
+    /// `requirements.toml` can constrain it.
+    pub const PINNABLE: u8 = 4;
+}
+
+/// Where a key's effect is implemented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// In this crate, shown by this test function (`file::function` below that crate).
+    In {
+        /// Folder below `crates/`.
+        krate: &'static str,
+        /// The test that fails when the key has no effect.
+        test: &'static str,
+    },
+    /// Not yet; comes with that part of the program. Setting the key gives a warning.
+    With(&'static str),
+    /// The key is a group; its parts have the effects.
+    Parts,
+}
+
+/// The effect is in `krate`; `test` shows it.
+pub(crate) const fn done(krate: &'static str, test: &'static str) -> Effect {
+    Effect::In { krate, test }
+}
+
+/// What a value must be.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number within these bounds, both included.
+    Whole {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// Any string.
+    Text,
+    /// A string that starts with `http://` or `https://` and a host.
+    Url,
+    /// A UUID in its usual form.
+    Uuid,
+    /// A string that names a file or folder, relative to the folder of the declaring file.
+    Path,
+    /// One of these names; the second list is accepted too.
+    Choice(&'static [&'static str], &'static [&'static str]),
+    /// An array.
+    List(&'static Kind),
+    /// A table from names to values of one kind; the name of the part is for people.
+    Map(&'static str, &'static Kind),
+    /// A table with these keys.
+    Table(&'static Section),
+    /// The first of these kinds that fits.
+    Either(&'static [Kind]),
+    /// A profile: every key of the root that a profile may set.
+    Profile,
+}
+
+/// The keys of a table.
+#[derive(Debug)]
+pub struct Section {
+    /// The fixed keys, in the order of the documentation.
+    pub entries: &'static [Entry],
+    /// What other names hold.
+    pub rest: Option<&'static Entry>,
+}
+
+impl Section {
+    /// The entry of that name: a fixed one, or the one for names of a pattern.
+    pub fn entry(&self, name: &str) -> Option<&'static Entry> {
+        self.entries
+            .iter()
+            .find(|entry| entry.name == name)
+            .or_else(|| self.rest.filter(|rest| fits(rest.name, name)))
+    }
+}
+
+/// Whether `name` is of the form `pattern`, in which `<…>` stands for any text.
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
+    let (Some((start, _)), Some((_, end))) = (pattern.split_once('<'), pattern.rsplit_once('>'))
+    else {
+        return pattern == name;
+    };
+    name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+}
+
+/// What reading needs to know of the surroundings.
+pub(crate) struct Reading<'r> {
+    /// What relative paths of the command line and of threads count from.
+    pub(crate) cwd: &'r std::path::Path,
+    /// What `~/` stands for.
+    pub(crate) user_home: Option<PathBuf>,
+}
+
+impl Reading<'_> {
+    /// `text` as an absolute path: `~/` is the user's home, a relative one counts from the folder
+    /// of the declaring file.
+    pub(crate) fn absolute(&self, text: &str, origin: &Origin) -> PathBuf {
+        if let (Some(rest), Some(home)) = (text.strip_prefix("~/"), &self.user_home) {
+            return home.join(rest);
+        }
+        match origin.path() {
+            Some(path) => path.parent().unwrap_or(self.cwd).join(text),
+            None => self.cwd.join(text),
+        }
+    }
+}
+
+/// A type that a key's value resolves to.
+pub(crate) trait Setting: Sized {
+    const KIND: Kind;
+    /// How a name is called in `table.<name>`, for a map of these.
+    const PART: &'static str = "<name>";
+    /// The value while the key is not set, for types that have a natural one.
+    fn absent() -> Option<Self> {
+        None
+    }
+    /// The value of a node that was checked against [`Self::KIND`].
+    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error>;
+    /// The value as a file would hold it; `None` where it holds none.
+    fn show(&self) -> Option<Json>;
+}
+
+/// A whole number within bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Whole<const MIN: u64, const MAX: u64>(u64);
+
+impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
+    /// `n`, drawn into the bounds.
+    pub const fn new(n: u64) -> Self {
+        Self(if n < MIN {
+            MIN
+        } else if n > MAX {
+            MAX
+        } else {
+            n
+        })
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Deref for Whole<MIN, MAX> {
+    type Target = u64;
+
+    fn deref(&self) -> &u64 {
+        &self.0
+    }
+}
+
+/// A string with a form of its own.
+macro_rules! formed {
+    ($(#[$doc:meta])* $name:ident, $kind:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name(pub String);
+
+        impl Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Setting for $name {
+            const KIND: Kind = $kind;
+
+            fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+                String::read(node, cx).map(Self)
+            }
+
+            fn show(&self) -> Option<Json> {
+                Some(self.0.as_str().into())
+            }
+        }
+    };
+}
+
+formed! {
+    /// An address that starts with `http://` or `https://`.
+    Url, Kind::Url
+}
+formed! {
+    /// A UUID.
+    Uuid, Kind::Uuid
+}
+
+impl Setting for bool {
+    const KIND: Kind = Kind::Boolean;
+
+    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+        match node.value {
+            Value::Boolean(b) => Ok(b),
+            _ => Err(misread(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some((*self).into())
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
+    const KIND: Kind = Kind::Whole { min: MIN, max: MAX };
+
+    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+        match node.value {
+            Value::Integer(n) => u64::try_from(n).map(Self::new).map_err(|_| misread(node)),
+            _ => Err(misread(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some(self.0.into())
+    }
+}
+
+impl Setting for String {
+    const KIND: Kind = Kind::Text;
+
+    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+        match &node.value {
+            Value::Text(text) => Ok(text.clone()),
+            _ => Err(misread(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some(self.as_str().into())
+    }
+}
+
+impl Setting for PathBuf {
+    const KIND: Kind = Kind::Path;
+
+    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+        match &node.value {
+            Value::Text(text) => Ok(cx.absolute(text, &node.origin)),
+            _ => Err(misread(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some(self.to_string_lossy().into_owned().into())
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const KIND: Kind = T::KIND;
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+        T::read(node, cx).map(Some)
+    }
+
+    fn show(&self) -> Option<Json> {
+        self.as_ref().and_then(T::show)
+    }
+}
+
+impl<T: Setting> Setting for Vec<T> {
+    const KIND: Kind = Kind::List(&T::KIND);
+
+    fn absent() -> Option<Self> {
+        Some(Vec::new())
+    }
+
+    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+        match &node.value {
+            Value::Array(all) => all.iter().map(|one| T::read(one, cx)).collect(),
+            _ => Err(misread(node)),
+        }
+    }
+
+    fn show(&self) -> Option<Json> {
+        Some(self.iter().filter_map(T::show).collect())
+    }
+}
+
+impl<T: Setting> Setting for BTreeMap<String, T> {
+    const KIND: Kind = Kind::Map(T::PART, &T::KIND);
+
+    fn absent() -> Option<Self> {
+        Some(BTreeMap::new())
+    }
+
+    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+        let set = table(node)?.iter().filter(|(_, inner)| inner.value != Value::Unset);
+        set.map(|(name, inner)| Ok((name.clone(), T::read(inner, cx)?))).collect()
+    }
+
+    fn show(&self) -> Option<Json> {
+        let all = self.iter().filter_map(|(name, value)| Some((name.clone(), value.show()?)));
+        Some(Json::Object(all.collect()))
+    }
+}
+
+/// The table in `node`.
+pub(crate) fn table(node: &Node) -> Result<&Table, Error> {
+    match &node.value {
+        Value::Table(table) => Ok(table),
+        _ => Err(misread(node)),
+    }
+}
+
+/// Layers are checked before they are read, so this names a fault of ours rather than of the file;
+/// it is an error like any other all the same.
+pub(crate) fn misread(node: &Node) -> Error {
+    wrong_type(node, "", "a value of the kind that its key has", None)
+}

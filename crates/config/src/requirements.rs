@@ -1,0 +1,477 @@
+//! What an administrator requires (`requirements.toml`): a constraint on the merged configuration
+//! and on what clients ask for, not a layer.
+//!
+//! Three files can hold requirements; what an earlier one says is only narrowed by later ones: the
+//! system's, the cache of those fetched for a managed account, and the user's own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::files::Files;
+use crate::key_path::join;
+use crate::kind::{Reading, Setting};
+use crate::layer::{LayerName, nested, read_section};
+use crate::suggest::closest;
+use crate::table::{
+    AllowedApproval, ApprovalPolicy, Features, Granular, Identity, PrefixRule, RequirementsFile,
+    SandboxMode, WebSearch,
+};
+use crate::value::{Node, Table, Value, merge};
+
+/// Name of the file in the system's folder and in the agent's home.
+pub const REQUIREMENTS_FILE: &str = "requirements.toml";
+/// Where the requirements that were fetched for a managed account are kept, below the home: the
+/// same format. Whoever fetches them replaces the file as a whole; it holds as long as it exists.
+pub const FETCHED_REQUIREMENTS_FILE: &str = "cache/requirements.toml";
+
+/// One file of requirements.
+#[derive(Debug, Clone)]
+pub(crate) struct RequirementsLayer {
+    file: RequirementsFile,
+    root: Table,
+}
+
+/// The requirements of all files together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Requirements {
+    approvals: Option<Allowed<AllowedApproval>>,
+    sandbox: Option<Allowed<SandboxMode>>,
+    web_search: Option<Allowed<WebSearch>>,
+    features: BTreeMap<String, (bool, Origin)>,
+    servers: Option<AllowedServers>,
+    rules: Vec<PrefixRule>,
+}
+
+/// The values that a key may have, in the order of the table, and where that is said.
+#[derive(Debug, Clone, PartialEq)]
+struct Allowed<T> {
+    values: Vec<T>,
+    origin: Origin,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct AllowedServers {
+    by_id: BTreeMap<String, Vec<Identity>>,
+    origin: Origin,
+}
+
+/// A value that a requirement replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replaced<T> {
+    /// The nearest allowed value.
+    pub by: T,
+    /// The requirement and its place, one clause.
+    pub requirement: String,
+}
+
+impl RequirementsLayer {
+    /// Reads the file of `name`; unknown keys are errors, because a mistyped requirement would
+    /// constrain nothing.
+    pub(crate) fn read(name: LayerName) -> Result<Option<Self>, Error> {
+        let Some((root, warnings)) = read_section(name, RequirementsFile::SECTION)? else {
+            return Ok(None);
+        };
+        if let Some(unknown) = warnings.into_iter().find(|w| w.kind == WarningKind::Unknown) {
+            return Err(Error::Strict(unknown));
+        }
+        let cx = Reading { cwd: Path::new("/"), user_home: None };
+        let file = RequirementsFile::from_table(&root, &cx)?;
+        let layer = Self { file, root };
+        layer.validate()?;
+        Ok(Some(layer))
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        let known: Vec<&str> = Features::SECTION.entries.iter().map(|entry| entry.name).collect();
+        for name in self.file.features.keys().filter(|name| !known.contains(&name.as_str())) {
+            let near = closest(name, known.iter().copied());
+            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let message = format!("there is no such feature{hint}");
+            return Err(self.refused(&["features", name], message));
+        }
+        for (id, server) in self.file.mcp_servers.iter().flatten() {
+            if server.identity.command.is_some() == server.identity.url.is_some() {
+                let message = "an identity is either `command` or `url`: write exactly one";
+                return Err(self.refused(&["mcp_servers", id, "identity"], message.to_owned()));
+            }
+        }
+        for (index, rule) in self.file.rules.prefix_rules.iter().enumerate() {
+            if let Some(message) = fault(rule) {
+                let message = format!("rule {index}: {message}");
+                return Err(self.refused(&["rules", "prefix_rules"], message));
+            }
+        }
+        for key in ["allowed_approval_policies", "allowed_sandbox_modes"] {
+            if let Some(Node { value: Value::Array(all), origin }) = self.root.get(key)
+                && all.is_empty()
+            {
+                let message = format!("`{key}` allows no value at all; list at least one");
+                return Err(Error::Requirements { origin: origin.clone(), message });
+            }
+        }
+        Ok(())
+    }
+
+    fn origin(&self, path: &[&str]) -> Origin {
+        let mut node = None;
+        let mut table = Some(&self.root);
+        for part in path {
+            let next = table.and_then(|table| table.get(*part));
+            table = match next.map(|next| &next.value) {
+                Some(Value::Table(inner)) => Some(inner),
+                _ => None,
+            };
+            node = next.or(node);
+        }
+        node.map_or(Origin::Process, |node| node.origin.clone())
+    }
+
+    fn refused(&self, path: &[&str], message: String) -> Error {
+        Error::Refused { origin: self.origin(path), key: join(path), message }
+    }
+}
+
+fn fault(rule: &PrefixRule) -> Option<&'static str> {
+    if rule.pattern.is_empty() {
+        return Some("`pattern` needs at least one entry");
+    }
+    if rule.decision.is_none() {
+        return Some("`decision` is missing; write `prompt` or `forbidden`");
+    }
+    if rule.justification.as_deref().is_some_and(|text| text.trim().is_empty()) {
+        return Some("`justification` is empty; say why or leave it out");
+    }
+    let one = |token: &crate::table::Token| token.token.is_some() != token.any_of.is_empty();
+    if rule.pattern.iter().all(|token| !one(token)) {
+        return None;
+    }
+    Some("each entry of `pattern` is either `token` or `any_of`: write exactly one")
+}
+
+impl Requirements {
+    /// Reads and joins the files; `system` and `home` are the folders that they lie in.
+    ///
+    /// # Errors
+    /// A broken file, and files that leave no value for a key.
+    pub fn load(files: &Files, system: &Path, home: &Path) -> Result<Self, Error> {
+        let mut joined = Self::default();
+        for file in requirement_files(system, home) {
+            if let Some(layer) = files.requirements(&file)? {
+                joined.narrow(&layer)?;
+            }
+        }
+        Ok(joined)
+    }
+
+    /// Whether nothing is required.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn narrow(&mut self, layer: &RequirementsLayer) -> Result<(), Error> {
+        let file = &layer.file;
+        let at = |key: &str| layer.origin(&[key]);
+        join_allowed(
+            &mut self.approvals,
+            file.allowed_approval_policies.as_deref(),
+            "allowed_approval_policies",
+            at("allowed_approval_policies"),
+        )?;
+        join_allowed(
+            &mut self.sandbox,
+            file.allowed_sandbox_modes.as_deref(),
+            "allowed_sandbox_modes",
+            at("allowed_sandbox_modes"),
+        )?;
+        if let Some(listed) = &file.allowed_web_search_modes {
+            let mut values = listed.clone();
+            values.push(WebSearch::Disabled);
+            let origin = at("allowed_web_search_modes");
+            let key = "allowed_web_search_modes";
+            join_allowed(&mut self.web_search, Some(&values), key, origin)?;
+        }
+        for (name, on) in &file.features {
+            let origin = layer.origin(&["features", name]);
+            self.features.entry(name.clone()).or_insert((*on, origin));
+        }
+        if let Some(listed) = &file.mcp_servers {
+            let origin = at("mcp_servers");
+            match &mut self.servers {
+                None => {
+                    let by_id = listed
+                        .iter()
+                        .map(|(id, server)| (id.clone(), vec![server.identity.clone()]))
+                        .collect();
+                    self.servers = Some(AllowedServers { by_id, origin });
+                }
+                Some(servers) => {
+                    servers.by_id.retain(|id, _| listed.contains_key(id));
+                    for (id, identities) in &mut servers.by_id {
+                        identities.extend(listed.get(id).map(|server| server.identity.clone()));
+                    }
+                }
+            }
+        }
+        self.rules.extend(file.rules.prefix_rules.iter().cloned());
+        Ok(())
+    }
+
+    /// The allowed names of approval policies, when that is constrained.
+    pub fn allowed_approvals(&self) -> Option<&[AllowedApproval]> {
+        self.approvals.as_ref().map(|allowed| allowed.values.as_slice())
+    }
+
+    /// The allowed sandbox modes, when that is constrained.
+    pub fn allowed_sandbox_modes(&self) -> Option<&[SandboxMode]> {
+        self.sandbox.as_ref().map(|allowed| allowed.values.as_slice())
+    }
+
+    /// The allowed modes of web search, when that is constrained.
+    pub fn allowed_web_search_modes(&self) -> Option<&[WebSearch]> {
+        self.web_search.as_ref().map(|allowed| allowed.values.as_slice())
+    }
+
+    /// Features that must be on or off.
+    pub fn features(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.features.iter().map(|(name, (on, _))| (name.as_str(), *on))
+    }
+
+    /// Command rules that hold besides those of files.
+    pub fn prefix_rules(&self) -> &[PrefixRule] {
+        &self.rules
+    }
+
+    /// What stands in for an approval policy that is not allowed; `None` when `wanted` is.
+    pub fn approval(&self, wanted: ApprovalPolicy) -> Option<Replaced<ApprovalPolicy>> {
+        const ORDER: [AllowedApproval; 4] = [
+            AllowedApproval::Untrusted,
+            AllowedApproval::OnRequest,
+            AllowedApproval::Granular,
+            AllowedApproval::Never,
+        ];
+        let name = AllowedApproval::parse(wanted.as_str())?;
+        let allowed = self.approvals.as_ref()?;
+        let by = match nearest(&ORDER, &allowed.values, name)? {
+            AllowedApproval::Untrusted => ApprovalPolicy::Untrusted,
+            AllowedApproval::OnRequest => ApprovalPolicy::OnRequest,
+            AllowedApproval::Never => ApprovalPolicy::Never,
+            AllowedApproval::Granular => ApprovalPolicy::Granular(Granular {
+                sandbox_approval: true,
+                rules: true,
+                mcp_elicitations: true,
+                request_permissions: true,
+                skill_approval: true,
+            }),
+        };
+        let requirement = said("allowed_approval_policies", &allowed.origin);
+        Some(Replaced { by, requirement })
+    }
+
+    /// What stands in for a sandbox mode that is not allowed; `None` when `wanted` is.
+    pub fn sandbox(&self, wanted: SandboxMode) -> Option<Replaced<SandboxMode>> {
+        const ORDER: [SandboxMode; 3] =
+            [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess];
+        let allowed = self.sandbox.as_ref()?;
+        let by = nearest(&ORDER, &allowed.values, wanted)?;
+        Some(Replaced { by, requirement: said("allowed_sandbox_modes", &allowed.origin) })
+    }
+
+    /// What stands in for a mode of web search that is not allowed; `None` when `wanted` is.
+    pub fn web_search(&self, wanted: WebSearch) -> Option<Replaced<WebSearch>> {
+        const ORDER: [WebSearch; 3] = [WebSearch::Disabled, WebSearch::Cached, WebSearch::Live];
+        let allowed = self.web_search.as_ref()?;
+        let by = nearest(&ORDER, &allowed.values, wanted)?;
+        Some(Replaced { by, requirement: said("allowed_web_search_modes", &allowed.origin) })
+    }
+
+    /// Replaces what is not allowed in the merged configuration. Silent where the user said
+    /// nothing.
+    pub(crate) fn constrain(
+        &self,
+        root: &mut Table,
+        cx: &Reading<'_>,
+    ) -> Result<Vec<Warning>, Error> {
+        let mut warnings = Vec::new();
+        let keys = [
+            ("approval_policy", self.approvals.as_ref().map(|allowed| &allowed.origin)),
+            ("sandbox_mode", self.sandbox.as_ref().map(|allowed| &allowed.origin)),
+            ("web_search", self.web_search.as_ref().map(|allowed| &allowed.origin)),
+        ];
+        for (key, origin) in keys {
+            let Some(origin) = origin else { continue };
+            let written = root.get(key);
+            let replaced = match key {
+                "approval_policy" => shown(
+                    self.approval(
+                        written
+                            .map(|node| ApprovalPolicy::read(node, cx))
+                            .transpose()?
+                            .unwrap_or(ApprovalPolicy::OnRequest),
+                    ),
+                ),
+                "sandbox_mode" => shown(
+                    self.sandbox(
+                        written
+                            .map(|node| SandboxMode::read(node, cx))
+                            .transpose()?
+                            .unwrap_or(SandboxMode::ReadOnly),
+                    ),
+                ),
+                // Unset depends on the thread's sandbox: decided where it is known.
+                _ => match written {
+                    Some(node) => shown(self.web_search(WebSearch::read(node, cx)?)),
+                    None => None,
+                },
+            };
+            if let Some((json, requirement)) = replaced {
+                warnings.extend(replace(root, &[key], &json, &requirement, origin));
+            }
+        }
+        for (name, (on, origin)) in &self.features {
+            let now = root.get("features").and_then(|node| match &node.value {
+                Value::Table(features) => features.get(name),
+                _ => None,
+            });
+            if now.is_some_and(|now| now.value == Value::Boolean(*on)) {
+                continue;
+            }
+            let requirement = said(&join(&["features", name]), origin);
+            let json = (*on).into();
+            warnings.extend(replace(root, &["features", name], &json, &requirement, origin));
+        }
+        self.constrain_servers(root, &mut warnings)?;
+        Ok(warnings)
+    }
+
+    fn constrain_servers(
+        &self,
+        root: &mut Table,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<(), Error> {
+        let Some(allowed) = &self.servers else { return Ok(()) };
+        let Some(Node { value: Value::Table(servers), .. }) = root.get_mut("mcp_servers") else {
+            return Ok(());
+        };
+        for (id, node) in servers {
+            let Value::Table(server) = &mut node.value else { continue };
+            let text = |key: &str| match server.get(key).map(|node| &node.value) {
+                Some(Value::Text(text)) => Some(text.clone()),
+                _ => None,
+            };
+            let (command, url) = (text("command"), text("url"));
+            let fits = allowed.by_id.get(id).is_some_and(|identities| {
+                identities.iter().all(|identity| match (&identity.command, &identity.url) {
+                    (Some(_), _) => identity.command == command && url.is_none(),
+                    (None, Some(_)) => identity.url == url && command.is_none(),
+                    (None, None) => false,
+                })
+            });
+            let on = |key: &str, default: bool| match server.get(key).map(|node| &node.value) {
+                Some(Value::Boolean(on)) => *on,
+                _ => default,
+            };
+            if fits || !on("enabled", true) {
+                continue;
+            }
+            let key = join(&["mcp_servers", id]);
+            let requirement = said("mcp_servers", &allowed.origin);
+            if on("required", false) {
+                let message = format!(
+                    "`{key}` is `required` and {requirement} does not allow it; remove the server, \
+                     or ask your administrator to list its name and identity"
+                );
+                return Err(Error::Requirements { origin: node.origin.clone(), message });
+            }
+            warnings.push(Warning {
+                origin: node.origin.clone(),
+                key,
+                message: format!(
+                    "{requirement} does not list this name and identity; the server is off"
+                ),
+                kind: WarningKind::Replaced,
+            });
+            let off = Node { value: Value::Boolean(false), origin: allowed.origin.clone() };
+            server.insert("enabled".to_owned(), off);
+        }
+        Ok(())
+    }
+}
+
+/// The files of requirements, the strongest first.
+pub(crate) fn requirement_files(system: &Path, home: &Path) -> [LayerName; 3] {
+    [
+        LayerName::Requirements { file: system.join(REQUIREMENTS_FILE) },
+        LayerName::Requirements { file: home.join(FETCHED_REQUIREMENTS_FILE) },
+        LayerName::Requirements { file: home.join(REQUIREMENTS_FILE) },
+    ]
+}
+
+fn join_allowed<T: Copy + PartialEq>(
+    so_far: &mut Option<Allowed<T>>,
+    listed: Option<&[T]>,
+    key: &str,
+    origin: Origin,
+) -> Result<(), Error> {
+    let Some(listed) = listed else { return Ok(()) };
+    let Some(allowed) = so_far else {
+        *so_far = Some(Allowed { values: listed.to_vec(), origin });
+        return Ok(());
+    };
+    allowed.values.retain(|value| listed.contains(value));
+    if allowed.values.is_empty() {
+        let message = format!(
+            "this `{key}` and the one at {} have no value in common; change one of them",
+            allowed.origin
+        );
+        return Err(Error::Requirements { origin, message });
+    }
+    Ok(())
+}
+
+/// The allowed value nearest to `wanted` in `order`, which goes from strict to loose; the stricter
+/// of two that are equally near. `None` when `wanted` is allowed.
+fn nearest<T: Copy + PartialEq>(order: &[T], allowed: &[T], wanted: T) -> Option<T> {
+    if allowed.contains(&wanted) {
+        return None;
+    }
+    let at = order.iter().position(|value| *value == wanted)?;
+    let candidates = order.iter().enumerate().filter(|(_, value)| allowed.contains(value));
+    candidates.min_by_key(|(index, _)| index.abs_diff(at)).map(|(_, value)| *value)
+}
+
+fn said(key: &str, origin: &Origin) -> String {
+    format!("the requirement `{key}` ({origin})")
+}
+
+fn shown<T: Setting>(replaced: Option<Replaced<T>>) -> Option<(serde_json::Value, String)> {
+    let replaced = replaced?;
+    Some((replaced.by.show()?, replaced.requirement))
+}
+
+fn replace(
+    root: &mut Table,
+    path: &[&str],
+    json: &serde_json::Value,
+    requirement: &str,
+    origin: &Origin,
+) -> Option<Warning> {
+    let mut table = Some(&*root);
+    let mut written = None;
+    for part in path {
+        written = table.and_then(|table| table.get(*part));
+        table = match written.map(|node| &node.value) {
+            Some(Value::Table(inner)) => Some(inner),
+            _ => None,
+        };
+    }
+    let warning = written.map(|node| Warning {
+        origin: node.origin.clone(),
+        key: join(path),
+        message: format!("{requirement} does not allow this value; {json} is used instead"),
+        kind: WarningKind::Replaced,
+    });
+    let parts: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();
+    merge(root, &nested(&parts, Node::from_json(json, origin)));
+    warning
+}

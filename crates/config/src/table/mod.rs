@@ -1,0 +1,37 @@
+//! The option table: every key of `config.toml` and `requirements.toml`, one entry each.
+//!
+//! An entry is one field of an `options!` struct: its name, the type of its value (which checks it),
+//! its default, its scope, where its effect is implemented, and its documentation. From it come
+//! the check of files, the resolved types, the JSON Schema and the pages of the book.
+
+mod features;
+mod misc;
+mod model;
+mod parts;
+mod requirements;
+mod root;
+mod sandbox;
+mod tools;
+
+pub use features::{Features, Stage, stage};
+pub use misc::{
+    CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
+    Persistence,
+};
+pub use model::{
+    Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
+    ReasoningSummary, Retries, ServiceTier, Tokens, Verbosity,
+};
+pub use requirements::{
+    AllowedApproval, AllowedServer, Identity, PrefixRule, RequiredDecision, RequirementsFile, Token,
+};
+pub use root::{DEPRECATED, Deprecated, Keys, RENAMED, Renamed};
+pub use sandbox::{
+    Access, ApprovalPolicy, EnvironmentInherit, FileAccess, Granular, GranularApproval,
+    NetworkMode, NetworkPermissions, Permissions, SandboxMode, ShellEnvironmentPolicy,
+    WorkspaceWrite,
+};
+pub use tools::{
+    ContextSize, Location, McpServer, Port, Project, TrustLevel, WebSearch, WebSearchSettings,
+    WebSearchTool,
+};

@@ -1,0 +1,89 @@
+//! Keys about the model and its providers.
+
+use std::collections::BTreeMap;
+
+use crate::kind::scope::ANY;
+use crate::kind::{Effect, Url, Whole, done};
+use crate::options::{choices, options};
+
+/// A day in milliseconds: no timeout needs more, and every sum of two fits.
+pub type Milliseconds = Whole<0, 86_400_000>;
+/// Retries; more than this only hides a provider that is down.
+pub type Retries = Whole<0, 100>;
+/// Tokens.
+pub type Tokens = Whole<0, 1_000_000_000>;
+
+choices! {
+    /// `model_reasoning_effort`: how much the model thinks before it answers.
+    ReasoningEffort { Minimal = "minimal", Low = "low", Medium = "medium", High = "high", XHigh = "xhigh" }
+}
+choices! {
+    /// `plan_mode_reasoning_effort`: the same while a plan is made.
+    PlanReasoningEffort {
+        None = "none",
+        Minimal = "minimal",
+        Low = "low",
+        Medium = "medium",
+        High = "high",
+        XHigh = "xhigh",
+    }
+}
+choices! {
+    /// `model_reasoning_summary`: how detailed the summaries of its reasoning are.
+    ReasoningSummary { Auto = "auto", Concise = "concise", Detailed = "detailed", None = "none" }
+}
+choices! {
+    /// `model_verbosity`: how long answers are.
+    Verbosity { Low = "low", Medium = "medium", High = "high" }
+}
+choices! {
+    /// `personality`: the style of answers, for models that have one.
+    Personality { None = "none", Friendly = "friendly", Pragmatic = "pragmatic" }
+}
+choices! {
+    /// `service_tier`: the preferred tier at the provider.
+    ServiceTier { Flex = "flex", Fast = "fast" }
+}
+choices! {
+    /// `model_providers.<id>.wire_api`.
+    WireApi { Responses = "responses" }
+}
+choices! {
+    /// `oss_provider`: a model server on this machine.
+    OssProvider { Ollama = "ollama", LmStudio = "lmstudio" }
+}
+
+options! {
+    /// A model provider of the configuration.
+    #[part("<id>")]
+    pub struct ModelProvider {
+        /// Name for people; default is the id.
+        name: Option<String>, ANY, done("config", "providers::custom");
+        /// Address of the API, up to and including its version.
+        base_url: Option<Url>, ANY, done("config", "providers::custom");
+        /// Environment variable that holds the API key.
+        env_key: Option<String>, ANY, done("config", "providers::custom");
+        /// How to get that key, told to whoever has none.
+        env_key_instructions: Option<String>, ANY, done("config", "providers::custom");
+        /// The bearer token itself. It lies readable in the file: prefer `env_key`.
+        experimental_bearer_token: Option<String>, ANY, done("config", "providers::credentials");
+        /// Headers of every request.
+        http_headers: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        /// Headers of every request, filled from these environment variables where they are set.
+        env_http_headers: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        /// Query parameters of every request.
+        query_params: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        /// How often a request that failed before an answer began is sent again.
+        request_max_retries: Retries = Retries::new(4), ANY, done("config", "providers::custom");
+        /// How often a stream that broke off is asked for again.
+        stream_max_retries: Retries = Retries::new(5), ANY, done("config", "providers::custom");
+        /// Milliseconds of silence after which a stream counts as broken.
+        stream_idle_timeout_ms: Milliseconds = Milliseconds::new(300_000), ANY, done("config", "providers::custom");
+        /// The provider takes the credential of the default provider.
+        requires_default_auth: bool = false, ANY, done("config", "providers::credentials");
+        /// The provider can stream over a WebSocket.
+        supports_websockets: bool = false, ANY, Effect::With("the WebSocket transport to providers");
+        /// The protocol that the provider speaks.
+        wire_api: WireApi = WireApi::Responses, ANY, done("config", "providers::custom");
+    }
+}

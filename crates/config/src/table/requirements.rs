@@ -1,0 +1,85 @@
+//! The keys of `requirements.toml`.
+
+use std::collections::BTreeMap;
+
+use super::sandbox::SandboxMode;
+use super::tools::WebSearch;
+use crate::kind::scope::ANY;
+use crate::kind::{Effect, done};
+use crate::options::{choices, options};
+
+choices! {
+    /// A value of `allowed_approval_policies`.
+    AllowedApproval {
+        Untrusted = "untrusted",
+        OnRequest = "on-request",
+        Never = "never",
+        Granular = "granular",
+    }
+}
+choices! {
+    /// The decision of a required command rule.
+    RequiredDecision { Prompt = "prompt", Forbidden = "forbidden" }
+}
+
+options! {
+    /// Every key of `requirements.toml`.
+    pub struct RequirementsFile {
+        /// The values that `approval_policy` may have; `granular` stands for every table.
+        allowed_approval_policies: Option<Vec<AllowedApproval>>, ANY, done("config", "requirements::approval");
+        /// The values that `sandbox_mode` may have.
+        allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, done("config", "requirements::sandbox");
+        /// The values that `web_search` may have; `disabled` is always allowed.
+        allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, done("config", "requirements::web_search");
+        /// Features that must be on or off, by their names in `[features]`.
+        features: BTreeMap<String, bool>, ANY, done("config", "requirements::features");
+        /// The MCP servers that may be used, by name; both name and identity must fit.
+        mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, done("config", "requirements::mcp_servers");
+        /// Command rules that hold besides those of `.rules` files.
+        rules: Rules, ANY, Effect::Parts;
+    }
+}
+options! {
+    /// `mcp_servers.<id>`.
+    #[part("<id>")]
+    pub struct AllowedServer {
+        /// What the server must be.
+        identity: Identity, ANY, Effect::Parts;
+    }
+}
+options! {
+    /// `mcp_servers.<id>.identity`: exactly one of the two.
+    pub struct Identity {
+        /// The server's `command`.
+        command: Option<String>, ANY, done("config", "requirements::mcp_servers");
+        /// The server's `url`.
+        url: Option<String>, ANY, done("config", "requirements::mcp_servers");
+    }
+}
+options! {
+    /// `rules`.
+    pub struct Rules {
+        /// The rules. The strictest rule that fits a command decides.
+        prefix_rules: Vec<PrefixRule>, ANY, done("server", "requirements::command_rules");
+    }
+}
+options! {
+    /// `rules.prefix_rules[]`.
+    pub struct PrefixRule {
+        /// The first words of a command.
+        pattern: Vec<Token>, ANY, done("server", "requirements::command_rules");
+        /// What happens to it: asked about, or refused.
+        decision: Option<RequiredDecision>, ANY, done("server", "requirements::command_rules");
+        /// Why, shown with the question or the refusal.
+        justification: Option<String>, ANY, done("server", "requirements::command_rules");
+    }
+}
+options! {
+    /// `rules.prefix_rules[].pattern[]`: exactly one of the two.
+    pub struct Token {
+        /// The word at this place.
+        token: Option<String>, ANY, done("server", "requirements::command_rules");
+        /// The words that may stand at this place.
+        any_of: Vec<String>, ANY, done("server", "requirements::command_rules");
+    }
+}

@@ -1,0 +1,126 @@
+//! Whose configuration is read: where a project begins, and whether its user vouched for it.
+//! Looks at folders and at git's own files; never runs git and never writes.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::table::TrustLevel;
+
+/// Folders above a working folder that are looked at.
+const MAX_DEPTH: usize = 128;
+/// A `.git` file and its neighbours hold one short line.
+const MAX_GIT_FILE_BYTES: u64 = 4096;
+
+/// The folder that holds the project of `cwd`: the nearest one upwards with one of `markers`, else
+/// `cwd` itself.
+pub(crate) fn project_root(cwd: &Path, markers: &[String]) -> PathBuf {
+    let marked = |folder: &&Path| {
+        markers
+            .iter()
+            .any(|marker| is_name(marker) && std::fs::symlink_metadata(folder.join(marker)).is_ok())
+    };
+    cwd.ancestors().take(MAX_DEPTH).find(marked).unwrap_or(cwd).to_owned()
+}
+
+/// The folders from `root` down to `cwd`, both included.
+pub(crate) fn folders(root: &Path, cwd: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = cwd
+        .ancestors()
+        .take(MAX_DEPTH)
+        .take_while(|folder| folder.starts_with(root))
+        .map(Path::to_owned)
+        .collect();
+    folders.reverse();
+    folders
+}
+
+/// What the user said about folders.
+pub(crate) struct Trust {
+    /// By canonical path where the folder exists, else as written.
+    entries: BTreeMap<PathBuf, TrustLevel>,
+}
+
+impl Trust {
+    /// `levels` are the entries of `projects` by path; `~/` is `user_home`.
+    pub(crate) fn new<'l>(
+        levels: impl Iterator<Item = (&'l str, TrustLevel)>,
+        user_home: Option<&Path>,
+    ) -> Self {
+        let mut entries = BTreeMap::new();
+        for (text, level) in levels {
+            let path = match (text.strip_prefix("~/"), text, user_home) {
+                (Some(rest), _, Some(home)) => home.join(rest),
+                (None, "~", Some(home)) => home.to_owned(),
+                _ => PathBuf::from(text),
+            };
+            let path = std::fs::canonicalize(&path).unwrap_or(path);
+            // Two spellings of one folder: the stricter counts.
+            let entry = entries.entry(path).or_insert(level);
+            if level == TrustLevel::Untrusted {
+                *entry = level;
+            }
+        }
+        Self { entries }
+    }
+
+    /// Whether the user vouched for `folder`: the entry of the nearest enclosing folder counts; a
+    /// worktree without one shares that of its repository.
+    pub(crate) fn is_trusted(&self, folder: &Path) -> bool {
+        if self.entries.is_empty() {
+            return false;
+        }
+        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        let level = self
+            .nearest(&folder)
+            .or_else(|| main_repository(&folder).and_then(|main| self.nearest(&main)));
+        level == Some(TrustLevel::Trusted)
+    }
+
+    fn nearest(&self, folder: &Path) -> Option<TrustLevel> {
+        folder.ancestors().find_map(|folder| self.entries.get(folder).copied())
+    }
+}
+
+/// The repository that the worktree around `folder` belongs to. A `.git` file is believed only when
+/// the repository that it names knows this worktree: otherwise anybody could write one.
+fn main_repository(folder: &Path) -> Option<PathBuf> {
+    let link = folder
+        .ancestors()
+        .take(MAX_DEPTH)
+        .map(|folder| folder.join(".git"))
+        .find(|git| std::fs::symlink_metadata(git).is_ok())?;
+    if !std::fs::symlink_metadata(&link).is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    let worktree = link.parent()?;
+    let named = short_text(&link)?;
+    let entry = worktree.join(named.strip_prefix("gitdir:")?.trim());
+    let entry = std::fs::canonicalize(entry).ok()?;
+    let back = short_text(&entry.join("gitdir"))?;
+    let back = std::fs::canonicalize(entry.join(back.trim())).ok()?;
+    if back != std::fs::canonicalize(&link).ok()? {
+        return None;
+    }
+    let common = short_text(&entry.join("commondir"))?;
+    let common = std::fs::canonicalize(entry.join(common.trim())).ok()?;
+    if entry.parent() != Some(common.join("worktrees").as_path()) {
+        return None;
+    }
+    match common.file_name() {
+        Some(name) if name == ".git" => common.parent().map(Path::to_owned),
+        _ => Some(common),
+    }
+}
+
+fn short_text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// A marker is one name: a path would look outside the folder.
+fn is_name(marker: &str) -> bool {
+    !matches!(marker, "" | "." | "..") && !marker.contains(['/', '\\', '\0'])
+}
