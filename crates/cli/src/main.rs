@@ -32,6 +32,15 @@ struct ConfigArguments {
     /// Use a profile of the configuration
     #[arg(long, value_name = "NAME", global = true)]
     profile: Option<String>,
+    /// Switch a feature on; may be repeated
+    #[arg(long, value_name = "FEATURE", global = true)]
+    enable: Vec<String>,
+    /// Switch a feature off; may be repeated
+    #[arg(long, value_name = "FEATURE", global = true)]
+    disable: Vec<String>,
+    /// Refuse configuration files with keys that do not exist
+    #[arg(long, global = true)]
+    strict_config: bool,
 }
 
 #[derive(Subcommand)]
@@ -69,7 +78,8 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let world = || World::gather(overrides);
+    let strict = arguments.config.strict_config;
+    let world = || World::gather(overrides, strict);
     let code = match arguments.command {
         Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),

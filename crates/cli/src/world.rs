@@ -11,12 +11,17 @@ use rand::Rng;
 use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
 
+/// The administrator's folder. Not to be moved by a variable: users cannot step around it.
+const SYSTEM_DIR: &str = "/etc/agent";
+
 /// The environment and the folders, read once.
 pub(crate) struct World {
     pub(crate) home: PathBuf,
     pub(crate) cwd: PathBuf,
     pub(crate) environment: Vec<(OsString, OsString)>,
     pub(crate) overrides: Vec<String>,
+    /// `--strict-config`.
+    pub(crate) strict: bool,
 }
 
 impl World {
@@ -24,7 +29,7 @@ impl World {
     ///
     /// # Errors
     /// Without a home folder or a current folder.
-    pub(crate) fn gather(overrides: Vec<String>) -> anyhow::Result<Self> {
+    pub(crate) fn gather(overrides: Vec<String>, strict: bool) -> anyhow::Result<Self> {
         let environment: Vec<_> = std::env::vars_os().collect();
         let cwd = std::env::current_dir().context("the current folder cannot be read")?;
         let named = std::env::var_os("AGENT_HOME").filter(|value| !value.is_empty());
@@ -38,7 +43,7 @@ impl World {
                 PathBuf::from(user).join(".agent")
             }
         };
-        Ok(Self { home, cwd, environment, overrides })
+        Ok(Self { home, cwd, environment, overrides, strict })
     }
 
     /// Looks up a variable.
@@ -58,6 +63,8 @@ impl World {
             home: self.home,
             cwd: self.cwd,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            system_dir: SYSTEM_DIR.into(),
+            strict_config: self.strict,
             config_overrides: self.overrides,
             environment: self.environment,
             shell,

@@ -2,7 +2,8 @@
 //! that broke keeps its last good content.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -16,6 +17,7 @@ const MAX_FILES: usize = 1024;
 /// Reads files and remembers them. Shared by all threads of a server.
 #[derive(Debug, Default)]
 pub struct Files {
+    generation: AtomicU64,
     layers: Mutex<HashMap<LayerName, Cached<Layer>>>,
     requirements: Mutex<HashMap<LayerName, Cached<RequirementsLayer>>>,
 }
@@ -52,7 +54,7 @@ impl Files {
     /// A file that is broken and was never good. One that broke later stays as it was, and
     /// [`Files::broken`] tells.
     pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
-        cached(&mut lock(&self.layers), name, Layer::read)
+        cached(&mut lock(&self.layers), name, &self.generation, Layer::read)
     }
 
     /// The requirements of that file, as [`Files::layer`].
@@ -60,7 +62,35 @@ impl Files {
         &self,
         name: &LayerName,
     ) -> Result<Option<Arc<RequirementsLayer>>, Error> {
-        cached(&mut lock(&self.requirements), name, RequirementsLayer::read)
+        let mut requirements = lock(&self.requirements);
+        cached(&mut requirements, name, &self.generation, RequirementsLayer::read)
+    }
+
+    /// Looks whether one of these files is not any more what was read: then the generation grows.
+    /// Reads nothing.
+    pub fn poll(&self, paths: &[PathBuf]) {
+        let known: HashMap<PathBuf, Option<Stamp>> = {
+            let layers = lock(&self.layers);
+            let requirements = lock(&self.requirements);
+            let layers = layers.iter().map(|(name, cached)| (name.file(), &cached.stamp));
+            let all = layers
+                .chain(requirements.iter().map(|(name, cached)| (name.file(), &cached.stamp)));
+            all.filter_map(|(path, stamp)| Some((path?, stamp.clone()))).collect()
+        };
+        let changed = |path: &&PathBuf| known.get(*path).cloned().flatten() != stamp(path);
+        if paths.iter().any(|path| changed(&path)) {
+            self.touch();
+        }
+    }
+
+    /// Counts the times that a file was read or seen to have changed.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Counts a change that is none of a file.
+    pub fn touch(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is wrong with files on disk whose last good content is in use.
@@ -75,6 +105,7 @@ impl Files {
 fn cached<T>(
     all: &mut HashMap<LayerName, Cached<T>>,
     name: &LayerName,
+    generation: &AtomicU64,
     read: impl Fn(LayerName) -> Result<Option<T>, Error>,
 ) -> Result<Option<Arc<T>>, Error> {
     let Some(path) = name.file() else { return Ok(None) };
@@ -89,6 +120,7 @@ fn cached<T>(
     if all.len() >= MAX_FILES {
         all.clear();
     }
+    generation.fetch_add(1, Ordering::Relaxed);
     let (content, broken) = match read(name.clone()) {
         Ok(content) => (content.map(Arc::new), None),
         Err(error) => (all.get(name).and_then(|last| last.content.clone()), Some(error)),

@@ -39,7 +39,7 @@ impl Surroundings<'_> {
 }
 
 /// What the caller adds to the files.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
     /// The command line.
     pub flags: Option<&'a Arc<Layer>>,
@@ -49,6 +49,14 @@ pub struct Given<'a> {
     pub thread: Option<&'a Arc<Layer>>,
     /// Unknown keys are errors.
     pub strict: bool,
+    /// Whether the project of the working folder has a say.
+    pub projects: bool,
+}
+
+impl Default for Given<'_> {
+    fn default() -> Self {
+        Self { flags: None, switched: None, thread: None, strict: false, projects: true }
+    }
 }
 
 /// The layers that hold in a folder, and the requirements.
@@ -96,7 +104,7 @@ impl Stack {
         let mut warnings = Vec::new();
         let all: Vec<&Layer> = own.iter().chain(&added).map(|layer| &*layer.layer).collect();
         let base = merge_layers(&all)?.root;
-        let found = project_layers(files, &base, around, &mut warnings)?;
+        let found = project_layers(files, &base, given.projects, around, &mut warnings)?;
         let layers: Vec<StackLayer> = own.into_iter().chain(found.layers).chain(added).collect();
         let told = layers.iter().flat_map(|layer| layer.layer.warnings());
         let mut warnings: Vec<Warning> = told.cloned().chain(warnings).collect();
@@ -124,10 +132,17 @@ impl Stack {
         let mut paths = vec![around.system.join(CONFIG_FILE), around.home.join(CONFIG_FILE)];
         let requirements = requirement_files(around.system, around.home);
         paths.extend(requirements.iter().filter_map(LayerName::file));
+        let unread: Vec<PathBuf> = self
+            .layers
+            .iter()
+            .filter(|layer| layer.disabled.is_some())
+            .filter_map(|layer| layer.layer.name().file())
+            .collect();
         paths.extend(
             folders(&self.project_root, around.cwd)
                 .iter()
-                .map(|folder| folder.join(PROJECT_FOLDER).join(CONFIG_FILE)),
+                .map(|folder| folder.join(PROJECT_FOLDER).join(CONFIG_FILE))
+                .filter(|file| !unread.contains(file)),
         );
         paths
     }
@@ -148,6 +163,7 @@ struct Found {
 fn project_layers(
     files: &Files,
     base: &Table,
+    wanted: bool,
     around: &Surroundings<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Found, Error> {
@@ -159,7 +175,7 @@ fn project_layers(
     let root = project_root(around.cwd, &markers);
     let trust = trust(base, &cx)?;
     let mut layers = Vec::new();
-    for folder in folders(&root, around.cwd) {
+    for folder in folders(&root, around.cwd).into_iter().filter(|_| wanted) {
         let own = folder.join(PROJECT_FOLDER);
         if same_folder(&own, around.home) {
             continue;

@@ -1,71 +1,141 @@
-//! The configuration as threads start from it: the user's file is parsed once and read again only
-//! when it changes on disk.
+//! The configuration as the server and its threads start from it. Files are parsed once and read
+//! again only when they change on disk.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use config::{Config, Error, Layer, Surroundings, Warning};
+use config::{Error, Files, Given, Layer, Resolved, Stack, Surroundings, Warning, WarningKind};
 use serde_json::{Map, Value};
 
 use crate::options::Options;
 
 /// Reads and merges the layers.
 pub(crate) struct ConfigSource {
-    path: PathBuf,
-    cached: Mutex<Option<Cached>>,
+    files: Files,
+    flags: Result<Arc<Layer>, Error>,
+    /// Features switched in this process.
+    switched: Mutex<BTreeMap<String, bool>>,
 }
 
-struct Cached {
-    stamp: Option<Stamp>,
-    layer: Arc<Layer>,
-}
-
-/// What tells that a file changed.
-#[derive(PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    len: u64,
+/// A configuration, and the files that it came or could have come from.
+pub(crate) struct Loaded {
+    pub(crate) resolved: Resolved,
+    pub(crate) stack: Stack,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl ConfigSource {
-    pub(crate) fn new(home: &Path) -> Self {
-        Self { path: home.join("config.toml"), cached: Mutex::new(None) }
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            files: Files::new(),
+            flags: Layer::command_line(&options.config_overrides).map(Arc::new),
+            switched: Mutex::default(),
+        }
     }
 
     /// The configuration for a thread in `cwd` with the overrides of its client.
-    pub(crate) fn resolve(
+    pub(crate) fn load(
         &self,
         options: &Options,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
-    ) -> Result<Config, Error> {
-        let file = self.file()?;
-        let command_line = Layer::command_line(&options.config_overrides)?;
-        let thread = overrides.map(Layer::thread).transpose()?;
-        let mut layers: Vec<&Layer> = vec![&file, &command_line];
-        layers.extend(&thread);
+    ) -> Result<Loaded, Error> {
+        self.with(options, cwd, overrides, true)
+    }
+
+    /// The server's own configuration: no project has a say in it.
+    pub(crate) fn own(&self, options: &Options) -> Result<Loaded, Error> {
+        self.with(options, &options.cwd, None, false)
+    }
+
+    fn with(
+        &self,
+        options: &Options,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+        projects: bool,
+    ) -> Result<Loaded, Error> {
+        let flags = self.flags.clone()?;
+        let switched = Arc::new(self.switched_layer()?);
+        let thread = overrides.map(Layer::thread).transpose()?.map(Arc::new);
         let env = |name: &str| options.variable(name);
-        config::resolve(&layers, &Surroundings { home: &options.home, cwd, env: &env })
+        let around =
+            Surroundings { home: &options.home, system: &options.system_dir, cwd, env: &env };
+        let given = Given {
+            flags: Some(&flags),
+            switched: Some(&switched).filter(|layer| !layer.is_empty()),
+            thread: thread.as_ref(),
+            strict: options.strict_config,
+            projects,
+        };
+        let stack = Stack::load(&self.files, given, &around)?;
+        let resolved = config::resolve(&stack, &around)?;
+        let files = stack.watched(&around);
+        Ok(Loaded { resolved, stack, files })
     }
 
-    /// What is ignored in the file and on the command line.
-    pub(crate) fn warnings(&self, options: &Options) -> Result<Vec<Warning>, Error> {
-        let mut warnings = self.file()?.warnings().to_vec();
-        warnings.extend_from_slice(Layer::command_line(&options.config_overrides)?.warnings());
-        Ok(warnings)
+    /// Whether one of these files is not any more what it was when it was read.
+    pub(crate) fn changed(&self, files: &[PathBuf], since: u64) -> bool {
+        self.files.poll(files);
+        self.generation() != since
     }
 
-    fn file(&self) -> Result<Arc<Layer>, Error> {
-        let stamp = std::fs::metadata(&self.path)
-            .ok()
-            .map(|meta| Stamp { modified: meta.modified().ok(), len: meta.len() });
-        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hit) = cached.as_ref().filter(|cached| cached.stamp == stamp) {
-            return Ok(hit.layer.clone());
+    /// Counts the times that something was read or switched.
+    pub(crate) fn generation(&self) -> u64 {
+        self.files.generation()
+    }
+
+    /// What is wrong with files whose last good content is in use.
+    pub(crate) fn broken(&self) -> Vec<Error> {
+        self.files.broken()
+    }
+
+    /// Switches features for this process.
+    pub(crate) fn switch(&self, features: BTreeMap<String, bool>) {
+        self.switches().extend(features);
+        self.files.touch();
+    }
+
+    fn switched_layer(&self) -> Result<Layer, Error> {
+        let switches = self.switches();
+        Layer::switched(switches.iter().map(|(name, on)| (name.as_str(), *on)))
+    }
+
+    fn switches(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.switched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Checks the configuration that a server would start with: the files of the system and the user,
+/// the command line, the requirements.
+///
+/// # Errors
+/// What makes it unusable.
+pub fn check_configuration(options: &Options) -> Result<Vec<Warning>, Error> {
+    Ok(ConfigSource::new(options).own(options)?.resolved.warnings)
+}
+
+/// Warnings in the form that people read them: keys that wait for the same part of the program are
+/// one warning.
+pub(crate) fn grouped(warnings: &[Warning]) -> Vec<Warning> {
+    let mut grouped: Vec<Warning> = Vec::new();
+    let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in warnings {
+        let WarningKind::NotYet(part) = warning.kind else {
+            grouped.push(warning.clone());
+            continue;
+        };
+        match parts.get(part) {
+            Some(at) => {
+                let first = &mut grouped[*at];
+                first.key = format!("{}`, `{}", first.key, warning.key);
+            }
+            None => {
+                parts.insert(part, grouped.len());
+                grouped.push(warning.clone());
+            }
         }
-        let layer = Arc::new(Layer::read(&self.path)?);
-        *cached = Some(Cached { stamp, layer: layer.clone() });
-        Ok(layer)
     }
+    grouped
 }

@@ -18,5 +18,6 @@ mod requests;
 mod server;
 mod thread;
 
+pub use config_source::check_configuration;
 pub use options::{Clock, Ids, Options};
 pub use server::{Server, StartError};

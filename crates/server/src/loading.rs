@@ -173,7 +173,8 @@ fn start(
     }
     let doc = project_doc::read(&config, &settings.cwd);
     let info = crate::provider::model_info(&config, &settings.provider, &settings.model);
-    let window = config.model_context_window.unwrap_or_else(|| info.max_input());
+    let window =
+        config.model_context_window.map(|tokens| *tokens).unwrap_or_else(|| info.max_input());
     let patch =
         if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
     let ids = Box::new(SessionIds(core.clone()));
@@ -216,10 +217,9 @@ fn limits(config: &Config, provider: &str) -> Limits {
         limits.stream_retries = http.stream_max_retries;
     }
     if let Some(tokens) = config.tool_output_token_limit {
-        limits.tool_output_tokens = tokens;
+        limits.tool_output_tokens = *tokens;
     }
-    let max_poll = config.background_terminal_max_timeout.as_millis();
-    limits.max_poll_ms = u64::try_from(max_poll).unwrap_or(u64::MAX);
+    limits.max_poll_ms = *config.background_terminal_max_timeout;
     limits
 }
 

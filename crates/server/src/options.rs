@@ -27,12 +27,16 @@ pub trait Ids: Send + Sync {
 pub struct Options {
     /// The agent's home: configuration and stored threads. Absolute.
     pub home: PathBuf,
+    /// The administrator's folder: `config.toml` and `requirements.toml` for everybody. Absolute.
+    pub system_dir: PathBuf,
     /// Where threads work when the client names no folder. Absolute.
     pub cwd: PathBuf,
     /// The program's version.
     pub version: String,
     /// `-c key=value` arguments.
     pub config_overrides: Vec<String>,
+    /// Keys that do not exist are errors.
+    pub strict_config: bool,
     /// The environment that commands start from.
     pub environment: Vec<(OsString, OsString)>,
     /// The user's shell.

@@ -20,7 +20,7 @@ pub(crate) struct ProjectDoc {
 /// Reads the documents that apply in `cwd`, outermost first, up to the configured size.
 pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
     let mut found = ProjectDoc::default();
-    let mut left = config.project_doc_max_bytes;
+    let mut left = usize::try_from(*config.project_doc_max_bytes).unwrap_or(usize::MAX);
     let mut text = String::new();
     for folder in folders(config, cwd) {
         if left == 0 {

@@ -71,7 +71,7 @@ impl Server {
             .map_err(|source| StartError::Home { path: options.home.clone(), source })?;
         let jitter = options.jitter.clone();
         let core = Arc::new(Core {
-            config: ConfigSource::new(&options.home),
+            config: ConfigSource::new(&options),
             model: model::Client::new(Box::new(move || jitter())),
             sandbox,
             rules: SharedRules::new(&options),
@@ -122,9 +122,11 @@ impl Core {
     }
 
     async fn open_store(&self) -> Result<Store, StoreError> {
-        let config = self.config.resolve(&self.options, &self.options.cwd, None);
         // A broken configuration is reported by the request that needs it.
-        let dir = config.map_or_else(|_| self.options.home.clone(), |config| config.sqlite_home);
+        let dir = match self.config.own(&self.options) {
+            Ok(loaded) => loaded.resolved.config.sqlite_home,
+            Err(_) => self.options.home.clone(),
+        };
         let now = self.options.clock.now_ms();
         let options = OpenOptions::new(now, self.options.ids.next());
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
@@ -139,7 +141,8 @@ impl Core {
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
     ) -> Result<config::Config, ErrorObject> {
-        self.config.resolve(&self.options, cwd, overrides).map_err(|error| match overrides {
+        let loaded = self.config.load(&self.options, cwd, overrides);
+        loaded.map(|loaded| loaded.resolved.config).map_err(|error| match overrides {
             Some(_) => ErrorObject::invalid_params(error.to_string()),
             None => ErrorObject::internal(error.to_string()),
         })
@@ -220,8 +223,9 @@ impl Core {
             path: None,
             range: None,
         };
-        let warnings = match self.config.warnings(&self.options) {
-            Ok(warnings) => {
+        let warnings = match self.config.load(&self.options, &self.options.cwd, None) {
+            Ok(loaded) => {
+                let warnings = crate::config_source::grouped(&loaded.resolved.warnings);
                 warnings.iter().map(|warning| told(warning.to_string(), None)).collect()
             }
             Err(error) => {

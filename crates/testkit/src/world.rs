@@ -95,6 +95,12 @@ impl World {
         &self.home
     }
 
+    /// The administrator's folder; empty until a test writes in it.
+    #[must_use]
+    pub fn system_dir(&self) -> PathBuf {
+        self.root.join("system")
+    }
+
     /// Everything of this world, for files outside of the workspace.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -134,6 +140,8 @@ impl World {
             home: self.home.clone(),
             cwd: self.workspace(),
             version: "0.0.0".to_owned(),
+            system_dir: self.system_dir(),
+            strict_config: false,
             config_overrides: self.config_overrides.clone(),
             environment: self.environment.clone(),
             shell: "/bin/bash".into(),
