@@ -46,7 +46,16 @@ pub enum Origin {
 impl Place {
     /// Line and column, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
-        let before = self.file.text.get(..self.start).unwrap_or(&self.file.text);
+        self.position(self.start)
+    }
+
+    /// The same of the end of what is marked.
+    pub fn end_line_column(&self) -> (usize, usize) {
+        self.position(self.end)
+    }
+
+    fn position(&self, at: usize) -> (usize, usize) {
+        let before = self.file.text.get(..at).unwrap_or(&self.file.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let line = 1 + before.bytes().filter(|byte| *byte == b'\n').count();
         (line, 1 + before[line_start..].chars().count())

@@ -8,6 +8,7 @@
 //! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and yields the [`Config`].
 
 mod check;
+pub mod edit;
 mod error;
 mod files;
 mod key_path;

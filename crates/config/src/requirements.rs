@@ -12,10 +12,9 @@ use crate::files::Files;
 use crate::key_path::join;
 use crate::kind::{Reading, Setting};
 use crate::layer::{LayerName, nested, read_section};
-use crate::suggest::closest;
 use crate::table::{
-    AllowedApproval, ApprovalPolicy, Features, Granular, Identity, PrefixRule, RequirementsFile,
-    SandboxMode, WebSearch,
+    AllowedApproval, ApprovalPolicy, Granular, Identity, PrefixRule, RequirementsFile, SandboxMode,
+    WebSearch, unknown_feature,
 };
 use crate::value::{Node, Table, Value, merge};
 
@@ -83,12 +82,10 @@ impl RequirementsLayer {
     }
 
     fn validate(&self) -> Result<(), Error> {
-        let known: Vec<&str> = Features::SECTION.entries.iter().map(|entry| entry.name).collect();
-        for name in self.file.features.keys().filter(|name| !known.contains(&name.as_str())) {
-            let near = closest(name, known.iter().copied());
-            let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let message = format!("there is no such feature{hint}");
-            return Err(self.refused(&["features", name], message));
+        for name in self.file.features.keys() {
+            if let Some(message) = unknown_feature(name) {
+                return Err(self.refused(&["features", name], message));
+            }
         }
         for (id, server) in self.file.mcp_servers.iter().flatten() {
             if server.identity.command.is_some() == server.identity.url.is_some() {

@@ -110,9 +110,15 @@ impl Resolved {
         Some((node.value.to_json(), &node.origin))
     }
 
-    /// The version of the layer of that name.
-    pub fn version(&self, name: &LayerName) -> Option<&str> {
-        self.layers.iter().find(|(known, _)| known == name).map(|(_, version)| version.as_str())
+    /// The version of the layer that a value comes from.
+    pub fn version(&self, origin: &Origin) -> String {
+        let name = origin.layer();
+        if let Some((_, version)) = self.layers.iter().find(|(known, _)| *known == name) {
+            return version.clone();
+        }
+        // A file of requirements is no layer.
+        let text = origin.place().map_or("", |place| place.file.text.as_str());
+        crate::layer::version(text.as_bytes())
     }
 }
 

@@ -122,6 +122,45 @@ impl Stack {
         })
     }
 
+    /// The same with another text of the file of a layer: what it would be after a write.
+    ///
+    /// # Errors
+    /// A text that is no configuration.
+    pub fn with_text(&self, name: &LayerName, text: &str) -> Result<Self, Error> {
+        let layer = StackLayer::enabled(Arc::new(Layer::parse(name.clone(), text)?));
+        let mut stack = self.clone();
+        match stack.layers.iter().position(|layer| layer.layer.name() == name) {
+            Some(at) => stack.layers[at] = layer,
+            None => {
+                let at = stack.layers.partition_point(|layer| layer.layer.name() < name);
+                stack.layers.insert(at, layer);
+            }
+        }
+        Ok(stack)
+    }
+
+    /// The first key of the layer `name` that does not exist and that one of `edited` set.
+    pub fn unknown_keys<'k>(
+        &self,
+        name: &LayerName,
+        edited: impl Iterator<Item = &'k str> + Clone,
+    ) -> Option<Warning> {
+        let layer = self.layers.iter().find(|layer| layer.layer.name() == name)?;
+        let touches = |warning: &&Warning| {
+            warning.kind == WarningKind::Unknown
+                && edited.clone().any(|key| {
+                    let key =
+                        crate::key_path::parse(key).map(|parts| crate::key_path::join(&parts));
+                    key.is_ok_and(|key| {
+                        warning.key == key
+                            || warning.key.starts_with(&format!("{key}."))
+                            || key.starts_with(&format!("{}.", warning.key))
+                    })
+                })
+        };
+        layer.layer.warnings().iter().find(touches).cloned()
+    }
+
     /// The layers that count, lowest first.
     pub fn enabled(&self) -> impl Iterator<Item = &Layer> {
         self.layers.iter().filter(|layer| layer.disabled.is_none()).map(|layer| &*layer.layer)

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use config::{Error, Files, Given, Layer, Resolved, Stack, Surroundings, Warning, WarningKind};
+use config::edit::Edit;
+use config::{Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings, Warning};
 use serde_json::{Map, Value};
 
 use crate::options::Options;
@@ -23,6 +24,8 @@ pub(crate) struct Loaded {
     pub(crate) resolved: Resolved,
     pub(crate) stack: Stack,
     pub(crate) files: Vec<PathBuf>,
+    /// When they were read.
+    pub(crate) generation: u64,
 }
 
 impl ConfigSource {
@@ -56,6 +59,8 @@ impl ConfigSource {
         overrides: Option<&Map<String, Value>>,
         projects: bool,
     ) -> Result<Loaded, Error> {
+        // Taken first: what is read meanwhile counts as a change, once more than needed.
+        let generation = self.files.generation();
         let flags = self.flags.clone()?;
         let switched = Arc::new(self.switched_layer()?);
         let thread = overrides.map(Layer::thread).transpose()?.map(Arc::new);
@@ -72,7 +77,7 @@ impl ConfigSource {
         let stack = Stack::load(&self.files, given, &around)?;
         let resolved = config::resolve(&stack, &around)?;
         let files = stack.watched(&around);
-        Ok(Loaded { resolved, stack, files })
+        Ok(Loaded { resolved, stack, files, generation })
     }
 
     /// Whether one of these files is not any more what it was when it was read.
@@ -89,6 +94,35 @@ impl ConfigSource {
     /// What is wrong with files whose last good content is in use.
     pub(crate) fn broken(&self) -> Vec<Error> {
         self.files.broken()
+    }
+
+    /// Whether the user's file could have this text; keys of `edits` that do not exist are refused.
+    pub(crate) fn check_text(
+        &self,
+        options: &Options,
+        text: &str,
+        edits: &[Edit],
+    ) -> Result<(), Error> {
+        let env = |name: &str| options.variable(name);
+        let around = Surroundings {
+            home: &options.home,
+            system: &options.system_dir,
+            cwd: &options.cwd,
+            env: &env,
+        };
+        let name = LayerName::User { file: options.home.join(config::CONFIG_FILE) };
+        let flags = self.flags.clone()?;
+        let given = Given { flags: Some(&flags), projects: false, ..Given::default() };
+        let stack = Stack::load(&self.files, given, &around)?.with_text(&name, text)?;
+        if let Some(unknown) = stack.unknown_keys(&name, edits.iter().map(|edit| &*edit.key_path)) {
+            return Err(Error::Strict(unknown));
+        }
+        config::resolve(&stack, &around).map(|_| ())
+    }
+
+    /// Has every thread look at the configuration again before its next turn.
+    pub(crate) fn reload(&self) {
+        self.files.touch();
     }
 
     /// Switches features for this process.
@@ -114,28 +148,4 @@ impl ConfigSource {
 /// What makes it unusable.
 pub fn check_configuration(options: &Options) -> Result<Vec<Warning>, Error> {
     Ok(ConfigSource::new(options).own(options)?.resolved.warnings)
-}
-
-/// Warnings in the form that people read them: keys that wait for the same part of the program are
-/// one warning.
-pub(crate) fn grouped(warnings: &[Warning]) -> Vec<Warning> {
-    let mut grouped: Vec<Warning> = Vec::new();
-    let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
-    for warning in warnings {
-        let WarningKind::NotYet(part) = warning.kind else {
-            grouped.push(warning.clone());
-            continue;
-        };
-        match parts.get(part) {
-            Some(at) => {
-                let first = &mut grouped[*at];
-                first.key = format!("{}`, `{}", first.key, warning.key);
-            }
-            None => {
-                parts.insert(part, grouped.len());
-                grouped.push(warning.clone());
-            }
-        }
-    }
-    grouped
 }

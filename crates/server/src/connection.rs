@@ -1,7 +1,8 @@
 //! One connection: its handshake, the order in which its requests are handled, and its end
 //! (specification: Lifecycle rules, Errors, Versioning).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -29,7 +30,12 @@ pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
     pub(crate) outbox: Outbox,
     session: OnceLock<Negotiated>,
+    /// Hashes of the warnings that were told.
+    heard: Mutex<HashSet<u64>>,
 }
+
+/// Different warnings that are remembered as told; beyond, they may be told twice.
+const MAX_HEARD: usize = 4096;
 
 /// What `initialize` settled.
 struct Negotiated {
@@ -40,7 +46,7 @@ struct Negotiated {
 
 impl Peer {
     pub(crate) fn new(id: ConnectionId, outbox: Outbox) -> Self {
-        Self { id, outbox, session: OnceLock::new() }
+        Self { id, outbox, session: OnceLock::new(), heard: Mutex::default() }
     }
 
     /// Completes the handshake; `false` when it was complete already.
@@ -69,6 +75,17 @@ impl Peer {
         let Some(session) = self.session.get() else { return false };
         let open = info.stability == Stability::Stable || session.experimental;
         open && !session.opted_out.contains(info.name)
+    }
+
+    /// Whether this client has not heard a warning yet; from now on it has.
+    pub(crate) fn hears_first(&self, warning: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        warning.hash(&mut hasher);
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        if heard.len() >= MAX_HEARD {
+            heard.clear();
+        }
+        heard.insert(hasher.finish())
     }
 
     /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.

@@ -15,8 +15,10 @@ mod project_doc;
 mod provider;
 mod recovery;
 mod requests;
+mod required;
 mod server;
 mod thread;
+mod warnings;
 
 pub use config_source::check_configuration;
 pub use options::{Clock, Ids, Options};

@@ -1,7 +1,7 @@
 //! Loads threads: new ones from the configuration and the client's wishes, stored ones from their
 //! record and history.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
@@ -12,13 +12,16 @@ use serde_json::{Map, Value};
 use session::{Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored, Settings};
 use store::{StoredThread, ThreadRecord, Write};
 
+use crate::connection::Peer;
 use crate::convert;
 use crate::convert::settings::{approval, configured_approval, configured_mode, mode_policy, name};
 use crate::handlers::missing;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
 use crate::server::Core;
+use crate::thread::reload::Source;
 use crate::thread::{Start, ThreadHandle};
+use crate::{required, warnings};
 
 /// What `thread/start` and `thread/resume` may set alike.
 #[derive(Default)]
@@ -56,14 +59,15 @@ pub(crate) struct Extra {
 /// Makes a new thread: stored before anybody hears of it, unless it is ephemeral.
 pub(crate) async fn new_thread(
     core: &Arc<Core>,
+    peer: &Peer,
     wishes: Wishes,
     ephemeral: bool,
     mut extra: Extra,
 ) -> Result<(String, ThreadHandle), ErrorObject> {
     let options = &core.options;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| options.cwd.clone());
-    let config = Arc::new(core.configuration(&cwd, wishes.config.as_ref())?);
-    let settings = new_settings(&config, &wishes, cwd)?;
+    let (config, source) = configuration(core, peer, &cwd, &wishes)?;
+    let settings = new_settings(&config, &wishes, cwd, peer)?;
     extra.base_instructions = wishes.base_instructions;
     extra.developer_instructions = wishes.developer_instructions;
     let id = options.ids.next();
@@ -89,7 +93,7 @@ pub(crate) async fn new_thread(
         let create = Write::CreateThread(Box::new(record.clone()));
         core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
     }
-    let start = start(core, config, settings, record, extra, Restored::default());
+    let start = start(core, config, source, settings, record, extra, Restored::default());
     let handle = ThreadHandle::spawn(Start { ephemeral, ..start });
     core.threads().insert(id.clone(), handle.clone());
     Ok((id, handle))
@@ -98,12 +102,13 @@ pub(crate) async fn new_thread(
 /// The loaded thread of that id, loaded now if need be; with the overrides that a client wishes.
 pub(crate) async fn resume_thread(
     core: &Arc<Core>,
+    peer: &Peer,
     id: &str,
     wishes: &Wishes,
 ) -> Result<(ThreadHandle, Overrides), ErrorObject> {
     if let Some(handle) = core.loaded(id) {
         let cwd = wishes.cwd.clone().unwrap_or_else(|| core.options.cwd.clone());
-        let config = core.configuration(&cwd, wishes.config.as_ref())?;
+        let (config, _) = configuration(core, peer, &cwd, wishes)?;
         return Ok((handle, overrides(&config, wishes, cwd)?));
     }
     let store = core.store().await?;
@@ -113,7 +118,7 @@ pub(crate) async fn resume_thread(
         ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
     })?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-    let config = Arc::new(core.configuration(&cwd, wishes.config.as_ref())?);
+    let (config, source) = configuration(core, peer, &cwd, wishes)?;
     let overrides = overrides(&config, wishes, cwd)?;
     let history = store.history(id).await.map_err(|error| stored(&error))?;
     let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
@@ -135,7 +140,7 @@ pub(crate) async fn resume_thread(
     if let Some(instructions) = &wishes.developer_instructions {
         extra.developer_instructions = Some(instructions.clone());
     }
-    let start = start(core, config, settings, record, extra, restored);
+    let start = start(core, config, source, settings, record, extra, restored);
     // Another client may have loaded it meanwhile: there is one actor a thread.
     let mut threads = core.threads();
     if let Some(handle) = threads.get(id) {
@@ -160,9 +165,27 @@ pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
     }
 }
 
+/// The configuration of a thread; the client hears what is remarkable about it.
+fn configuration(
+    core: &Core,
+    peer: &Peer,
+    cwd: &Path,
+    wishes: &Wishes,
+) -> Result<(Arc<Config>, Source), ErrorObject> {
+    let loaded = core.configuration(cwd, wishes.config.as_ref())?;
+    warnings::tell(peer, &loaded.resolved.warnings);
+    let source = Source {
+        files: loaded.files,
+        generation: loaded.generation,
+        overrides: wishes.config.clone(),
+    };
+    Ok((Arc::new(loaded.resolved.config), source))
+}
+
 fn start(
     core: &Arc<Core>,
     config: Arc<Config>,
+    source: Source,
     settings: Settings,
     record: ThreadRecord,
     extra: Extra,
@@ -171,23 +194,43 @@ fn start(
     if let Some(configured) = config.providers.get(&settings.provider) {
         core.warm_up(crate::provider::provider(configured, None));
     }
-    let doc = project_doc::read(&config, &settings.cwd);
-    let info = crate::provider::model_info(&config, &settings.provider, &settings.model);
-    let window =
-        config.model_context_window.map(|tokens| *tokens).unwrap_or_else(|| info.max_input());
-    let patch =
-        if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
+    let parts = parts(core, &config, &extra, &settings);
     let ids = Box::new(SessionIds(core.clone()));
-    let context = context(&core.options, &config, &extra, &doc);
-    let limits = limits(&config, &settings.provider);
+    let machine = Machine::new(settings, parts.context, parts.patch, parts.limits, ids, restored);
     Start {
         core: core.clone(),
-        machine: Machine::new(settings, context, patch, limits, ids, restored),
+        machine,
         record,
         extra,
         ephemeral: false,
-        instruction_sources: doc.sources,
+        instruction_sources: parts.instruction_sources,
         config,
+        source,
+        context_window: parts.context_window,
+    }
+}
+
+/// What a thread takes from its configuration besides its settings.
+pub(crate) struct Parts {
+    pub(crate) context: Context,
+    pub(crate) patch: PatchTool,
+    pub(crate) limits: Limits,
+    pub(crate) instruction_sources: Vec<PathBuf>,
+    pub(crate) context_window: Option<i64>,
+}
+
+/// See [`Parts`].
+pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: &Settings) -> Parts {
+    let doc = project_doc::read(config, &settings.cwd);
+    let info = crate::provider::model_info(config, &settings.provider, &settings.model);
+    let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
+    let patch =
+        if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
+    Parts {
+        context: context(&core.options, config, extra, &doc),
+        patch,
+        limits: limits(config, &settings.provider),
+        instruction_sources: doc.sources,
         context_window: i64::try_from(window).ok(),
     }
 }
@@ -223,15 +266,36 @@ fn limits(config: &Config, provider: &str) -> Limits {
     limits
 }
 
-fn new_settings(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Settings, ErrorObject> {
-    let provider = wishes.model_provider.clone().unwrap_or_else(|| config.provider.id().to_owned());
-    let model = wishes.model.clone().or_else(|| config.model.clone());
+fn new_settings(
+    config: &Config,
+    wishes: &Wishes,
+    cwd: PathBuf,
+    peer: &Peer,
+) -> Result<Settings, ErrorObject> {
+    let mut settings = configured(config, &cwd);
+    let mut overrides = overrides(config, wishes, cwd.clone())?;
+    let workspace = &config.sandbox_workspace_write;
+    for told in required::constrain(&mut overrides, &config.requirements, workspace, &cwd) {
+        warnings::tell_plain(peer, told);
+    }
+    let chosen = overrides.model.is_some() || config.model.is_some();
+    settings.apply(overrides);
+    if !chosen {
+        settings.model = crate::provider::default_model(config, &settings.provider);
+    }
+    Ok(settings)
+}
+
+/// The settings of a thread in `cwd` whose client wishes nothing.
+pub(crate) fn configured(config: &Config, cwd: &Path) -> Settings {
+    let provider = config.provider.id().to_owned();
     let mode = configured_mode(config.sandbox_mode);
-    let mut settings = Settings {
+    let model = config.model.clone();
+    Settings {
         model: model.unwrap_or_else(|| crate::provider::default_model(config, &provider)),
         provider,
         approval: configured_approval(config.approval_policy),
-        sandbox: mode_policy(mode, &cwd, &config.sandbox_workspace_write),
+        sandbox: mode_policy(mode, cwd, &config.sandbox_workspace_write),
         effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
         summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
         verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),
@@ -239,10 +303,8 @@ fn new_settings(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Settin
         service_tier: config.service_tier.map(|tier| tier.as_str().to_owned()),
         mode: Mode::Default,
         mode_instructions: None,
-        cwd: cwd.clone(),
-    };
-    settings.apply(overrides(config, wishes, cwd)?);
-    Ok(settings)
+        cwd: cwd.to_owned(),
+    }
 }
 
 fn overrides(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Overrides, ErrorObject> {

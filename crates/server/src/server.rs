@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jsonrpc::{ErrorObject, Notification, encode_notification};
 use protocol::{
-    ConfigWarning, ConfigWarningNotification, ThreadClosed, ThreadIdNotification, ThreadStatus,
-    ThreadStatusChanged, ThreadStatusChangedNotification,
+    ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
+    ThreadStatusChangedNotification,
 };
 use sandbox::Sandbox;
 use serde::Serialize;
@@ -17,12 +17,13 @@ use serde_json::{Map, Value};
 use store::{OpenOptions, Store, StoreError};
 use tokio::sync::OnceCell;
 
-use crate::config_source::ConfigSource;
+use crate::config_source::{ConfigSource, Loaded};
 use crate::connection::{ConnectionId, Peer};
 use crate::options::Options;
 use crate::requests::Requests;
 use crate::thread::rules::SharedRules;
 use crate::thread::{Command, ThreadHandle};
+use crate::warnings;
 
 /// The application server. Cheap to clone: all clones are the same server.
 #[derive(Clone)]
@@ -140,11 +141,10 @@ impl Core {
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
-    ) -> Result<config::Config, ErrorObject> {
-        let loaded = self.config.load(&self.options, cwd, overrides);
-        loaded.map(|loaded| loaded.resolved.config).map_err(|error| match overrides {
-            Some(_) => ErrorObject::invalid_params(error.to_string()),
-            None => ErrorObject::internal(error.to_string()),
+    ) -> Result<Loaded, ErrorObject> {
+        self.config.load(&self.options, cwd, overrides).map_err(|error| match overrides {
+            Some(_) => ErrorObject::invalid_params(error.diagnostic()),
+            None => ErrorObject::internal(error.diagnostic()),
         })
     }
 
@@ -213,29 +213,12 @@ impl Core {
 
     /// Tells a new client what is ignored in the configuration.
     pub(crate) fn tell_warnings(&self, peer: &Peer) {
-        let wanted = protocol::lookup_notification(ConfigWarning::NAME);
-        if !wanted.is_some_and(|info| peer.wants(info)) {
-            return;
+        match self.config.load(&self.options, &self.options.cwd, None) {
+            Ok(loaded) => warnings::tell(peer, &loaded.resolved.warnings),
+            Err(error) => warnings::tell_error(peer, &error),
         }
-        let told = |summary: String, details| ConfigWarningNotification {
-            summary,
-            details,
-            path: None,
-            range: None,
-        };
-        let warnings = match self.config.load(&self.options, &self.options.cwd, None) {
-            Ok(loaded) => {
-                let warnings = crate::config_source::grouped(&loaded.resolved.warnings);
-                warnings.iter().map(|warning| told(warning.to_string(), None)).collect()
-            }
-            Err(error) => {
-                vec![told("the configuration cannot be used".to_owned(), Some(error.to_string()))]
-            }
-        };
-        for warning in warnings {
-            if let Ok(message) = encode_notification(ConfigWarning::NAME, &warning) {
-                peer.send(message);
-            }
+        for error in self.config.broken() {
+            warnings::tell_error(peer, &error);
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::Id;
 use crate::approvals::Decision;
 use crate::item::{Action, Change, Phase, SearchAction, UserContent};
+use crate::machine::Configured;
 use crate::settings::Overrides;
 
 /// One thing that happened. `reply` names the caller that waits for an
@@ -28,6 +29,8 @@ pub enum Input {
     Interrupt { reply: u64, turn: String },
     /// A client changes the settings outside of a turn.
     Override { overrides: Overrides },
+    /// The configuration changed. Comes between turns only.
+    Configure(Box<Configured>),
     /// The model sent part of its response.
     Model { sample: u64, events: Vec<ModelEvent> },
     /// The wait before a retry is over.

@@ -35,7 +35,7 @@ pub use input::{
 pub use item::{
     Action, Change, ChangeKind, CommandItem, Item, ItemStatus, Phase, SearchAction, UserContent,
 };
-pub use machine::{Ids, Limits, Machine, Restored};
+pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
     ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };

@@ -77,6 +77,19 @@ pub struct Restored {
     pub previewed: bool,
 }
 
+/// What a thread takes from its configuration.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// The settings from now on.
+    pub settings: Settings,
+    /// What the model is told.
+    pub context: Context,
+    /// How `apply_patch` is offered.
+    pub patch: PatchTool,
+    /// Bounds.
+    pub limits: Limits,
+}
+
 /// One loaded thread.
 pub struct Machine {
     pub(crate) settings: Settings,
@@ -98,6 +111,8 @@ pub struct Machine {
     pub(crate) closed: bool,
     /// Outputs that a restored history lacked, until a turn stores them.
     repairs: Vec<Fragment>,
+    /// What the model is to be told with the next turn, besides the settings.
+    untold: Vec<Fragment>,
     instructions: Arc<str>,
     tools: Arc<str>,
     next: u64,
@@ -138,6 +153,7 @@ impl Machine {
             now: 0,
             closed: false,
             repairs,
+            untold: Vec::new(),
             instructions,
             tools: tools::offered(patch),
             next,
@@ -182,6 +198,7 @@ impl Machine {
             }
             Input::Interrupt { reply, turn } => self.interrupt(reply, &turn),
             Input::Override { overrides } => self.override_settings(overrides),
+            Input::Configure(configured) => self.configure(*configured),
             Input::Model { sample, events } => self.model(sample, events),
             Input::RetryDue { sample } => self.retry_due(sample),
             Input::Prepared { call, outcome } => self.prepared(call, outcome),
@@ -247,15 +264,34 @@ impl Machine {
         }
     }
 
+    /// Takes a changed configuration over: the model is told with the next turn.
+    fn configure(&mut self, configured: Configured) {
+        let Configured { settings, context, patch, limits } = configured;
+        if self.introduced.is_some() && context.developer != self.context.developer {
+            self.untold.extend(context.developer.as_deref().map(context::developer_message));
+        }
+        self.instructions = context.instructions.clone().unwrap_or_else(context::instructions);
+        self.tools = tools::offered(patch);
+        self.context = context;
+        self.limits = limits;
+        if self.settings != settings {
+            self.settings = settings;
+            self.persist(Record::Settings(Box::new(self.settings.clone())));
+        }
+    }
+
     /// Tells the model what it does not know yet of the settings.
     pub(crate) fn introduce(&mut self, turn: &Id) {
-        let fragments = match &self.introduced {
+        let untold = std::mem::take(&mut self.untold);
+        let mut fragments = match &self.introduced {
             None => context::introduction(&self.context, &self.settings),
             Some(old) if *old != self.settings => {
                 context::changes(&self.context, old, &self.settings)
             }
-            Some(_) => return,
+            Some(_) if untold.is_empty() => return,
+            Some(_) => Vec::new(),
         };
+        fragments.extend(untold);
         self.introduced = Some(self.settings.clone());
         self.persist(Record::Introduced(Box::new(self.settings.clone())));
         self.remember(turn, fragments);

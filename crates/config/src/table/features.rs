@@ -4,6 +4,7 @@ use super::parts::{AGENTS, APPS, SKILLS};
 use crate::kind::scope::{ANY, PINNABLE};
 use crate::kind::{Effect, done};
 use crate::options::options;
+use crate::suggest::closest;
 
 options! {
     /// `features`.
@@ -42,6 +43,19 @@ options! {
         /// Deprecated: while `web_search` is unset, `true` counts as `live`.
         web_search_request: Option<bool>, ANY, done("config", "resolve::web_search_mode");
     }
+}
+
+/// What is wrong with a name that no feature has, and which one was probably meant.
+pub fn unknown_feature(name: &str) -> Option<String> {
+    let names = || Features::SECTION.entries.iter().map(|entry| entry.name);
+    if names().any(|known| known == name) {
+        return None;
+    }
+    let hint = match closest(name, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("the features are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Some(format!("there is no feature `{name}`; {hint}"))
 }
 
 /// How mature a feature is.

@@ -13,7 +13,7 @@ mod root;
 mod sandbox;
 mod tools;
 
-pub use features::{Features, Stage, stage};
+pub use features::{Features, Stage, stage, unknown_feature};
 pub use misc::{
     CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
     Persistence,

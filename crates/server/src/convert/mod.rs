@@ -3,5 +3,6 @@
 pub(crate) mod event;
 pub(crate) mod item;
 pub(crate) mod model;
+pub(crate) mod requirements;
 pub(crate) mod settings;
 pub(crate) mod thread;

@@ -1,20 +1,267 @@
-//! Reading and writing the configuration. None of it works in this version: each method says so.
+//! Reading and writing the configuration (specification: configuration; shapes of the reference).
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use config::edit::{Edit, Strategy, WriteError, Written};
+use config::{LayerName, Origin, Resolved, StackLayer, WarningKind};
 use jsonrpc::ErrorObject;
+use protocol::config::{
+    ConfigEdit, ConfigLayer, ConfigLayerMetadata, ConfigLayerSource, ConfigOverriddenMetadata,
+    ConfigWriteStatus, MergeStrategy,
+};
 use protocol::{
     ConfigBatchWriteParams, ConfigMethods, ConfigReadParams, ConfigReadResponse,
     ConfigRequirementsReadResponse, ConfigValueWriteParams, ConfigWriteResponse, Empty,
 };
+use serde_json::{Value, json};
 
 use crate::connection::Cx;
-use crate::handlers::not_implemented;
+use crate::convert;
+use crate::convert::settings::absolute;
+use crate::handlers::turn::existing_folder;
 use crate::server::Server;
+use crate::warnings;
 
 impl ConfigMethods<Cx> for Server {
-    not_implemented! {
-        config_read(ConfigReadParams) -> ConfigReadResponse = "config/read";
-        config_value_write(ConfigValueWriteParams) -> ConfigWriteResponse = "config/value/write";
-        config_batch_write(ConfigBatchWriteParams) -> ConfigWriteResponse = "config/batchWrite";
-        config_requirements_read(Empty) -> ConfigRequirementsReadResponse = "configRequirements/read";
+    /// Without `cwd` no project has a say. Values are as in the files: what is not set is absent.
+    async fn config_read(
+        &self,
+        cx: Cx,
+        params: ConfigReadParams,
+    ) -> Result<ConfigReadResponse, ErrorObject> {
+        let cwd = params.cwd.as_deref().map(existing_folder).transpose()?;
+        let core = &self.core;
+        let loaded = match &cwd {
+            Some(cwd) => core.config.load(&core.options, cwd, None),
+            None => core.config.own(&core.options),
+        };
+        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let resolved = &loaded.resolved;
+        warnings::tell(&cx.peer, &resolved.warnings);
+        let config = match resolved.to_json() {
+            Value::Object(config) => config.into_iter().collect(),
+            _ => BTreeMap::new(),
+        };
+        let origins = resolved.origins();
+        let origins = origins.into_iter().map(|(key, origin)| (key, metadata(resolved, origin)));
+        let layers = params.include_layers.then(|| {
+            // Lowest first in the stack, highest first on the wire.
+            loaded.stack.layers.iter().rev().map(wire_layer).collect()
+        });
+        Ok(ConfigReadResponse { config, origins: origins.collect(), layers })
     }
+
+    async fn config_value_write(
+        &self,
+        cx: Cx,
+        params: ConfigValueWriteParams,
+    ) -> Result<ConfigWriteResponse, ErrorObject> {
+        let edit = ConfigEdit {
+            key_path: params.key_path,
+            value: params.value,
+            merge_strategy: params.merge_strategy,
+        };
+        self.write(&cx, vec![edit], params.file_path, params.expected_version).await
+    }
+
+    /// `reloadUserConfig` asks threads to look again; they do so before their next turn anyway.
+    async fn config_batch_write(
+        &self,
+        cx: Cx,
+        params: ConfigBatchWriteParams,
+    ) -> Result<ConfigWriteResponse, ErrorObject> {
+        let written =
+            self.write(&cx, params.edits, params.file_path, params.expected_version).await?;
+        if params.reload_user_config {
+            self.reload_configuration(&cx)?;
+        }
+        Ok(written)
+    }
+
+    async fn config_requirements_read(
+        &self,
+        _cx: Cx,
+        _: Empty,
+    ) -> Result<ConfigRequirementsReadResponse, ErrorObject> {
+        let loaded = self.core.config.own(&self.core.options);
+        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let requirements = convert::requirements::wire(&loaded.stack.requirements);
+        Ok(ConfigRequirementsReadResponse { requirements })
+    }
+}
+
+impl Server {
+    /// Reads the configuration again and tells the caller what is remarkable.
+    ///
+    /// # Errors
+    /// A configuration that cannot be used.
+    pub(crate) fn reload_configuration(&self, cx: &Cx) -> Result<(), ErrorObject> {
+        self.core.config.reload();
+        let loaded = self.core.config.own(&self.core.options);
+        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        warnings::tell(&cx.peer, &loaded.resolved.warnings);
+        for error in self.core.config.broken() {
+            warnings::tell_error(&cx.peer, &error);
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        cx: &Cx,
+        edits: Vec<ConfigEdit>,
+        file_path: Option<String>,
+        expected_version: Option<String>,
+    ) -> Result<ConfigWriteResponse, ErrorObject> {
+        let path = self.writable(file_path.as_deref())?;
+        let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
+        let core = self.core.clone();
+        let made = edits.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut usable = |text: &str| core.config.check_text(&core.options, text, &made);
+            config::edit::write(&path, expected_version.as_deref(), &made, &mut usable)
+        });
+        let written = writing
+            .await
+            .map_err(|error| ErrorObject::internal(format!("config/write: {error}")))?
+            .map_err(refusal)?;
+        let own = self.core.config.own(&self.core.options);
+        let own = own.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        warnings::tell(&cx.peer, &own.resolved.warnings);
+        let overridden = edits.iter().find_map(|edit| overridden(&own.resolved, edit));
+        response(written, overridden)
+    }
+
+    /// The file that a client may write: the user's.
+    fn writable(&self, asked: Option<&str>) -> Result<PathBuf, ErrorObject> {
+        let own = self.core.options.home.join(config::CONFIG_FILE);
+        let Some(asked) = asked else { return Ok(own) };
+        let asked = absolute("filePath", asked)?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if real(&asked) == real(&own) {
+            return Ok(own);
+        }
+        let message = format!(
+            "{} cannot be written over the protocol, only {} can",
+            asked.display(),
+            own.display()
+        );
+        Err(coded("configLayerReadonly", message))
+    }
+}
+
+fn edit(edit: ConfigEdit) -> Edit {
+    let strategy = match edit.merge_strategy {
+        MergeStrategy::Replace => Strategy::Replace,
+        MergeStrategy::Upsert => Strategy::Upsert,
+    };
+    Edit { key_path: edit.key_path, value: edit.value, strategy }
+}
+
+fn refusal(error: WriteError<config::Error>) -> ErrorObject {
+    match &error {
+        WriteError::Conflict { .. } => coded("configVersionConflict", error.to_string()),
+        WriteError::Edit(_) | WriteError::TooLarge { .. } => {
+            coded("configValidationError", error.to_string())
+        }
+        WriteError::Invalid(invalid) => coded("configValidationError", invalid.diagnostic()),
+        WriteError::Io { source, .. }
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            coded("configLayerReadonly", error.to_string())
+        }
+        WriteError::Busy { .. } | WriteError::Io { .. } => ErrorObject::internal(error.to_string()),
+    }
+}
+
+fn coded(code: &str, message: String) -> ErrorObject {
+    ErrorObject::invalid_request(message).with_data(json!({ "config_write_error_code": code }))
+}
+
+fn response(
+    written: Written,
+    overridden_metadata: Option<ConfigOverriddenMetadata>,
+) -> Result<ConfigWriteResponse, ErrorObject> {
+    let status = match overridden_metadata {
+        Some(_) => ConfigWriteStatus::OkOverridden,
+        None => ConfigWriteStatus::Ok,
+    };
+    Ok(ConfigWriteResponse {
+        status,
+        version: written.version,
+        file_path: wire_path(&written.path),
+        overridden_metadata,
+    })
+}
+
+/// What keeps the value that was written from being in force.
+fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetadata> {
+    let (effective, origin) = resolved.value(&edit.key_path)?;
+    let in_force = match edit.strategy {
+        Strategy::Replace => effective == edit.value,
+        Strategy::Upsert => holds(&effective, &edit.value),
+    };
+    if in_force || edit.value.is_null() && matches!(origin.layer(), LayerName::System { .. }) {
+        return None;
+    }
+    let by = warned(resolved, &edit.key_path)
+        .unwrap_or_else(|| format!("{origin} says otherwise, and counts more"));
+    Some(ConfigOverriddenMetadata {
+        message: format!("`{}` was written, but {by}", edit.key_path),
+        overriding_layer: metadata(resolved, origin),
+        effective_value: effective,
+    })
+}
+
+/// What a requirement says about a key.
+fn warned(resolved: &Resolved, key: &str) -> Option<String> {
+    let about =
+        |warning: &&config::Warning| warning.key == key && warning.kind == WarningKind::Replaced;
+    resolved.warnings.iter().find(about).map(|warning| warning.message.clone())
+}
+
+/// Whether everything in `part` stands in `whole`.
+fn holds(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part.iter().all(|(key, value)| {
+            value.is_null() || whole.get(key).is_some_and(|found| holds(found, value))
+        }),
+        _ => whole == part,
+    }
+}
+
+fn metadata(resolved: &Resolved, origin: &Origin) -> ConfigLayerMetadata {
+    ConfigLayerMetadata { name: source(&origin.layer()), version: resolved.version(origin) }
+}
+
+fn wire_layer(layer: &StackLayer) -> ConfigLayer {
+    ConfigLayer {
+        name: source(layer.layer.name()),
+        version: layer.layer.version().to_owned(),
+        config: layer.layer.to_json(),
+        disabled_reason: layer.disabled.clone(),
+    }
+}
+
+fn source(name: &LayerName) -> ConfigLayerSource {
+    match name {
+        LayerName::System { file } => ConfigLayerSource::System { file: wire_path(file) },
+        LayerName::User { file } => ConfigLayerSource::User { file: wire_path(file) },
+        LayerName::Project { folder } => {
+            ConfigLayerSource::Project { dot_agent_folder: wire_path(folder) }
+        }
+        LayerName::SessionFlags | LayerName::Thread => ConfigLayerSource::SessionFlags,
+        // The wire's name for what an administrator manages in a file.
+        LayerName::Requirements { file } => {
+            ConfigLayerSource::LegacyManagedConfigTomlFromFile { file: wire_path(file) }
+        }
+    }
+}
+
+fn wire_path(path: &Path) -> protocol::common::AbsolutePath {
+    path.display().to_string()
 }

@@ -1,20 +1,68 @@
-//! Experimental features.
+//! Features: what there is, and switching them while the server runs.
 
+use std::collections::BTreeMap;
+
+use config::Resolved;
+use config::table::{Features, Stage, stage};
 use jsonrpc::ErrorObject;
+use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
     ExperimentalFeatureListParams, ExperimentalFeatureListResponse, FeaturesMethods,
     MockExperimentalMethodParams, MockExperimentalMethodResponse,
 };
+use serde_json::Value;
 
 use crate::connection::Cx;
-use crate::handlers::not_implemented;
 use crate::server::Server;
+use crate::warnings;
+
+/// A page when the client names no size; there are not many more.
+const PAGE: usize = 25;
+const MAX_PAGE: usize = 100;
 
 impl FeaturesMethods<Cx> for Server {
-    not_implemented! {
-        experimental_feature_list(ExperimentalFeatureListParams) -> ExperimentalFeatureListResponse = "experimentalFeature/list";
-        experimental_feature_enablement_set(ExperimentalFeatureEnablementSetParams) -> ExperimentalFeatureEnablementSetResponse = "experimentalFeature/enablement/set";
+    /// The cursor is the name of the last feature of the page before.
+    async fn experimental_feature_list(
+        &self,
+        cx: Cx,
+        params: ExperimentalFeatureListParams,
+    ) -> Result<ExperimentalFeatureListResponse, ErrorObject> {
+        let resolved = self.own_configuration(&cx)?;
+        let names: Vec<&str> = Features::SECTION.entries.iter().map(|entry| entry.name).collect();
+        let start = match &params.cursor {
+            None => 0,
+            Some(cursor) => {
+                let at = names.iter().position(|name| name == cursor);
+                1 + at.ok_or_else(|| {
+                    ErrorObject::invalid_params(format!("`cursor`: `{cursor}` is no cursor"))
+                })?
+            }
+        };
+        let limit = params.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
+        let page = &Features::SECTION.entries[start..names.len().min(start + limit)];
+        let more = start + page.len() < names.len();
+        let data = page.iter().map(|entry| feature(entry, &resolved)).collect();
+        let last = page.last().map(|entry| entry.name.to_owned());
+        Ok(ExperimentalFeatureListResponse { data, next_cursor: last.filter(|_| more) })
+    }
+
+    /// Answers how the named features are now: a requirement may hold one where it is.
+    async fn experimental_feature_enablement_set(
+        &self,
+        cx: Cx,
+        params: ExperimentalFeatureEnablementSetParams,
+    ) -> Result<ExperimentalFeatureEnablementSetResponse, ErrorObject> {
+        for name in params.enablement.keys() {
+            if let Some(message) = config::table::unknown_feature(name) {
+                return Err(ErrorObject::invalid_params(format!("`enablement`: {message}")));
+            }
+        }
+        self.core.config.switch(params.enablement.clone());
+        let resolved = self.own_configuration(&cx)?;
+        let now = |name: &String| (name.clone(), is_on(name, &resolved));
+        let enablement: BTreeMap<String, bool> = params.enablement.keys().map(now).collect();
+        Ok(ExperimentalFeatureEnablementSetResponse { enablement })
     }
 
     async fn mock_experimental_method(
@@ -24,4 +72,38 @@ impl FeaturesMethods<Cx> for Server {
     ) -> Result<MockExperimentalMethodResponse, ErrorObject> {
         Ok(MockExperimentalMethodResponse { echoed: params.value })
     }
+}
+
+impl Server {
+    fn own_configuration(&self, cx: &Cx) -> Result<Resolved, ErrorObject> {
+        let loaded = self.core.config.own(&self.core.options);
+        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        warnings::tell(&cx.peer, &loaded.resolved.warnings);
+        Ok(loaded.resolved)
+    }
+}
+
+fn feature(entry: &'static config::kind::Entry, resolved: &Resolved) -> ExperimentalFeature {
+    let description = entry.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    ExperimentalFeature {
+        name: entry.name.to_owned(),
+        stage: match stage(entry.name) {
+            Stage::Stable => ExperimentalFeatureStage::Stable,
+            Stage::Experimental => ExperimentalFeatureStage::Beta,
+            Stage::UnderDevelopment => ExperimentalFeatureStage::UnderDevelopment,
+            Stage::Deprecated => ExperimentalFeatureStage::Deprecated,
+        },
+        display_name: None,
+        description: Some(description),
+        announcement: None,
+        enabled: is_on(entry.name, resolved),
+        default_enabled: (entry.default)() == Some(Value::Bool(true)),
+    }
+}
+
+fn is_on(name: &str, resolved: &Resolved) -> bool {
+    let entry = Features::SECTION.entry(name);
+    let default = entry.and_then(|entry| (entry.default)());
+    let set = resolved.value(&format!("features.{name}")).map(|(value, _)| value);
+    set.or(default) == Some(Value::Bool(true))
 }

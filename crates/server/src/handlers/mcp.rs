@@ -17,6 +17,11 @@ impl McpMethods<Cx> for Server {
         mcp_server_oauth_login(McpServerOauthLoginParams) -> McpServerOauthLoginResponse = "mcpServer/oauth/login";
         mcp_server_resource_read(McpServerResourceReadParams) -> McpServerResourceReadResponse = "mcpServer/resource/read";
         mcp_server_tool_call(McpServerToolCallParams) -> McpServerToolCallResponse = "mcpServer/tool/call";
-        config_mcp_server_reload(Empty) -> Empty = "config/mcpServer/reload";
+    }
+
+    /// Reads the configuration of MCP servers again; threads take it over with their next turn.
+    async fn config_mcp_server_reload(&self, cx: Cx, _: Empty) -> Result<Empty, ErrorObject> {
+        self.reload_configuration(&cx)?;
+        Ok(Empty {})
     }
 }

@@ -21,7 +21,7 @@ impl ModelMethods<Cx> for Server {
         _cx: Cx,
         params: ModelListParams,
     ) -> Result<ModelListResponse, ErrorObject> {
-        let config = self.core.configuration(&self.core.options.cwd, None)?;
+        let config = self.core.configuration(&self.core.options.cwd, None)?.resolved.config;
         let mut models = match &config.provider {
             config::Provider::Offline => model::catalog::offline(),
             config::Provider::Http(_) => model::catalog::hosted(),

@@ -57,7 +57,8 @@ impl ThreadMethods<Cx> for Server {
             config: params.config.map(|config| config.into_iter().collect()),
         };
         let ephemeral = params.ephemeral.unwrap_or(false);
-        let (_, handle) = loading::new_thread(&self.core, wishes, ephemeral, extra).await?;
+        let (_, handle) =
+            loading::new_thread(&self.core, &cx.peer, wishes, ephemeral, extra).await?;
         attach(&cx, &handle, Overrides::default(), true).await
     }
 
@@ -88,7 +89,7 @@ impl ThreadMethods<Cx> for Server {
             config: params.config.map(|config| config.into_iter().collect()),
         };
         let (handle, overrides) =
-            loading::resume_thread(&self.core, &params.thread_id, &wishes).await?;
+            loading::resume_thread(&self.core, &cx.peer, &params.thread_id, &wishes).await?;
         attach(&cx, &handle, overrides, false).await
     }
 

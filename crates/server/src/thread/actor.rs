@@ -21,6 +21,7 @@ use crate::requests::Kind;
 use crate::server::Core;
 use crate::thread::commands::Running;
 use crate::thread::patches::Patches;
+use crate::thread::reload::Source;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::tell::Teller;
 use crate::thread::{Command, Snapshot};
@@ -34,6 +35,7 @@ pub(crate) struct Start {
     pub(crate) ephemeral: bool,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) config: Arc<config::Config>,
+    pub(crate) source: Source,
     pub(crate) context_window: Option<i64>,
 }
 
@@ -51,6 +53,7 @@ pub(crate) struct Actor {
     pub(super) id: Id,
     pub(super) machine: Machine,
     pub(super) config: Arc<config::Config>,
+    pub(super) source: Source,
     pub(super) sender: mpsc::Sender<Command>,
     pub(super) running: HashMap<u64, Running>,
     pub(super) patches: Patches,
@@ -58,11 +61,11 @@ pub(crate) struct Actor {
     pub(super) record: ThreadRecord,
     pub(super) extra: Extra,
     pub(super) ephemeral: bool,
-    instruction_sources: Vec<PathBuf>,
-    subscribers: Subscribers,
+    pub(super) instruction_sources: Vec<PathBuf>,
+    pub(super) subscribers: Subscribers,
     /// Of the client that came last.
     user_agent: Option<String>,
-    teller: Teller,
+    pub(super) teller: Teller,
     stream: Option<(u64, ResponseStream)>,
     waiting: HashMap<u64, Waiting>,
     asks: BTreeMap<u64, OpenAsk>,
@@ -106,6 +109,7 @@ impl Actor {
             ephemeral,
             instruction_sources,
             config,
+            source,
             context_window,
         } = start;
         let id: Id = record.id.as_str().into();
@@ -115,6 +119,7 @@ impl Actor {
             id,
             machine,
             config,
+            source,
             sender,
             running: HashMap::new(),
             patches: Patches::default(),
@@ -230,6 +235,8 @@ impl Actor {
         match command {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn { content, overrides, output_schema, answer, gate } => {
+                self.follow_configuration(steps);
+                let overrides = self.allowed(overrides);
                 let reply = self.wait(answer, gate);
                 self.step(Input::Start { reply, content, overrides, output_schema }, steps);
             }
@@ -242,6 +249,7 @@ impl Actor {
                 self.step(Input::Interrupt { reply, turn }, steps);
             }
             Command::Attach { peer, overrides, announce, snapshot, gate } => {
+                let overrides = self.allowed(overrides);
                 self.step(Input::Override { overrides }, steps);
                 self.execute(std::mem::take(steps)).await;
                 self.attach(peer, announce, snapshot, gate).await;

@@ -5,6 +5,7 @@ mod commands;
 mod durable;
 mod log;
 mod patches;
+pub(crate) mod reload;
 pub(crate) mod rules;
 mod subscribers;
 mod tell;

@@ -42,6 +42,11 @@ struct Delta<'a> {
 }
 
 impl Teller {
+    /// The model's context window from now on.
+    pub(crate) fn set_context_window(&mut self, window: Option<i64>) {
+        self.window = window;
+    }
+
     pub(crate) fn new(thread: Id, window: Option<i64>) -> Self {
         Self { thread, window, frames: HashMap::new(), last: None }
     }

@@ -1,0 +1,265 @@
+//! The text of a file, changed.
+
+use serde_json::Value as Json;
+use toml_edit::{
+    Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value as Toml,
+};
+
+use crate::edit::{Edit, EditError, Strategy};
+use crate::key_path::{self, join};
+
+/// The text with all edits made, in order.
+///
+/// # Errors
+/// The first edit that cannot be made: then none is.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
+    let (mark, body) = match text.strip_prefix('\u{feff}') {
+        Some(body) => ("\u{feff}", body),
+        None => ("", text),
+    };
+    let mut document: DocumentMut =
+        body.parse().map_err(|error: toml_edit::TomlError| EditError::Syntax(error.to_string()))?;
+    for edit in edits {
+        let parts = key_path::parse(&edit.key_path)
+            .map_err(|message| EditError::Key { key_path: edit.key_path.clone(), message })?;
+        let setting = Setting { edit, parts: &parts };
+        setting.put(document.as_table_mut(), false, &parts, &edit.value)?;
+    }
+    let written = document.to_string();
+    Ok(format!("{mark}{}", with_line_ends_of(body, written, edits)))
+}
+
+/// One edit being made.
+struct Setting<'e> {
+    edit: &'e Edit,
+    parts: &'e [String],
+}
+
+impl Setting<'_> {
+    /// Sets `value` at `path`, counted from `table`; what is new in an inline table is inline.
+    fn put(
+        &self,
+        table: &mut dyn TableLike,
+        inline: bool,
+        path: &[String],
+        value: &Json,
+    ) -> Result<(), EditError> {
+        let Some((name, rest)) = path.split_first() else { return Ok(()) };
+        if !rest.is_empty() {
+            if !table.contains_key(name) {
+                if value.is_null() {
+                    return Ok(());
+                }
+                let fresh = if inline {
+                    Item::Value(Toml::InlineTable(InlineTable::new()))
+                } else {
+                    Item::Table(implicit())
+                };
+                table.insert(name, fresh);
+            }
+            let depth = self.parts.len() - rest.len();
+            let item = table.get_mut(name).unwrap_or_else(|| unreachable!("inserted above"));
+            let (found, inline) = (kind(item), item.is_inline_table());
+            let Some(inner) = item.as_table_like_mut() else {
+                return Err(EditError::NotATable {
+                    key_path: self.edit.key_path.clone(),
+                    parent: join(&self.parts[..depth]),
+                    found,
+                });
+            };
+            return self.put(inner, inline, rest, value);
+        }
+        if value.is_null() {
+            table.remove(name);
+            return Ok(());
+        }
+        if let (Strategy::Upsert, Json::Object(members)) = (self.edit.strategy, value)
+            && let Some(item) = table.get_mut(name).filter(|item| item.is_table_like())
+        {
+            let inline = item.is_inline_table();
+            let Some(inner) = item.as_table_like_mut() else { return Ok(()) };
+            for (member, value) in members {
+                self.put(inner, inline, std::slice::from_ref(member), value)?;
+            }
+            return Ok(());
+        }
+        self.replace(table, inline, name, value)
+    }
+
+    fn replace(
+        &self,
+        table: &mut dyn TableLike,
+        inline: bool,
+        name: &str,
+        value: &Json,
+    ) -> Result<(), EditError> {
+        let Some(old) = table.get_mut(name) else {
+            let item = self.item(value, inline)?;
+            table.insert(name, item);
+            return Ok(());
+        };
+        if to_json(old).as_ref() == Some(value) {
+            return Ok(());
+        }
+        match (&mut *old, value) {
+            // A table keeps its place and the comments of the keys that stay.
+            (Item::Table(_), Json::Object(members)) => {
+                let Some(inner) = old.as_table_like_mut() else { return Ok(()) };
+                let gone: Vec<String> = inner
+                    .iter()
+                    .map(|(name, _)| name.to_owned())
+                    .filter(|name| members.get(name).is_none_or(Json::is_null))
+                    .collect();
+                for name in gone {
+                    inner.remove(&name);
+                }
+                for (member, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+                    self.replace(inner, false, member, value)?;
+                }
+            }
+            (Item::Value(value_there), _) => {
+                let mut new = self.value(value)?;
+                *new.decor_mut() = value_there.decor().clone();
+                *value_there = new;
+            }
+            _ => {
+                // Values stand before tables: the form may have to change, and with it the place.
+                table.remove(name);
+                let item = self.item(value, inline)?;
+                table.insert(name, item);
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&self, value: &Json, inline: bool) -> Result<Item, EditError> {
+        match value {
+            Json::Object(members) if !inline => {
+                let mut table = Table::new();
+                let only_tables = !members.is_empty() && members.values().all(Json::is_object);
+                table.set_implicit(only_tables);
+                for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+                    table.insert(name, self.item(value, false)?);
+                }
+                Ok(Item::Table(table))
+            }
+            Json::Array(all) if !inline && !all.is_empty() && all.iter().all(Json::is_object) => {
+                let mut tables = ArrayOfTables::new();
+                for one in all {
+                    if let Item::Table(table) = self.item(one, false)? {
+                        tables.push(table);
+                    }
+                }
+                Ok(Item::ArrayOfTables(tables))
+            }
+            _ => self.value(value).map(Item::Value),
+        }
+    }
+
+    fn value(&self, value: &Json) -> Result<Toml, EditError> {
+        Ok(match value {
+            Json::Null => return Err(self.refused("a list cannot hold `null`")),
+            Json::Bool(b) => (*b).into(),
+            Json::Number(n) => match (n.as_i64(), n.as_f64()) {
+                (Some(n), _) => n.into(),
+                (None, Some(n)) if n.is_finite() && n.abs() < 1e300 && !is_whole(value) => n.into(),
+                _ => return Err(self.refused("the number does not fit 64 bits with a sign")),
+            },
+            Json::String(text) => text.as_str().into(),
+            Json::Array(all) => {
+                let mut array = Array::new();
+                for one in all {
+                    array.push(self.value(one)?);
+                }
+                Toml::Array(array)
+            }
+            Json::Object(members) => {
+                let mut table = InlineTable::new();
+                for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+                    table.insert(name, self.value(value)?);
+                }
+                Toml::InlineTable(table)
+            }
+        })
+    }
+
+    fn refused(&self, message: &str) -> EditError {
+        EditError::Value { key_path: self.edit.key_path.clone(), message: message.to_owned() }
+    }
+}
+
+fn is_whole(number: &Json) -> bool {
+    number.is_u64() || number.is_i64()
+}
+
+fn implicit() -> Table {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    table
+}
+
+fn kind(item: &Item) -> &'static str {
+    match item {
+        Item::Table(_) | Item::Value(Toml::InlineTable(_)) => "a table",
+        Item::ArrayOfTables(_) | Item::Value(Toml::Array(_)) => "an array",
+        Item::Value(Toml::String(_)) => "a string",
+        Item::Value(Toml::Integer(_) | Toml::Float(_)) => "a number",
+        Item::Value(Toml::Boolean(_)) => "a boolean",
+        Item::Value(Toml::Datetime(_)) => "a date",
+        Item::None => "nothing",
+    }
+}
+
+/// An item as JSON; `None` for what JSON does not have.
+fn to_json(item: &Item) -> Option<Json> {
+    match item {
+        Item::None => None,
+        Item::Value(value) => value_to_json(value),
+        Item::Table(table) => {
+            let all = table.iter().map(|(name, item)| Some((name.to_owned(), to_json(item)?)));
+            all.collect::<Option<_>>().map(Json::Object)
+        }
+        Item::ArrayOfTables(tables) => tables
+            .iter()
+            .map(|table| {
+                let all = table.iter().map(|(name, item)| Some((name.to_owned(), to_json(item)?)));
+                all.collect::<Option<_>>().map(Json::Object)
+            })
+            .collect::<Option<_>>()
+            .map(Json::Array),
+    }
+}
+
+fn value_to_json(value: &Toml) -> Option<Json> {
+    match value {
+        Toml::String(text) => Some(text.value().as_str().into()),
+        Toml::Integer(n) => Some((*n.value()).into()),
+        Toml::Float(n) => serde_json::Number::from_f64(*n.value()).map(Json::Number),
+        Toml::Boolean(b) => Some((*b.value()).into()),
+        Toml::Datetime(_) => None,
+        Toml::Array(all) => all.iter().map(value_to_json).collect::<Option<_>>().map(Json::Array),
+        Toml::InlineTable(table) => {
+            let all = table.iter().map(|(name, one)| Some((name.to_owned(), value_to_json(one)?)));
+            all.collect::<Option<_>>().map(Json::Object)
+        }
+    }
+}
+
+/// New lines end as the old ones did, unless a new value holds line ends of its own.
+fn with_line_ends_of(old: &str, new: String, edits: &[Edit]) -> String {
+    let lines = old.matches('\n').count();
+    let all_crlf = lines > 0 && old.matches("\r\n").count() == lines;
+    if !all_crlf || edits.iter().any(|edit| holds_line_end(&edit.value)) {
+        return new;
+    }
+    new.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+fn holds_line_end(value: &Json) -> bool {
+    match value {
+        Json::String(text) => text.contains('\n'),
+        Json::Array(all) => all.iter().any(holds_line_end),
+        Json::Object(all) => all.values().any(holds_line_end),
+        _ => false,
+    }
+}

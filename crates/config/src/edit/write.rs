@@ -1,0 +1,220 @@
+//! Changes to a file on disk: locked against other writers, all or nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::edit::{Edit, EditError, apply};
+use crate::layer::{MAX_FILE_BYTES, version};
+
+/// How long a writer waits for another one.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// Links that are followed.
+const MAX_LINKS: usize = 40;
+
+/// A file as it is after its edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The file itself: links are followed.
+    pub path: PathBuf,
+    /// `sha256:` and the digest of its bytes.
+    pub version: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Why a file was not changed. It is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError<E: std::error::Error + 'static> {
+    /// Somebody else changed the file.
+    #[error("the file has version {found}, not {expected}: somebody changed it; read it again")]
+    Conflict {
+        /// As the caller knew it.
+        expected: String,
+        /// As it is.
+        found: String,
+    },
+    /// An edit that cannot be made.
+    #[error(transparent)]
+    Edit(EditError),
+    /// What the edits would make of the file cannot be used.
+    #[error(transparent)]
+    Invalid(E),
+    /// The file would be, or is, larger than [`MAX_FILE_BYTES`].
+    #[error("{}: a configuration has at most {MAX_FILE_BYTES} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another writer holds the lock.
+    #[error("{}: another program has been writing for {} s; try again", path.display(), LOCK_WAIT.as_secs())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// The machine says no.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Makes all edits in the file at `path`, or none. `validate` sees the new text first; it runs
+/// under the lock and must not write the file itself.
+///
+/// A link is followed to its target, the file keeps its mode and, where that is allowed, its owner;
+/// a new file is private. Edits that change nothing write nothing. Blocks: for reading, for the
+/// disk, and up to 10 s for other writers.
+///
+/// # Errors
+/// See [`WriteError`]; in each case the file is byte for byte as it was.
+pub fn write<E: std::error::Error + 'static>(
+    path: &Path,
+    expected_version: Option<&str>,
+    edits: &[Edit],
+    validate: &mut dyn FnMut(&str) -> Result<(), E>,
+) -> Result<Written, WriteError<E>> {
+    let path = target(path).map_err(|source| io(path, "follow the link", source))?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make_private(folder).map_err(|source| io(folder, "make the folder", source))?;
+    let _lock = lock(&beside(&path, "lock"))?;
+    let (old, meta) = read(&path)?;
+    let found = version(old.as_bytes());
+    if let Some(expected) = expected_version.filter(|expected| *expected != found) {
+        return Err(WriteError::Conflict { expected: expected.to_owned(), found });
+    }
+    let text = apply(&old, edits).map_err(WriteError::Edit)?;
+    if text == old {
+        return Ok(Written { path, version: found, text });
+    }
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(WriteError::TooLarge { path });
+    }
+    validate(&text).map_err(WriteError::Invalid)?;
+    if meta.as_ref().is_some_and(|meta| meta.permissions().readonly()) {
+        return Err(io(&path, "write", ErrorKind::PermissionDenied.into()));
+    }
+    let temporary = beside(&path, "tmp");
+    let replaced = store(&temporary, &text, meta.as_ref())
+        .and_then(|()| std::fs::rename(&temporary, &path))
+        .and_then(|()| File::open(folder)?.sync_all());
+    if let Err(source) = replaced {
+        // Best effort: the next writer takes the name over anyway.
+        let _ = std::fs::remove_file(&temporary);
+        return Err(io(&path, "write", source));
+    }
+    Ok(Written { path, version: version(text.as_bytes()), text })
+}
+
+fn io<E: std::error::Error + 'static>(
+    path: &Path,
+    action: &'static str,
+    source: std::io::Error,
+) -> WriteError<E> {
+    WriteError::Io { path: path.to_owned(), action, source }
+}
+
+/// Where the links at `path` lead; the last name need not exist.
+fn target(path: &Path) -> std::io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        match std::fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("/")).join(next),
+            // Not a link, or not there.
+            Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+                return Ok(path);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Err(std::io::Error::other("too many links, or links in a circle"))
+}
+
+fn make_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// `.<name>.<ending>` in the folder of `path`. One name is enough: whoever writes holds the lock,
+/// and takes over what a killed writer left.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Locked until dropped; the kernel unlocks it when the process dies.
+fn lock<E: std::error::Error + 'static>(path: &Path) -> Result<File, WriteError<E>> {
+    let failed = |source| io(path, "lock", source);
+    let file = private(OpenOptions::new().create(true).write(true), path).map_err(failed)?;
+    let deadline = Instant::now() + LOCK_WAIT;
+    let mut pause = Duration::from_micros(100);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() > deadline => {
+                return Err(WriteError::Busy { path: path.to_owned() });
+            }
+            Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(pause),
+        }
+        pause = (pause * 2).min(Duration::from_millis(2));
+    }
+}
+
+fn private(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options.open(path)
+}
+
+fn read<E: std::error::Error + 'static>(
+    path: &Path,
+) -> Result<(String, Option<std::fs::Metadata>), WriteError<E>> {
+    let failed = |source| io(path, "read", source);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((String::new(), None)),
+        Err(source) => return Err(failed(source)),
+    };
+    let meta = file.metadata().map_err(failed)?;
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(WriteError::TooLarge { path: path.to_owned() });
+    }
+    Ok((text, Some(meta)))
+}
+
+fn store(path: &Path, text: &str, like: Option<&std::fs::Metadata>) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let mut file = private(OpenOptions::new().create_new(true).write(true), path)?;
+    file.write_all(text.as_bytes())?;
+    if let Some(like) = like {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{MetadataExt, fchown};
+            let own = file.metadata()?;
+            if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+                // Only root may give a file away: then it becomes ours, with the same content.
+                let _ = fchown(&file, Some(like.uid()), Some(like.gid()));
+            }
+        }
+        file.set_permissions(like.permissions())?;
+    }
+    file.sync_all()
+}

@@ -1,0 +1,136 @@
+//! A thread follows its configuration: before a turn starts, files that changed are read again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use protocol::ConfigWarning;
+use serde_json::{Map, Value};
+use session::{Configured, Input, Overrides, Settings};
+
+use crate::loading;
+use crate::thread::Actor;
+use crate::thread::actor::Step;
+use crate::{required, warnings};
+
+/// Where a thread's configuration comes from.
+pub(crate) struct Source {
+    /// Files that it came or could have come from.
+    pub(crate) files: Vec<PathBuf>,
+    /// Of the configuration source when the files were read.
+    pub(crate) generation: u64,
+    /// The `config` of the client's request.
+    pub(crate) overrides: Option<Map<String, Value>>,
+}
+
+impl Actor {
+    /// Takes over what changed on disk since the last turn. A configuration that cannot be used
+    /// leaves everything as it is, and the clients hear why.
+    pub(super) fn follow_configuration(&mut self, steps: &mut Vec<Step>) {
+        let source = &self.core.config;
+        if self.machine.active_turn().is_some()
+            || !source.changed(&self.source.files, self.source.generation)
+        {
+            return;
+        }
+        let cwd = self.machine.settings().cwd.clone();
+        let overrides = self.source.overrides.as_ref();
+        let generation = source.generation();
+        let loaded = source.load(&self.core.options, &cwd, overrides);
+        self.source.generation = generation;
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                return self.subscribers.notify::<ConfigWarning>(&warnings::kept(&error));
+            }
+        };
+        self.source.files = loaded.files;
+        for peer in self.subscribers.iter() {
+            warnings::tell(peer, &loaded.resolved.warnings);
+        }
+        let new = loaded.resolved.config;
+        if new == *self.config {
+            return;
+        }
+        let old = std::mem::replace(&mut self.config, Arc::new(new));
+        let now = self.machine.settings();
+        let (before, after) =
+            (loading::configured(&old, &cwd), loading::configured(&self.config, &cwd));
+        let settings = followed(now, before, after);
+        let parts = loading::parts(&self.core, &self.config, &self.extra, &settings);
+        self.teller.set_context_window(parts.context_window);
+        self.instruction_sources = parts.instruction_sources;
+        let configured = Configured {
+            settings,
+            context: parts.context,
+            patch: parts.patch,
+            limits: parts.limits,
+        };
+        self.step(Input::Configure(Box::new(configured)), steps);
+    }
+
+    /// Keeps a client's wishes within the administrator's requirements, and says what was changed.
+    pub(super) fn allowed(&self, mut overrides: Overrides) -> Overrides {
+        let cwd = overrides.cwd.as_ref().unwrap_or(&self.machine.settings().cwd).clone();
+        let workspace = &self.config.sandbox_workspace_write;
+        for told in required::constrain(&mut overrides, &self.config.requirements, workspace, &cwd)
+        {
+            self.subscribers.notify::<ConfigWarning>(&warnings::plain(told));
+        }
+        overrides
+    }
+}
+
+/// The settings after a change of the configuration: one that still has the configuration's old
+/// value follows it, one that a client chose stays.
+fn followed(now: &Settings, before: Settings, after: Settings) -> Settings {
+    fn follow<T: PartialEq + Clone>(now: &T, before: T, after: T) -> T {
+        if *now == before { after } else { now.clone() }
+    }
+    Settings {
+        model: follow(&now.model, before.model, after.model),
+        provider: follow(&now.provider, before.provider, after.provider),
+        cwd: now.cwd.clone(),
+        approval: follow(&now.approval, before.approval, after.approval),
+        sandbox: follow(&now.sandbox, before.sandbox, after.sandbox),
+        effort: follow(&now.effort, before.effort, after.effort),
+        summary: follow(&now.summary, before.summary, after.summary),
+        verbosity: follow(&now.verbosity, before.verbosity, after.verbosity),
+        personality: follow(&now.personality, before.personality, after.personality),
+        service_tier: follow(&now.service_tier, before.service_tier, after.service_tier),
+        mode: now.mode,
+        mode_instructions: now.mode_instructions.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use session::{ApprovalPolicy, Mode, SandboxPolicy};
+
+    use super::*;
+
+    fn settings(model: &str, effort: Option<&str>) -> Settings {
+        Settings {
+            model: model.to_owned(),
+            provider: "p".to_owned(),
+            cwd: "/w".into(),
+            approval: ApprovalPolicy::Never,
+            sandbox: SandboxPolicy::DangerFullAccess,
+            effort: effort.map(str::to_owned),
+            summary: None,
+            verbosity: None,
+            personality: None,
+            service_tier: None,
+            mode: Mode::Default,
+            mode_instructions: None,
+        }
+    }
+
+    #[test]
+    fn what_a_client_chose_stays_and_the_rest_follows() {
+        let before = settings("old", Some("low"));
+        let after = settings("new", None);
+        let chosen = settings("chosen", Some("low"));
+        assert_eq!(followed(&chosen, before.clone(), after.clone()), settings("chosen", None));
+        assert_eq!(followed(&before, before.clone(), after.clone()), after);
+    }
+}

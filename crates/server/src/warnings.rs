@@ -1,0 +1,111 @@
+//! What is remarkable about a configuration, as clients hear it: `configWarning` and
+//! `deprecationNotice`, each once a connection.
+
+use std::collections::BTreeMap;
+
+use config::{Error, Place, Warning, WarningKind};
+use jsonrpc::{Notification, Outgoing, encode_notification};
+use protocol::connection::{
+    ConfigWarningNotification, DeprecationNoticeNotification, TextPosition, TextRange,
+};
+use protocol::{ConfigWarning, DeprecationNotice};
+use serde::Serialize;
+
+use crate::connection::Peer;
+
+/// Tells a client what it has not heard yet.
+pub(crate) fn tell(peer: &Peer, warnings: &[Warning]) {
+    for warning in grouped(warnings) {
+        if warning.kind == WarningKind::Deprecated {
+            let notice = DeprecationNoticeNotification {
+                summary: format!("`{}` {}", warning.key, warning.message),
+                details: Some(warning.diagnostic()),
+            };
+            send_once::<DeprecationNotice>(peer, &warning.to_string(), &notice);
+        } else {
+            send_once::<ConfigWarning>(peer, &warning.to_string(), &notification(&warning));
+        }
+    }
+}
+
+/// Tells a client that the configuration cannot be used, and why.
+pub(crate) fn tell_error(peer: &Peer, error: &Error) {
+    let summary = "the configuration cannot be used".to_owned();
+    send_once::<ConfigWarning>(peer, &error.to_string(), &broken(summary, error));
+}
+
+/// Tells a client what is not about a place in a file.
+pub(crate) fn tell_plain(peer: &Peer, summary: String) {
+    send_once::<ConfigWarning>(peer, &summary.clone(), &plain(summary));
+}
+
+/// The notification about a file that broke while its last good content stays in use.
+pub(crate) fn kept(error: &Error) -> ConfigWarningNotification {
+    let summary = format!("{error}; what the file said before stays in force until it is mended");
+    broken(summary, error)
+}
+
+/// A notification that is not about a place in a file.
+pub(crate) fn plain(summary: String) -> ConfigWarningNotification {
+    ConfigWarningNotification { summary, details: None, path: None, range: None }
+}
+
+fn broken(summary: String, error: &Error) -> ConfigWarningNotification {
+    ConfigWarningNotification {
+        summary,
+        details: Some(error.diagnostic()),
+        path: error.path().map(|path| path.display().to_string()),
+        range: error.origin().and_then(|origin| origin.place()).map(range),
+    }
+}
+
+fn notification(warning: &Warning) -> ConfigWarningNotification {
+    let place = warning.origin.place();
+    ConfigWarningNotification {
+        summary: warning.to_string(),
+        details: place.map(Place::snippet),
+        path: warning.origin.path().map(|path| path.display().to_string()),
+        range: place.map(range),
+    }
+}
+
+fn range(place: &Place) -> TextRange {
+    let position = |(line, column): (usize, usize)| TextPosition {
+        line: u64::try_from(line).unwrap_or(u64::MAX),
+        column: u64::try_from(column).unwrap_or(u64::MAX),
+    };
+    TextRange { start: position(place.line_column()), end: position(place.end_line_column()) }
+}
+
+fn send_once<N: Notification<Params: Serialize>>(peer: &Peer, identity: &str, params: &N::Params) {
+    let wanted = protocol::lookup_notification(N::NAME).is_some_and(|info| peer.wants(info));
+    if !wanted || !peer.hears_first(identity) {
+        return;
+    }
+    if let Ok(message) = encode_notification(N::NAME, params) {
+        peer.send(Outgoing::from(message));
+    }
+}
+
+/// Keys that wait for the same part of the program are one warning.
+fn grouped(warnings: &[Warning]) -> Vec<Warning> {
+    let mut grouped: Vec<Warning> = Vec::new();
+    let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in warnings {
+        let WarningKind::NotYet(part) = warning.kind else {
+            grouped.push(warning.clone());
+            continue;
+        };
+        match parts.get(part) {
+            Some(at) => {
+                let first = &mut grouped[*at];
+                first.key = format!("{}`, `{}", first.key, warning.key);
+            }
+            None => {
+                parts.insert(part, grouped.len());
+                grouped.push(warning.clone());
+            }
+        }
+    }
+    grouped
+}
