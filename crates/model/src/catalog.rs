@@ -2,6 +2,8 @@
 //! (specification "Model entry"). It asks no provider; names it does not know get careful guesses.
 
 use std::borrow::Cow;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -74,6 +76,66 @@ impl ModelInfo {
     pub fn max_input(&self) -> u64 {
         self.context_window.saturating_sub(self.max_output)
     }
+}
+
+/// A catalog file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// It cannot be read.
+    #[error("{}: cannot be read: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    /// It is larger than [`MAX_CATALOG_BYTES`].
+    #[error("{}: a catalog has at most {MAX_CATALOG_BYTES} bytes", path.display())]
+    TooLarge { path: PathBuf },
+    /// It is no catalog; the message has line and column.
+    #[error("{}: {source}", path.display())]
+    Json { path: PathBuf, source: serde_json::Error },
+    /// It names no model, or one without an id or twice.
+    #[error("{}: {message}", path.display())]
+    Models { path: PathBuf, message: String },
+}
+
+/// A larger catalog file is refused.
+pub const MAX_CATALOG_BYTES: u64 = 4 << 20;
+
+/// Reads a catalog file: a JSON array of models with the members of [`ModelInfo`] (`id` alone is
+/// required), or an object with such an array as `models`. Their order is the picker's.
+///
+/// # Errors
+/// See [`CatalogError`].
+pub fn read(path: &Path) -> Result<Vec<ModelInfo>, CatalogError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wrapped {
+        models: Vec<ModelInfo>,
+    }
+    let failed = |source| CatalogError::Read { path: path.to_owned(), source };
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(MAX_CATALOG_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_CATALOG_BYTES {
+        return Err(CatalogError::TooLarge { path: path.to_owned() });
+    }
+    let parsed = if text.trim_start().starts_with('[') {
+        serde_json::from_str(&text)
+    } else {
+        serde_json::from_str(&text).map(|Wrapped { models }| models)
+    };
+    let models: Vec<ModelInfo> =
+        parsed.map_err(|source| CatalogError::Json { path: path.to_owned(), source })?;
+    let wrong = |message: String| CatalogError::Models { path: path.to_owned(), message };
+    if models.is_empty() {
+        return Err(wrong("it lists no model; list at least one".to_owned()));
+    }
+    for (at, model) in models.iter().enumerate() {
+        if model.id.is_empty() {
+            return Err(wrong(format!("model {at} has no `id`")));
+        }
+        if models[..at].iter().any(|other| other.id == model.id) {
+            return Err(wrong(format!("`{}` is listed twice", model.id)));
+        }
+    }
+    Ok(models)
 }
 
 /// The built-in models of the default provider, in the picker's order.

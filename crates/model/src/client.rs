@@ -15,6 +15,7 @@ use tokio::{sync::mpsc, task::AbortHandle, time};
 
 use crate::{
     Decoder, Event, Failure, FailureKind, Prompt, Provider, Transport,
+    compression::{self, Compression, Encoded},
     http::{self, HttpClient, Target, chain},
     offline::Offline,
     retry,
@@ -55,6 +56,7 @@ struct Inner {
     options: Options,
     http: OnceLock<Result<HttpClient, Failure>>,
     offline: Offline,
+    compression: Compression,
 }
 
 impl fmt::Debug for Client {
@@ -71,7 +73,13 @@ impl Client {
 
     #[must_use]
     pub fn with_options(jitter: Jitter, options: Options) -> Self {
-        let inner = Inner { jitter, options, http: OnceLock::new(), offline: Offline::default() };
+        let inner = Inner {
+            jitter,
+            options,
+            http: OnceLock::new(),
+            offline: Offline::default(),
+            compression: Compression::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -188,11 +196,21 @@ async fn open(
     let target = Target::new(provider, &Method::POST, "/responses")?;
     let http = inner.http()?;
     let mut retries = 0;
+    let mut sent = inner.compression.encoded(provider, body);
     loop {
-        let Refused { failure, again } = match attempt(http, provider, &target, body).await {
+        let Refused { failure, again } = match attempt(http, provider, &target, &sent).await {
             Ok(body) => return Ok((target, body)),
             Err(refused) => refused,
         };
+        if sent.compressed && compression::may_be_refused(failure.http_status) {
+            // The same request at once as it is: that is no retry of the provider's work.
+            sent = Encoded::plain(body);
+            let answer = attempt(http, provider, &target, &sent).await;
+            if let Ok(body) = answer {
+                inner.compression.refused_by(provider);
+                return Ok((target, body));
+            }
+        }
         let backoff = retry::backoff(retries, (inner.jitter)());
         let wait = failure.retry_after.unwrap_or(backoff);
         if !again || retries >= provider.request_max_retries || wait > retry::MAX_WAIT {
@@ -217,10 +235,14 @@ async fn attempt(
     http: &HttpClient,
     provider: &Provider,
     target: &Target,
-    body: &Bytes,
+    body: &Encoded,
 ) -> Result<Incoming, Refused> {
     let idle = provider.stream_idle_timeout;
-    let request = target.request(&Method::POST, body.clone());
+    let mut request = target.request(&Method::POST, body.bytes.clone());
+    if body.compressed {
+        let zstd = header::HeaderValue::from_static("zstd");
+        request.headers_mut().insert(header::CONTENT_ENCODING, zstd);
+    }
     let response = match time::timeout(idle, http.request(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {

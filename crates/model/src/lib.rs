@@ -3,6 +3,7 @@
 //! application server, reads no environment, and never decides whether to run a tool.
 
 mod client;
+mod compression;
 mod decode;
 mod escape;
 mod event;

@@ -29,6 +29,8 @@ pub struct Provider {
     pub stream_max_retries: u32,
     /// Longest silence, before and between the bytes of an answer.
     pub stream_idle_timeout: Duration,
+    /// Large requests are sent compressed, until the provider refuses one.
+    pub compress_requests: bool,
 }
 
 /// How a provider is reached.
@@ -91,6 +93,7 @@ impl Provider {
             request_max_retries: REQUEST_MAX_RETRIES,
             stream_max_retries: STREAM_MAX_RETRIES,
             stream_idle_timeout: STREAM_IDLE_TIMEOUT,
+            compress_requests: false,
         }
     }
 

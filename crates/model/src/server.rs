@@ -25,6 +25,7 @@ use serde::Serialize;
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time};
 
+use crate::compression;
 use crate::script::{
     Script,
     engine::{Answer, Engine, Refusal},
@@ -140,6 +141,11 @@ impl State {
                 match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
                     Ok(body) => {
                         logged = body.to_bytes();
+                        let encoding = head.headers.get(header::CONTENT_ENCODING);
+                        if encoding.is_some_and(|encoding| encoding == "zstd") {
+                            let plain = compression::decoded(&logged, MAX_REQUEST_BYTES);
+                            logged = plain.unwrap_or_default();
+                        }
                         self.respond(&logged, &head.headers).await
                     }
                     Err(error) => unread_body(&*error),

@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use config::Config;
 use jsonrpc::ErrorObject;
+use model::catalog::ModelInfo;
 use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use session::{Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored, Settings};
+use serde_json::{Map, Value, json};
+use session::{
+    CommandTool, Configured, Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored,
+    Settings, ToolSet,
+};
 use store::{StoredThread, ThreadRecord, Write};
 
 use crate::connection::Peer;
@@ -67,7 +71,7 @@ pub(crate) async fn new_thread(
     let options = &core.options;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| options.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, &wishes)?;
-    let settings = new_settings(&config, &wishes, cwd, peer)?;
+    let settings = new_settings(core, &config, &wishes, cwd, peer)?;
     extra.base_instructions = wishes.base_instructions;
     extra.developer_instructions = wishes.developer_instructions;
     let id = options.ids.next();
@@ -194,12 +198,11 @@ fn start(
     if let Some(configured) = config.providers.get(&settings.provider) {
         core.warm_up(crate::provider::provider(configured, None));
     }
-    let parts = parts(core, &config, &extra, &settings);
+    let parts = parts(core, &config, &extra, settings);
     let ids = Box::new(SessionIds(core.clone()));
-    let machine = Machine::new(settings, parts.context, parts.patch, parts.limits, ids, restored);
     Start {
         core: core.clone(),
-        machine,
+        machine: Machine::new(parts.configured, ids, restored),
         record,
         extra,
         ephemeral: false,
@@ -210,32 +213,90 @@ fn start(
     }
 }
 
-/// What a thread takes from its configuration besides its settings.
+/// What a thread takes from its configuration.
 pub(crate) struct Parts {
-    pub(crate) context: Context,
-    pub(crate) patch: PatchTool,
-    pub(crate) limits: Limits,
+    pub(crate) configured: Configured,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) context_window: Option<i64>,
 }
 
 /// See [`Parts`].
-pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: &Settings) -> Parts {
+pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: Settings) -> Parts {
     let doc = project_doc::read(config, &settings.cwd);
-    let info = crate::provider::model_info(config, &settings.provider, &settings.model);
+    let info = core.models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
-    let patch =
-        if info.supports_custom_apply_patch { PatchTool::Custom } else { PatchTool::Function };
     Parts {
-        context: context(&core.options, config, extra, &doc),
-        patch,
-        limits: limits(config, &settings.provider),
+        configured: Configured {
+            context: context(&core.options, config, extra, &doc, &info),
+            tools: tools(config, &info),
+            limits: limits(config, &settings.provider),
+            plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
+            settings,
+        },
         instruction_sources: doc.sources,
         context_window: i64::try_from(window).ok(),
     }
 }
 
-fn context(options: &Options, config: &Config, extra: &Extra, doc: &ProjectDoc) -> Context {
+fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
+    let features = &config.features;
+    ToolSet {
+        patch: if info.supports_custom_apply_patch {
+            PatchTool::Custom
+        } else {
+            PatchTool::Function
+        },
+        commands: match (features.shell_tool, features.unified_exec) {
+            (false, _) => CommandTool::Off,
+            (true, true) => CommandTool::Terminal,
+            (true, false) => CommandTool::OneShot,
+        },
+        view_image: config.tools.view_image,
+        login_shell: config.allow_login_shell,
+        web_search: [false, true].map(|full_access| web_search(config, full_access)),
+    }
+}
+
+/// The provider's own search, as the JSON that offers it. The offline model has none.
+fn web_search(config: &Config, full_access: bool) -> Option<Arc<str>> {
+    let live = match config.web_search_mode(full_access).0 {
+        config::WebSearch::Disabled => return None,
+        config::WebSearch::Cached => false,
+        config::WebSearch::Live => true,
+    };
+    let mut tool = json!({ "type": "web_search", "external_web_access": live });
+    if let Some(config::table::WebSearchTool::Settings(settings)) = &config.tools.web_search {
+        if let Some(size) = settings.context_size {
+            tool["search_context_size"] = size.as_str().into();
+        }
+        if !settings.allowed_domains.is_empty() {
+            tool["filters"] = json!({ "allowed_domains": settings.allowed_domains });
+        }
+        if let Some(location) = &settings.location {
+            let parts = [
+                ("country", &location.country),
+                ("region", &location.region),
+                ("city", &location.city),
+                ("timezone", &location.timezone),
+            ];
+            tool["user_location"] = json!({ "type": "approximate" });
+            for (name, value) in parts {
+                if let Some(value) = value {
+                    tool["user_location"][name] = value.as_str().into();
+                }
+            }
+        }
+    }
+    Some(tool.to_string().into())
+}
+
+fn context(
+    options: &Options,
+    config: &Config,
+    extra: &Extra,
+    doc: &ProjectDoc,
+    info: &ModelInfo,
+) -> Context {
     let from_file = || {
         let path = config.model_instructions_file.as_ref()?;
         std::fs::read_to_string(path).ok()
@@ -248,6 +309,8 @@ fn context(options: &Options, config: &Config, extra: &Extra, doc: &ProjectDoc) 
             .clone()
             .or_else(|| config.developer_instructions.clone()),
         project_doc: doc.text.clone(),
+        commit_attribution: config.commit_attribution.clone().filter(|text| !text.is_empty()),
+        takes_personality: config.features.personality && info.supports_personality,
         shell: shell.to_string_lossy().into_owned(),
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
@@ -267,12 +330,13 @@ fn limits(config: &Config, provider: &str) -> Limits {
 }
 
 fn new_settings(
+    core: &Core,
     config: &Config,
     wishes: &Wishes,
     cwd: PathBuf,
     peer: &Peer,
 ) -> Result<Settings, ErrorObject> {
-    let mut settings = configured(config, &cwd);
+    let mut settings = configured(core, config, &cwd);
     let mut overrides = overrides(config, wishes, cwd.clone())?;
     let workspace = &config.sandbox_workspace_write;
     for told in required::constrain(&mut overrides, &config.requirements, workspace, &cwd) {
@@ -281,18 +345,18 @@ fn new_settings(
     let chosen = overrides.model.is_some() || config.model.is_some();
     settings.apply(overrides);
     if !chosen {
-        settings.model = crate::provider::default_model(config, &settings.provider);
+        settings.model = core.models.default_of(config, &settings.provider);
     }
     Ok(settings)
 }
 
 /// The settings of a thread in `cwd` whose client wishes nothing.
-pub(crate) fn configured(config: &Config, cwd: &Path) -> Settings {
+pub(crate) fn configured(core: &Core, config: &Config, cwd: &Path) -> Settings {
     let provider = config.provider.id().to_owned();
     let mode = configured_mode(config.sandbox_mode);
     let model = config.model.clone();
     Settings {
-        model: model.unwrap_or_else(|| crate::provider::default_model(config, &provider)),
+        model: model.unwrap_or_else(|| core.models.default_of(config, &provider)),
         provider,
         approval: configured_approval(config.approval_policy),
         sandbox: mode_policy(mode, cwd, &config.sandbox_workspace_write),

@@ -1,7 +1,8 @@
 //! Model providers of the configuration as the model crate takes them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use model::catalog::ModelInfo;
 use model::{KeySource, Provider, Secret, Transport};
@@ -38,24 +39,63 @@ pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) 
         request_max_retries: http.request_max_retries,
         stream_max_retries: http.stream_max_retries,
         stream_idle_timeout: http.stream_idle_timeout,
+        compress_requests: http.compress_requests,
     })
 }
 
-/// What is known of a model of that provider.
-pub(crate) fn model_info(config: &config::Config, provider: &str, model: &str) -> ModelInfo {
-    model::catalog::find(&models(config, provider), model)
+/// The models that are known: those built in, or those of `model_catalog_json`.
+#[derive(Default)]
+pub(crate) struct Models {
+    /// Catalog files, read once in the life of the server.
+    files: Mutex<HashMap<PathBuf, Arc<Vec<ModelInfo>>>>,
 }
 
-/// The model of a provider when nobody names one.
-pub(crate) fn default_model(config: &config::Config, provider: &str) -> String {
-    let models = models(config, provider);
-    let default = models.iter().find(|model| model.is_default).or(models.first());
-    default.map(|model| model.id.to_string()).unwrap_or_default()
-}
+/// Catalog files that are kept.
+const MAX_CATALOGS: usize = 64;
 
-fn models(config: &config::Config, provider: &str) -> Vec<ModelInfo> {
-    match config.providers.get(provider) {
-        Some(config::Provider::Offline) => model::catalog::offline(),
-        _ => model::catalog::hosted(),
+impl Models {
+    /// Reads the catalog that the configuration names, unless it was read already.
+    ///
+    /// # Errors
+    /// In words, with the file and the place.
+    pub(crate) fn load(&self, config: &config::Config) -> Result<(), String> {
+        let Some(path) = &config.model_catalog_json else { return Ok(()) };
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.contains_key(path) {
+            return Ok(());
+        }
+        if files.len() >= MAX_CATALOGS {
+            files.clear();
+        }
+        let models =
+            model::catalog::read(path).map_err(|error| format!("`model_catalog_json`: {error}"))?;
+        files.insert(path.clone(), Arc::new(models));
+        Ok(())
+    }
+
+    /// What is known of a model of that provider.
+    pub(crate) fn info(&self, config: &config::Config, provider: &str, model: &str) -> ModelInfo {
+        let mut info = model::catalog::find(&self.of(config, provider), model);
+        if let Some(supported) = config.model_supports_reasoning_summaries {
+            info.supports_reasoning = supported;
+        }
+        info
+    }
+
+    /// The model of a provider when nobody names one.
+    pub(crate) fn default_of(&self, config: &config::Config, provider: &str) -> String {
+        let models = self.of(config, provider);
+        let default = models.iter().find(|model| model.is_default).or(models.first());
+        default.map(|model| model.id.to_string()).unwrap_or_default()
+    }
+
+    /// The models of a provider, in the picker's order.
+    pub(crate) fn of(&self, config: &config::Config, provider: &str) -> Vec<ModelInfo> {
+        if matches!(config.providers.get(provider), Some(config::Provider::Offline)) {
+            return model::catalog::offline();
+        }
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = config.model_catalog_json.as_ref().and_then(|path| files.get(path));
+        named.map_or_else(model::catalog::hosted, |models| models.to_vec())
     }
 }

@@ -19,7 +19,10 @@ use tokio::sync::OnceCell;
 
 use crate::config_source::{ConfigSource, Loaded};
 use crate::connection::{ConnectionId, Peer};
+use crate::log::Log;
+use crate::notify::Notifier;
 use crate::options::Options;
+use crate::provider::Models;
 use crate::requests::Requests;
 use crate::thread::rules::SharedRules;
 use crate::thread::{Command, ThreadHandle};
@@ -49,6 +52,9 @@ pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) config: ConfigSource,
     pub(crate) model: model::Client,
+    pub(crate) models: Models,
+    pub(crate) notifier: Notifier,
+    log: Log,
     pub(crate) sandbox: Sandbox,
     pub(crate) rules: SharedRules,
     pub(crate) requests: Requests,
@@ -74,6 +80,9 @@ impl Server {
         let core = Arc::new(Core {
             config: ConfigSource::new(&options),
             model: model::Client::new(Box::new(move || jitter())),
+            models: Models::default(),
+            notifier: Notifier::default(),
+            log: Log::default(),
             sandbox,
             rules: SharedRules::new(&options),
             requests: Requests::default(),
@@ -136,16 +145,29 @@ impl Core {
         Ok(store)
     }
 
+    /// Writes a line into the server's log.
+    pub(crate) fn warn(&self, about: &str, message: &str) {
+        let dir = match self.config.own(&self.options) {
+            Ok(loaded) => loaded.resolved.config.log_dir.clone(),
+            Err(_) => self.options.home.join("log"),
+        };
+        self.log.warn(&dir, self.options.clock.now_ms(), about, message);
+    }
+
     /// The configuration for a thread in `cwd`.
     pub(crate) fn configuration(
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
     ) -> Result<Loaded, ErrorObject> {
-        self.config.load(&self.options, cwd, overrides).map_err(|error| match overrides {
-            Some(_) => ErrorObject::invalid_params(error.diagnostic()),
-            None => ErrorObject::internal(error.diagnostic()),
-        })
+        let fault = |message: String| match overrides {
+            Some(_) => ErrorObject::invalid_params(message),
+            None => ErrorObject::internal(message),
+        };
+        let loaded = self.config.load(&self.options, cwd, overrides);
+        let loaded = loaded.map_err(|error| fault(error.diagnostic()))?;
+        self.models.load(&loaded.resolved.config).map_err(fault)?;
+        Ok(loaded)
     }
 
     pub(crate) fn threads(&self) -> MutexGuard<'_, HashMap<String, ThreadHandle>> {

@@ -17,6 +17,10 @@ pub struct Context {
     pub developer: Option<String>,
     /// The project's own document for agents.
     pub project_doc: Option<String>,
+    /// Co-author trailer for commit messages.
+    pub commit_attribution: Option<String>,
+    /// Whether the model takes a personality.
+    pub takes_personality: bool,
     /// The user's shell, by name.
     pub shell: String,
     /// Today, `YYYY-MM-DD`.
@@ -52,6 +56,16 @@ pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragme
         developer.push_str("\n\n");
         developer.push_str(text);
     }
+    if let Some(trailer) = &context.commit_attribution {
+        developer.push_str(&format!(
+            "\n\nEnd the message of every commit that you make with a blank line and this \
+             trailer:\nCo-authored-by: {trailer}"
+        ));
+    }
+    if let Some(style) = personality_text(context, settings) {
+        developer.push_str("\n\n");
+        developer.push_str(style);
+    }
     let mut user = String::new();
     if let Some(document) = &context.project_doc {
         user.push_str("<project_document>\n");
@@ -76,6 +90,9 @@ pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<
             "<mode>\nThe plan mode is over: work on the task again.\n</mode>".to_owned()
         }));
     }
+    if old.personality != new.personality {
+        developer.extend(personality_text(context, new).map(str::to_owned));
+    }
     if !developer.is_empty() {
         fragments.push(history::message("developer", &developer.join("\n\n")));
     }
@@ -83,6 +100,20 @@ pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<
         fragments.push(history::message("user", &environment(context, new)));
     }
     fragments
+}
+
+fn personality_text(context: &Context, settings: &Settings) -> Option<&'static str> {
+    match settings.personality.as_deref().filter(|_| context.takes_personality)? {
+        "friendly" => Some(
+            "<personality>\nBe warm: greet what the user achieved, explain as to a colleague whom \
+             you like, and keep the mood light without wasting words.\n</personality>",
+        ),
+        "pragmatic" => Some(
+            "<personality>\nBe matter-of-fact: lead with the result, keep to what helps the user \
+             decide, and leave pleasantries out.\n</personality>",
+        ),
+        _ => None,
+    }
 }
 
 fn environment(context: &Context, settings: &Settings) -> String {

@@ -39,7 +39,7 @@ pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
     ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };
-pub use tools::PatchTool;
+pub use tools::{CommandTool, PatchTool, ToolSet};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.
 pub type Id = std::sync::Arc<str>;

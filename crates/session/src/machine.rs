@@ -10,8 +10,8 @@ use crate::event::{Event, Status};
 use crate::history::{self, Fragment};
 use crate::input::{Input, Usage};
 use crate::processes::{Ended, Process};
-use crate::settings::{Overrides, Settings};
-use crate::tools::{self, PatchTool};
+use crate::settings::{Mode, Overrides, Settings};
+use crate::tools::{self, ToolSet};
 use crate::turn::Turn;
 use crate::{Id, Millis};
 
@@ -84,10 +84,12 @@ pub struct Configured {
     pub settings: Settings,
     /// What the model is told.
     pub context: Context,
-    /// How `apply_patch` is offered.
-    pub patch: PatchTool,
+    /// What the model can call.
+    pub tools: ToolSet,
     /// Bounds.
     pub limits: Limits,
+    /// Reasoning effort while a plan is made, in place of the settings'.
+    pub plan_effort: Option<String>,
 }
 
 /// One loaded thread.
@@ -114,21 +116,18 @@ pub struct Machine {
     /// What the model is to be told with the next turn, besides the settings.
     untold: Vec<Fragment>,
     instructions: Arc<str>,
-    tools: Arc<str>,
+    pub(crate) tools: ToolSet,
+    /// As JSON, while commands are confined and while they are not.
+    offered: [Arc<str>; 2],
+    plan_effort: Option<String>,
     next: u64,
     effects: Vec<Effect>,
 }
 
 impl Machine {
     /// A thread, new or restored. A history that a crash cut is completed.
-    pub fn new(
-        settings: Settings,
-        context: Context,
-        patch: PatchTool,
-        limits: Limits,
-        ids: Box<dyn Ids>,
-        restored: Restored,
-    ) -> Self {
+    pub fn new(configured: Configured, ids: Box<dyn Ids>, restored: Restored) -> Self {
+        let Configured { settings, context, tools, limits, plan_effort } = configured;
         let mut history = restored.history;
         let repairs = history::missing_outputs(&history);
         history.extend(repairs.iter().cloned());
@@ -155,7 +154,9 @@ impl Machine {
             repairs,
             untold: Vec::new(),
             instructions,
-            tools: tools::offered(patch),
+            offered: tools::offered(&tools),
+            tools,
+            plan_effort,
             next,
             effects: Vec::new(),
         }
@@ -266,12 +267,14 @@ impl Machine {
 
     /// Takes a changed configuration over: the model is told with the next turn.
     fn configure(&mut self, configured: Configured) {
-        let Configured { settings, context, patch, limits } = configured;
+        let Configured { settings, context, tools, limits, plan_effort } = configured;
         if self.introduced.is_some() && context.developer != self.context.developer {
             self.untold.extend(context.developer.as_deref().map(context::developer_message));
         }
         self.instructions = context.instructions.clone().unwrap_or_else(context::instructions);
-        self.tools = tools::offered(patch);
+        self.offered = tools::offered(&tools);
+        self.tools = tools;
+        self.plan_effort = plan_effort;
         self.context = context;
         self.limits = limits;
         if self.settings != settings {
@@ -298,13 +301,15 @@ impl Machine {
     }
 
     pub(crate) fn prompt(&self, output_schema: Option<Arc<str>>) -> Prompt {
+        let planning = self.settings.mode == Mode::Plan;
+        let effort = self.plan_effort.clone().filter(|_| planning);
         Prompt {
             provider: self.settings.provider.clone(),
             model: self.settings.model.clone(),
             instructions: self.instructions.clone(),
             input: self.history.clone(),
-            tools: self.tools.clone(),
-            effort: self.settings.effort.clone(),
+            tools: self.offered[usize::from(self.settings.sandbox.is_unconfined())].clone(),
+            effort: effort.or_else(|| self.settings.effort.clone()),
             summary: self.settings.summary.clone(),
             verbosity: self.settings.verbosity.clone(),
             output_schema,

@@ -248,12 +248,13 @@ impl Machine {
             }
             ModelItem::FunctionCall { call_id, name, arguments } => {
                 self.close_item(turn, index);
-                let call = tools::read_function(&name, &arguments);
+                let call = tools::read_function(&self.tools, &name, &arguments);
                 self.call(turn, call_id, false, call);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
                 self.close_item(turn, index);
-                self.call(turn, call_id, true, tools::read_custom(&name, &input));
+                let call = tools::read_custom(&self.tools, &name, &input);
+                self.call(turn, call_id, true, call);
             }
             ModelItem::WebSearch { query, action } => {
                 self.close_item(turn, index);

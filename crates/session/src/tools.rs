@@ -1,6 +1,6 @@
 //! The tools that the model is offered, and the reading of its calls.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +16,67 @@ pub enum PatchTool {
     /// A function with one string.
     #[default]
     Function,
+}
+
+/// How commands are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommandTool {
+    /// `exec_command` and `write_stdin`: commands may outlive the call.
+    #[default]
+    Terminal,
+    /// `shell`: one call, one command.
+    OneShot,
+    /// None: the model cannot run commands.
+    Off,
+}
+
+/// The tools that a thread offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolSet {
+    /// How `apply_patch` is offered.
+    pub patch: PatchTool,
+    /// How commands are offered.
+    pub commands: CommandTool,
+    /// `view_image`.
+    pub view_image: bool,
+    /// Whether the model may ask for a login shell.
+    pub login_shell: bool,
+    /// The provider's own web search, as the JSON that offers it: while commands are confined, and
+    /// while they are not.
+    pub web_search: [Option<Arc<str>>; 2],
+}
+
+impl Default for ToolSet {
+    fn default() -> Self {
+        Self {
+            patch: PatchTool::default(),
+            commands: CommandTool::default(),
+            view_image: true,
+            login_shell: true,
+            web_search: [None, None],
+        }
+    }
+}
+
+impl ToolSet {
+    fn names(&self) -> Vec<&'static str> {
+        let commands: &[&str] = match self.commands {
+            CommandTool::Terminal => &["exec_command", "write_stdin"],
+            CommandTool::OneShot => &["shell"],
+            CommandTool::Off => &[],
+        };
+        let mut names = commands.to_vec();
+        names.extend(["apply_patch", "update_plan"]);
+        names.extend(self.view_image.then_some("view_image"));
+        names
+    }
+
+    /// Whether a call of that name may be made. A plain `shell` is understood from models that
+    /// know it, offered or not.
+    fn has(&self, name: &str) -> bool {
+        let known = name == "shell" && self.commands != CommandTool::Off;
+        known || self.names().contains(&name)
+    }
 }
 
 /// A call, read.
@@ -80,7 +141,10 @@ impl Call {
 }
 
 /// Reads a function call; the error is for the model.
-pub(crate) fn read_function(name: &str, arguments: &str) -> Result<Call, String> {
+pub(crate) fn read_function(tools: &ToolSet, name: &str, arguments: &str) -> Result<Call, String> {
+    if !tools.has(name) {
+        return Err(unknown(tools, name));
+    }
     #[derive(Deserialize)]
     struct Patch {
         input: String,
@@ -108,23 +172,20 @@ pub(crate) fn read_function(name: &str, arguments: &str) -> Result<Call, String>
         "apply_patch" => Ok(Call::Patch { text: arguments_of::<Patch>(name, arguments)?.input }),
         "update_plan" => read_plan(arguments),
         "view_image" => Ok(Call::Image { path: arguments_of::<Image>(name, arguments)?.path }),
-        _ => Err(unknown(name)),
+        _ => Err(unknown(tools, name)),
     }
 }
 
 /// Reads a custom tool call; the error is for the model.
-pub(crate) fn read_custom(name: &str, input: &str) -> Result<Call, String> {
+pub(crate) fn read_custom(tools: &ToolSet, name: &str, input: &str) -> Result<Call, String> {
     match name {
         "apply_patch" => Ok(Call::Patch { text: input.to_owned() }),
-        _ => Err(unknown(name)),
+        _ => Err(unknown(tools, name)),
     }
 }
 
-fn unknown(name: &str) -> String {
-    format!(
-        "there is no tool `{name}`; the tools are exec_command, write_stdin, apply_patch, \
-         update_plan and view_image"
-    )
+fn unknown(tools: &ToolSet, name: &str) -> String {
+    format!("there is no tool `{name}`; the tools are {}", tools.names().join(", "))
 }
 
 fn arguments_of<T: DeserializeOwned>(name: &str, arguments: &str) -> Result<T, String> {
@@ -171,21 +232,41 @@ pub(crate) fn wants_escalation(permissions: Option<&str>) -> bool {
     matches!(permissions, Some("require_escalated" | "with_escalated_permissions"))
 }
 
-/// The tools as the JSON array of a request.
-pub(crate) fn offered(patch: PatchTool) -> Arc<str> {
-    // Written once, shared by all threads.
-    static CUSTOM: LazyLock<Arc<str>> = LazyLock::new(|| written(PatchTool::Custom));
-    static FUNCTION: LazyLock<Arc<str>> = LazyLock::new(|| written(PatchTool::Function));
-    match patch {
-        PatchTool::Custom => CUSTOM.clone(),
-        PatchTool::Function => FUNCTION.clone(),
+/// The tools as the JSON array of a request, while commands are confined and while they are not.
+pub(crate) fn offered(tools: &ToolSet) -> [Arc<str>; 2] {
+    // Most threads offer the same: written once, shared by all of them.
+    static WRITTEN: Mutex<Vec<(ToolSet, [Arc<str>; 2])>> = Mutex::new(Vec::new());
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, offered)) = written.iter().find(|(known, _)| known == tools) {
+        return offered.clone();
     }
+    let confined = write(tools, tools.web_search[0].as_deref());
+    let open = if tools.web_search[0] == tools.web_search[1] {
+        confined.clone()
+    } else {
+        write(tools, tools.web_search[1].as_deref())
+    };
+    let offered = [confined, open];
+    if written.len() < MAX_WRITTEN {
+        written.push((tools.clone(), offered.clone()));
+    }
+    offered
 }
 
-fn written(patch: PatchTool) -> Arc<str> {
-    let tools =
-        vec![exec_command(), write_stdin(), update_plan(), apply_patch(patch), view_image()];
-    Value::Array(tools).to_string().into()
+/// Different sets of tools that are kept written.
+const MAX_WRITTEN: usize = 32;
+
+fn write(tools: &ToolSet, web_search: Option<&str>) -> Arc<str> {
+    let mut all = match tools.commands {
+        CommandTool::Terminal => vec![exec_command(tools.login_shell), write_stdin()],
+        CommandTool::OneShot => vec![shell()],
+        CommandTool::Off => Vec::new(),
+    };
+    all.extend([update_plan(), apply_patch(tools.patch)]);
+    all.extend(tools.view_image.then(view_image));
+    let mut written: Vec<String> = all.iter().map(Value::to_string).collect();
+    written.extend(web_search.map(str::to_owned));
+    format!("[{}]", written.join(",")).into()
 }
 
 fn function(name: &str, description: &str, required: &[&str], properties: Value) -> Value {
@@ -203,8 +284,8 @@ fn function(name: &str, description: &str, required: &[&str], properties: Value)
     })
 }
 
-fn exec_command() -> Value {
-    function(
+fn exec_command(login_shell: bool) -> Value {
+    let mut tool = function(
         "exec_command",
         "Runs a shell command and gives its output, or a session id when it is still running.",
         &["cmd"],
@@ -219,6 +300,25 @@ fn exec_command() -> Value {
             "sandbox_permissions": { "type": "string", "description": "`use_default`, or `require_escalated` to run outside the sandbox after approval." },
             "justification": { "type": "string", "description": "With `require_escalated`: one sentence to the user." },
             "prefix_rule": { "type": "array", "items": { "type": "string" }, "description": "With `require_escalated`: a command prefix that the user may allow for good." },
+        }),
+    );
+    if !login_shell && let Some(offered) = tool["parameters"]["properties"].as_object_mut() {
+        offered.remove("login");
+    }
+    tool
+}
+
+fn shell() -> Value {
+    function(
+        "shell",
+        "Runs a program and gives its output.",
+        &["command"],
+        json!({
+            "command": { "type": "array", "items": { "type": "string" }, "description": "The program and its arguments." },
+            "workdir": { "type": "string", "description": "Where to run it; default: the working folder." },
+            "timeout_ms": { "type": "number", "description": "How long it may take, in milliseconds." },
+            "sandbox_permissions": { "type": "string", "description": "`use_default`, or `require_escalated` to run outside the sandbox after approval." },
+            "justification": { "type": "string", "description": "With `require_escalated`: one sentence to the user." },
         }),
     )
 }
@@ -296,17 +396,19 @@ mod tests {
 
     #[test]
     fn calls_are_read() {
-        let call = read_function("exec_command", r#"{"cmd":"ls","yield_time_ms":5}"#).unwrap();
+        let call =
+            read_function(&ToolSet::default(), "exec_command", r#"{"cmd":"ls","yield_time_ms":5}"#)
+                .unwrap();
         let expected = ExecCall { cmd: "ls".into(), yield_time_ms: Some(5), ..ExecCall::default() };
         assert_eq!(call, Call::Exec(expected));
-        let patch = read_custom("apply_patch", "*** Begin Patch").unwrap();
+        let patch = read_custom(&ToolSet::default(), "apply_patch", "*** Begin Patch").unwrap();
         assert_eq!(patch, Call::Patch { text: "*** Begin Patch".into() });
     }
 
     #[test]
     fn bad_calls_tell_the_model_what_is_wrong() {
         let check = |name: &str, arguments: &str, expected: &str| {
-            let error = read_function(name, arguments).unwrap_err();
+            let error = read_function(&ToolSet::default(), name, arguments).unwrap_err();
             assert!(error.contains(expected), "{error}");
         };
         check("exec_command", "{}", "cmd");
@@ -317,10 +419,47 @@ mod tests {
     }
 
     #[test]
-    fn the_offer_is_json() {
-        for kind in [PatchTool::Custom, PatchTool::Function] {
-            let tools: Vec<Value> = serde_json::from_str(&offered(kind)).unwrap();
-            assert_eq!(tools.len(), 5);
+    fn the_offer_is_what_may_be_called() {
+        let search: Arc<str> = r#"{"type":"web_search"}"#.into();
+        for (tools, names) in [
+            (ToolSet::default(), "exec_command write_stdin update_plan apply_patch view_image"),
+            (
+                ToolSet { patch: PatchTool::Custom, view_image: false, ..ToolSet::default() },
+                "exec_command write_stdin update_plan apply_patch",
+            ),
+            (
+                ToolSet { commands: CommandTool::OneShot, ..ToolSet::default() },
+                "shell update_plan apply_patch view_image",
+            ),
+            (
+                ToolSet {
+                    commands: CommandTool::Off,
+                    web_search: [Some(search), None],
+                    ..ToolSet::default()
+                },
+                "update_plan apply_patch view_image web_search",
+            ),
+        ] {
+            let [confined, _] = offered(&tools);
+            let offered: Vec<Value> = serde_json::from_str(&confined).unwrap();
+            let name = |tool: &Value| {
+                tool.get("name").unwrap_or(&tool["type"]).as_str().unwrap().to_owned()
+            };
+            let offered: Vec<String> = offered.iter().map(name).collect();
+            assert_eq!(offered.join(" "), names);
+            for name in ["exec_command", "write_stdin", "shell", "view_image"] {
+                let refused = read_function(&tools, name, "{}").unwrap_err().contains("no tool");
+                let callable = offered.iter().any(|offered| offered == name)
+                    || name == "shell" && tools.commands != CommandTool::Off;
+                assert_eq!(refused, !callable, "{name} of {names}");
+            }
         }
+    }
+
+    #[test]
+    fn without_login_shells_none_is_offered() {
+        let offer =
+            |login_shell| offered(&ToolSet { login_shell, ..ToolSet::default() })[0].clone();
+        assert!(offer(true).contains("\"login\"") && !offer(false).contains("\"login\""));
     }
 }

@@ -22,10 +22,7 @@ impl ModelMethods<Cx> for Server {
         params: ModelListParams,
     ) -> Result<ModelListResponse, ErrorObject> {
         let config = self.core.configuration(&self.core.options.cwd, None)?.resolved.config;
-        let mut models = match &config.provider {
-            config::Provider::Offline => model::catalog::offline(),
-            config::Provider::Http(_) => model::catalog::hosted(),
-        };
+        let mut models = self.core.models.of(&config, config.provider.id());
         models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
         let start = match params.cursor.as_deref() {
             None => 0,

@@ -19,6 +19,7 @@ use crate::convert;
 use crate::loading::Extra;
 use crate::requests::Kind;
 use crate::server::Core;
+use crate::thread::afterwards::Heard;
 use crate::thread::commands::Running;
 use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
@@ -64,7 +65,7 @@ pub(crate) struct Actor {
     pub(super) instruction_sources: Vec<PathBuf>,
     pub(super) subscribers: Subscribers,
     /// Of the client that came last.
-    user_agent: Option<String>,
+    pub(super) user_agent: Option<String>,
     pub(super) teller: Teller,
     stream: Option<(u64, ResponseStream)>,
     waiting: HashMap<u64, Waiting>,
@@ -72,6 +73,7 @@ pub(crate) struct Actor {
     status: Arc<watch::Sender<Option<Status>>>,
     /// What the actor's own work found: taken before anything else.
     soon: VecDeque<Input>,
+    pub(super) heard: Heard,
     next_reply: u64,
     ended: bool,
 }
@@ -135,6 +137,7 @@ impl Actor {
             asks: BTreeMap::new(),
             status,
             soon: VecDeque::new(),
+            heard: Heard::default(),
             next_reply: 0,
             ended: false,
         }
@@ -323,6 +326,7 @@ impl Actor {
                     self.status.send_replace(Some(*status));
                 }
                 self.teller.tell(&self.subscribers, &event, json.as_deref());
+                self.overhear(&event);
             }
             Effect::Reply { reply, result } => {
                 let Some(Waiting { answer, gate }) = self.waiting.remove(&reply) else { return };
@@ -356,7 +360,7 @@ impl Actor {
         }
     }
 
-    fn sample(&mut self, sample: u64, prompt: Prompt) {
+    fn sample(&mut self, sample: u64, mut prompt: Prompt) {
         let Some(configured) = self.config.providers.get(&prompt.provider) else {
             let message = format!(
                 "the provider `{}` is not in the configuration; add it to `model_providers`",
@@ -365,7 +369,10 @@ impl Actor {
             return self.fail_sample(sample, message);
         };
         let provider = crate::provider::provider(configured, self.user_agent.as_deref());
-        let info = crate::provider::model_info(&self.config, &prompt.provider, &prompt.model);
+        let info = self.core.models.info(&self.config, &prompt.provider, &prompt.model);
+        if !self.config.features.fast_mode {
+            prompt.service_tier.take_if(|tier| tier == "fast");
+        }
         let prompt = convert::model::prompt(prompt, &self.id, &info);
         self.stream = Some((sample, self.core.model.stream_prompt(&provider, &prompt)));
     }

@@ -197,7 +197,10 @@ async fn follow(
 ) {
     let mut process = match core.sandbox.spawn(spawn).await {
         Ok(process) => process,
-        Err(error) => return reporter.end(ProcessEnd::NotStarted(error.to_string())).await,
+        Err(error) => {
+            core.warn("sandbox", &error.to_string());
+            return reporter.end(ProcessEnd::NotStarted(error.to_string())).await;
+        }
     };
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut timed_out = false;
@@ -302,7 +305,7 @@ fn argv(request: &ToolRequest, user_shell: &Path) -> Vec<OsString> {
 }
 
 /// The environment of every command.
-fn environment(core: &Core, config: &config::Config) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(core: &Core, config: &config::Config) -> Vec<(OsString, OsString)> {
     let policy = &config.shell_environment_policy;
     let policy = EnvPolicy {
         inherit: match policy.inherit {

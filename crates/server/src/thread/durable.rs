@@ -58,6 +58,7 @@ impl Actor {
             self.perform(step).await;
         }
         let mut steps = Vec::new();
+        self.core.warn("store", &told);
         self.step(Input::StoreFailed { message: told }, &mut steps);
         // Tried once more: with luck the turn's end is stored. If not, it is told nevertheless,
         // and the next start of the server closes the turn.

@@ -1,6 +1,7 @@
 //! Loaded threads: one actor each, which owns the session's machine and carries its effects out.
 
 mod actor;
+mod afterwards;
 mod commands;
 mod durable;
 mod log;
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::connection::{ConnectionId, Gate, Peer};
 
 pub(crate) use actor::{Actor, Start};
+pub(crate) use commands::environment;
 
 /// Inputs that may wait for a thread; at the bound whoever has one more waits.
 const INBOX: usize = 256;

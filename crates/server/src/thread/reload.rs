@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::ConfigWarning;
 use serde_json::{Map, Value};
-use session::{Configured, Input, Overrides, Settings};
+use session::{Input, Overrides, Settings};
 
 use crate::loading;
 use crate::thread::Actor;
@@ -53,19 +53,15 @@ impl Actor {
         }
         let old = std::mem::replace(&mut self.config, Arc::new(new));
         let now = self.machine.settings();
-        let (before, after) =
-            (loading::configured(&old, &cwd), loading::configured(&self.config, &cwd));
+        let (before, after) = (
+            loading::configured(&self.core, &old, &cwd),
+            loading::configured(&self.core, &self.config, &cwd),
+        );
         let settings = followed(now, before, after);
-        let parts = loading::parts(&self.core, &self.config, &self.extra, &settings);
+        let parts = loading::parts(&self.core, &self.config, &self.extra, settings);
         self.teller.set_context_window(parts.context_window);
         self.instruction_sources = parts.instruction_sources;
-        let configured = Configured {
-            settings,
-            context: parts.context,
-            patch: parts.patch,
-            limits: parts.limits,
-        };
-        self.step(Input::Configure(Box::new(configured)), steps);
+        self.step(Input::Configure(Box::new(parts.configured)), steps);
     }
 
     /// Keeps a client's wishes within the administrator's requirements, and says what was changed.

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use session::{
-    Answer, Context, Effect, Event, Id, Ids, Input, Item, Machine, Millis, ModelEvent, PatchTool,
-    ProcessEnd, Prompt, Record, Refusal, ToolRequest, TurnStatus,
+    Answer, Configured, Context, Effect, Event, Id, Ids, Input, Item, Machine, Millis, ModelEvent,
+    ProcessEnd, Prompt, Record, Refusal, ToolRequest, ToolSet, TurnStatus,
 };
 
 use crate::checker::Checker;
@@ -87,11 +87,15 @@ impl Ids for Counter {
 impl World {
     pub(crate) fn new(script: &Script, order: Order) -> Self {
         let script = script.clone();
+        let configured = Configured {
+            settings: script.settings.clone(),
+            context: Context::default(),
+            tools: ToolSet::default(),
+            limits: script.limits,
+            plan_effort: None,
+        };
         let machine = Machine::new(
-            script.settings.clone(),
-            Context::default(),
-            PatchTool::Function,
-            script.limits,
+            configured,
             Box::new(Counter { turns: 0, items: 0 }),
             script.restored.clone(),
         );
