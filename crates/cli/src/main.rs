@@ -78,6 +78,15 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
+        for name in names {
+            if let Some(message) = config::table::unknown_feature(name) {
+                commands::tell(format_args!("agentd: {message}"));
+                return Ok(ExitCode::from(2));
+            }
+            overrides.push(format!("features.{name}={on}"));
+        }
+    }
     let strict = arguments.config.strict_config;
     let world = || World::gather(overrides, strict);
     let code = match arguments.command {

@@ -15,6 +15,7 @@ use server::{Clock, Ids, Options};
 const SYSTEM_DIR: &str = "/etc/agent";
 
 /// The environment and the folders, read once.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) home: PathBuf,
     pub(crate) cwd: PathBuf,

@@ -139,11 +139,22 @@ fn fault(rule: &PrefixRule) -> Option<&'static str> {
     if rule.justification.as_deref().is_some_and(|text| text.trim().is_empty()) {
         return Some("`justification` is empty; say why or leave it out");
     }
-    let one = |token: &crate::table::Token| token.token.is_some() != token.any_of.is_empty();
-    if rule.pattern.iter().all(|token| !one(token)) {
-        return None;
+    let both_or_none =
+        |token: &crate::table::Token| token.token.is_some() != token.any_of.is_empty();
+    if rule.pattern.iter().any(both_or_none) {
+        return Some("each entry of `pattern` is either `token` or `any_of`: write exactly one");
     }
-    Some("each entry of `pattern` is either `token` or `any_of`: write exactly one")
+    let words =
+        |token: &crate::table::Token| token.token.iter().chain(&token.any_of).cloned().collect();
+    if rule
+        .pattern
+        .iter()
+        .flat_map(|token| -> Vec<String> { words(token) })
+        .any(|word| word.is_empty())
+    {
+        return Some("a word of `pattern` is empty");
+    }
+    None
 }
 
 impl Requirements {

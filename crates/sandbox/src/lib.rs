@@ -50,7 +50,7 @@ mod supervise;
 
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use policy::{
-    Denied, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
+    Access, Denied, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
 };
 pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
 pub use pty::Size;

@@ -25,9 +25,28 @@ pub enum Policy {
         exclude_slash_tmp: bool,
         exclude_tmpdir: bool,
     },
+    /// Path by path: the deepest rule that covers a path decides, at the same path the strictest.
+    /// What no rule covers cannot be read.
+    Profile {
+        /// Absolute paths.
+        rules: Vec<(PathBuf, Access)>,
+        /// Also reads [`PLATFORM_READABLE`].
+        platform_defaults: bool,
+        network: bool,
+    },
     /// Somebody else's sandbox is around us: no confinement of ours. `network` is what we were
     /// told about it.
     External { network: bool },
+}
+
+/// What a rule of [`Policy::Profile`] grants, the strictest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Neither seen nor made.
+    None,
+    Read,
+    /// Read and written, but for the protected names in it that no rule names.
+    Write,
 }
 
 /// What a confined command can read.
@@ -88,6 +107,8 @@ pub struct Resolved {
     pub writable: Vec<WritableRoot>,
     pub read: ReadAccess,
     pub network: bool,
+    /// The rules of a profile, which then decide instead of `read`.
+    pub rules: Option<Vec<(PathBuf, Access)>>,
 }
 
 /// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
@@ -125,7 +146,11 @@ impl Policy {
                 writable: Vec::new(),
                 read: read.clone(),
                 network: *network,
+                rules: None,
             },
+            Policy::Profile { rules, platform_defaults, network } => {
+                profile(rules, *platform_defaults, *network)
+            }
             Policy::WorkspaceWrite {
                 writable_roots,
                 read,
@@ -140,6 +165,7 @@ impl Policy {
                     writable: writable(writable_roots, [tmp, tmpdir]),
                     read: read.clone(),
                     network: *network,
+                    rules: None,
                 }
             }
         }
@@ -169,6 +195,10 @@ impl Resolved {
         if !self.confined {
             return Ok(real);
         }
+        let decided = self.decided(&real);
+        if decided.as_ref().is_some_and(|(_, access)| *access != Access::Write) {
+            return Err(Denied::OutsideWritableRoots(path.to_owned()));
+        }
         let roots: Vec<PathBuf> = self.writable_folders();
         let inside = |root: &&PathBuf| real.starts_with(root);
         if !roots.iter().any(|root| inside(&root)) {
@@ -176,6 +206,10 @@ impl Resolved {
         }
         for root in roots.iter().filter(inside) {
             if let Some(protected) = protect::protecting(root, &roots, &real) {
+                // A rule that names the protected path, or what is in it, says so on purpose.
+                if decided.as_ref().is_some_and(|(rule, _)| rule.starts_with(&protected)) {
+                    continue;
+                }
                 return Err(Denied::Protected { path: path.to_owned(), protected });
             }
         }
@@ -185,6 +219,12 @@ impl Resolved {
     /// Whether `path` can be read; returns the resolved path.
     pub fn check_read(&self, path: &Path) -> Result<PathBuf, Denied> {
         let real = real_path(path)?;
+        if let Some((_, access)) = self.decided(&real) {
+            return match access {
+                Access::None => Err(Denied::OutsideReadableRoots(path.to_owned())),
+                Access::Read | Access::Write => Ok(real),
+            };
+        }
         let ReadAccess::Restricted { include_platform_defaults, readable_roots } = &self.read
         else {
             return Ok(real);
@@ -202,6 +242,22 @@ impl Resolved {
             return Ok(real);
         }
         Err(Denied::OutsideReadableRoots(path.to_owned()))
+    }
+
+    /// The rules of a profile under their real paths, parents first, each path once.
+    pub(crate) fn real_rules(&self) -> Vec<(PathBuf, Access)> {
+        let rules = self.rules.iter().flatten();
+        let mut real: Vec<(PathBuf, Access)> =
+            rules.filter_map(|(path, access)| Some((real_path(path).ok()?, *access))).collect();
+        real.sort();
+        real.dedup_by(|later, kept| later.0 == kept.0);
+        real
+    }
+
+    /// The rule of a profile that decides about a real path.
+    fn decided(&self, real: &Path) -> Option<(PathBuf, Access)> {
+        self.rules.as_ref()?;
+        self.real_rules().into_iter().rfind(|(path, _)| real.starts_with(path))
     }
 
     /// The writable roots that exist, with symbolic links resolved, each once, parents first.
@@ -253,7 +309,26 @@ pub(crate) fn real_entry(path: &Path) -> Result<PathBuf, Denied> {
 }
 
 fn unconfined(network: bool) -> Resolved {
-    Resolved { confined: false, writable: Vec::new(), read: ReadAccess::Full, network }
+    Resolved { confined: false, writable: Vec::new(), read: ReadAccess::Full, network, rules: None }
+}
+
+fn profile(rules: &[(PathBuf, Access)], platform_defaults: bool, network: bool) -> Resolved {
+    let with = |wanted: Access| {
+        rules.iter().filter(move |(path, access)| *access == wanted && path.is_absolute())
+    };
+    let writable = with(Access::Write)
+        .map(|(path, _)| WritableRoot { path: path.clone(), temporary: false })
+        .collect();
+    Resolved {
+        confined: true,
+        writable,
+        read: ReadAccess::Restricted {
+            include_platform_defaults: platform_defaults,
+            readable_roots: with(Access::Read).map(|(path, _)| path.clone()).collect(),
+        },
+        network,
+        rules: Some(rules.iter().filter(|(path, _)| path.is_absolute()).cloned().collect()),
+    }
 }
 
 fn writable(given: &[PathBuf], temporary: [Option<&Path>; 2]) -> Vec<WritableRoot> {

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::PROTECTED_NAMES;
+use crate::policy::{Access, PROTECTED_NAMES};
 
 /// More than any pointer file that git writes.
 const MAX_POINTER_BYTES: u64 = 8 * 1024;
@@ -76,6 +76,39 @@ impl Protection {
             .take_while(|path| path.symlink_metadata().map_or(true, |meta| is_placeholder(&meta)))
             .last();
         self.missing.extend(first_missing.map(Path::to_owned));
+    }
+}
+
+impl Protection {
+    /// What the rules of a profile add: paths inside writable roots that they keep from being
+    /// written, and what they protect no longer because a rule grants it by its own path.
+    pub(crate) fn follow(&mut self, roots: &[PathBuf], rules: &[(PathBuf, Access)]) {
+        let granted = |path: &Path| {
+            rules.iter().any(|(rule, access)| *access == Access::Write && rule == path)
+        };
+        self.read_only.retain(|path| !granted(path));
+        self.missing.retain(|path| !granted(path));
+        for (path, access) in rules {
+            let inside = roots.iter().any(|root| path != root && path.starts_with(root));
+            if !inside || *access == Access::Write {
+                continue;
+            }
+            match path.symlink_metadata() {
+                Ok(meta) if is_placeholder(&meta) => self.missing.push(path.clone()),
+                Ok(_) => self.read_only.push(path.clone()),
+                // The first missing folder on the way is what must not be made.
+                Err(_) => {
+                    let first =
+                        path.ancestors().take_while(|path| path.symlink_metadata().is_err()).last();
+                    self.missing.extend(first.map(Path::to_owned));
+                }
+            }
+        }
+        for list in [&mut self.read_only, &mut self.missing] {
+            list.sort();
+            list.dedup();
+        }
+        self.pins = pins(roots, self.read_only.iter().chain(&self.missing));
     }
 }
 

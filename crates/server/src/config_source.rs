@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::edit::Edit;
-use config::{Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings, Warning};
+use config::{Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings};
 use serde_json::{Map, Value};
 
 use crate::options::Options;
@@ -141,11 +141,11 @@ impl ConfigSource {
     }
 }
 
-/// Checks the configuration that a server would start with: the files of the system and the user,
-/// the command line, the requirements.
+/// The configuration that a server would start with: the files of the system and the user, the
+/// command line, the requirements; with `projects` also that of the working folder's project.
 ///
 /// # Errors
 /// What makes it unusable.
-pub fn check_configuration(options: &Options) -> Result<Vec<Warning>, Error> {
-    Ok(ConfigSource::new(options).own(options)?.resolved.warnings)
+pub fn configuration(options: &Options, projects: bool) -> Result<Resolved, Error> {
+    Ok(ConfigSource::new(options).with(options, &options.cwd, None, projects)?.resolved)
 }

@@ -23,6 +23,6 @@ mod server;
 mod thread;
 mod warnings;
 
-pub use config_source::check_configuration;
+pub use config_source::configuration;
 pub use options::{Clock, Ids, Options};
 pub use server::{Server, StartError};

@@ -7,18 +7,21 @@ use std::sync::Arc;
 use config::Config;
 use jsonrpc::ErrorObject;
 use model::catalog::ModelInfo;
+use protocol::permission::PermissionProfileSelectionParams;
 use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use session::{
     CommandTool, Configured, Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored,
-    Settings, ToolSet,
+    SandboxPolicy, Settings, ToolSet,
 };
 use store::{StoredThread, ThreadRecord, Write};
 
 use crate::connection::Peer;
 use crate::convert;
-use crate::convert::settings::{approval, configured_approval, configured_mode, mode_policy, name};
+use crate::convert::settings::{
+    approval, configured_approval, configured_mode, mode_policy, name, profile_policy,
+};
 use crate::handlers::missing;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
@@ -37,6 +40,7 @@ pub(crate) struct Wishes {
     pub(crate) approval_policy: Option<AskForApproval>,
     pub(crate) approvals_reviewer: Option<ApprovalsReviewer>,
     pub(crate) sandbox: Option<SandboxMode>,
+    pub(crate) permissions: Option<PermissionProfileSelectionParams>,
     pub(crate) personality: Option<Personality>,
     pub(crate) base_instructions: Option<String>,
     pub(crate) developer_instructions: Option<String>,
@@ -113,7 +117,7 @@ pub(crate) async fn resume_thread(
     if let Some(handle) = core.loaded(id) {
         let cwd = wishes.cwd.clone().unwrap_or_else(|| core.options.cwd.clone());
         let (config, _) = configuration(core, peer, &cwd, wishes)?;
-        return Ok((handle, overrides(&config, wishes, cwd)?));
+        return Ok((handle, overrides(&config, wishes, cwd, core.options.tmpdir())?));
     }
     let store = core.store().await?;
     let found = store.thread(id).await.map_err(|error| stored(&error))?;
@@ -123,7 +127,7 @@ pub(crate) async fn resume_thread(
     })?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, wishes)?;
-    let overrides = overrides(&config, wishes, cwd)?;
+    let overrides = overrides(&config, wishes, cwd, core.options.tmpdir())?;
     let history = store.history(id).await.map_err(|error| stored(&error))?;
     let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
     let mut extra: Extra = record
@@ -337,7 +341,7 @@ fn new_settings(
     peer: &Peer,
 ) -> Result<Settings, ErrorObject> {
     let mut settings = configured(core, config, &cwd);
-    let mut overrides = overrides(config, wishes, cwd.clone())?;
+    let mut overrides = overrides(config, wishes, cwd.clone(), core.options.tmpdir())?;
     let workspace = &config.sandbox_workspace_write;
     for told in required::constrain(&mut overrides, &config.requirements, workspace, &cwd) {
         warnings::tell_plain(peer, told);
@@ -359,7 +363,10 @@ pub(crate) fn configured(core: &Core, config: &Config, cwd: &Path) -> Settings {
         model: model.unwrap_or_else(|| core.models.default_of(config, &provider)),
         provider,
         approval: configured_approval(config.approval_policy),
-        sandbox: mode_policy(mode, cwd, &config.sandbox_workspace_write),
+        sandbox: match &config.permission_profile {
+            Some(profile) => profile_policy(profile, &config.project_root, core.options.tmpdir()),
+            None => mode_policy(mode, cwd, &config.sandbox_workspace_write),
+        },
         effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
         summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
         verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),
@@ -371,7 +378,12 @@ pub(crate) fn configured(core: &Core, config: &Config, cwd: &Path) -> Settings {
     }
 }
 
-fn overrides(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Overrides, ErrorObject> {
+fn overrides(
+    config: &Config,
+    wishes: &Wishes,
+    cwd: PathBuf,
+    tmpdir: Option<PathBuf>,
+) -> Result<Overrides, ErrorObject> {
     if let Some(provider) = &wishes.model_provider {
         known_provider(config, provider)?;
     }
@@ -379,16 +391,48 @@ fn overrides(config: &Config, wishes: &Wishes, cwd: PathBuf) -> Result<Overrides
         return Err(missing("an `approvalsReviewer` other than `user`"));
     }
     let workspace = &config.sandbox_workspace_write;
+    let permissions = match (&wishes.permissions, &wishes.sandbox) {
+        (Some(_), Some(_)) => {
+            let message = "`permissions` and `sandbox` exclude each other: give one";
+            return Err(ErrorObject::invalid_params(message));
+        }
+        (Some(wished), None) => Some(permissions(config, wished, tmpdir)?),
+        (None, _) => None,
+    };
     Ok(Overrides {
         model: wishes.model.clone(),
         provider: wishes.model_provider.clone(),
         approval: wishes.approval_policy.as_ref().map(approval),
-        sandbox: wishes.sandbox.map(|mode| mode_policy(mode, &cwd, workspace)),
+        sandbox: permissions
+            .or_else(|| wishes.sandbox.map(|mode| mode_policy(mode, &cwd, workspace))),
         cwd: wishes.cwd.clone(),
         personality: wishes.personality.as_ref().map(name),
         service_tier: wishes.service_tier.clone().map(Some),
         ..Overrides::default()
     })
+}
+
+/// The policy of the profile that a client selects by name.
+///
+/// # Errors
+/// `-32602` for a name that is not configured; modifications are not there yet.
+pub(crate) fn permissions(
+    config: &Config,
+    wished: &PermissionProfileSelectionParams,
+    tmpdir: Option<PathBuf>,
+) -> Result<SandboxPolicy, ErrorObject> {
+    if wished.modifications.as_ref().is_some_and(|all| !all.is_empty()) {
+        return Err(missing("permissions.modifications"));
+    }
+    let Some(profile) = config.permission_profiles.get(&wished.id) else {
+        let known: Vec<&str> = config.permission_profiles.keys().map(String::as_str).collect();
+        return Err(ErrorObject::invalid_params(format!(
+            "`permissions`: there is no profile `{}`; the configuration has {}",
+            wished.id,
+            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+        )));
+    };
+    Ok(profile_policy(profile, &config.project_root, tmpdir))
 }
 
 fn known_provider(config: &Config, provider: &str) -> Result<(), ErrorObject> {

@@ -1,9 +1,9 @@
 //! What an administrator's requirements make of the policies that a client asks for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use config::{Requirements, SandboxMode};
-use session::{ApprovalPolicy, Granular, Overrides, SandboxPolicy};
+use session::{Access, ApprovalPolicy, Granular, Overrides, SandboxPolicy};
 
 use crate::convert::settings::{configured_approval, configured_mode, mode_policy};
 
@@ -46,6 +46,16 @@ fn mode(policy: &SandboxPolicy) -> SandboxMode {
     match policy {
         SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
         SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
+        SandboxPolicy::Profile { rules, network, .. } => {
+            let writes = |(_, access): &&(PathBuf, Access)| *access == Access::Write;
+            match rules.iter().find(writes) {
+                Some(_) if rules.iter().filter(writes).any(|(path, _)| path == Path::new("/")) => {
+                    SandboxMode::DangerFullAccess
+                }
+                None if !network => SandboxMode::ReadOnly,
+                _ => SandboxMode::WorkspaceWrite,
+            }
+        }
         SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => {
             SandboxMode::DangerFullAccess
         }

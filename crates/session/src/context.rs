@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use crate::history::{self, Fragment};
-use crate::settings::{ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
+use crate::settings::{Access, ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
 
 /// Facts about the thread's surroundings that the driver looked up.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +144,22 @@ fn sandbox_text(settings: &Settings) -> String {
             "Sandbox: the whole agent is confined from outside. Network: {}.",
             if *network { "on" } else { "restricted" }
         ),
+        SandboxPolicy::Profile { name, rules, network, .. } => {
+            let rules = rules.iter().map(|(path, access)| {
+                let what = match access {
+                    Access::None => "hidden",
+                    Access::Read => "read-only",
+                    Access::Write => "writable, but for `.git` and `.agent`",
+                };
+                format!("- {}: {what}", path.display())
+            });
+            format!(
+                "Sandbox: the permissions `{name}`. The deepest line that covers a path holds, \
+                 and what no line covers is hidden:\n{}\nNetwork: {}.",
+                rules.collect::<Vec<_>>().join("\n"),
+                on_off(*network)
+            )
+        }
         SandboxPolicy::ReadOnly { read, network } => format!(
             "Sandbox: read-only. Commands can read {} and write nothing. Network: {}.",
             read_text(read),

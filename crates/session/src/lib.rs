@@ -37,7 +37,7 @@ pub use item::{
 };
 pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
-    ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
+    Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };
 pub use tools::{CommandTool, PatchTool, ToolSet};
 

@@ -50,6 +50,18 @@ pub enum ReadAccess {
     },
 }
 
+/// What a rule of a permission profile grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Access {
+    /// Nothing.
+    None,
+    /// Reading.
+    Read,
+    /// Reading and writing.
+    Write,
+}
+
 /// What commands and patches may touch (specification: Sandbox policy).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +87,18 @@ pub enum SandboxPolicy {
         exclude_slash_tmp: bool,
         /// Leave `$TMPDIR` read-only.
         exclude_tmpdir: bool,
+    },
+    /// A permission profile: the deepest rule that covers a path decides; what none covers cannot
+    /// be read.
+    Profile {
+        /// Its name in the configuration.
+        name: String,
+        /// Absolute paths.
+        rules: Vec<(PathBuf, Access)>,
+        /// Whether the platform's own programs and libraries can be read.
+        platform_defaults: bool,
+        /// Whether sockets to the network work.
+        network: bool,
     },
     /// Somebody outside confines us already.
     External {

@@ -9,7 +9,7 @@ use jsonrpc::{Connection, Limits};
 use protocol::artifacts::{Artifact, json_schema, typescript};
 use server::Server;
 
-use crate::commands::{asked_to_end, print};
+use crate::commands::{asked_to_end, checked, print};
 use crate::world::World;
 
 #[derive(clap::Args)]
@@ -54,7 +54,13 @@ pub(crate) async fn run(
     match &arguments.generate {
         Some(Generate::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
         Some(Generate::GenerateJsonSchema(to)) => write(&to.out, json_schema(to.experimental))?,
-        None => serve(arguments, world()?).await?,
+        None => {
+            let world = world()?;
+            if let Err(code) = checked(&world, false) {
+                return Ok(code);
+            }
+            serve(arguments, world).await?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 /// What the turn is asked for. The scripted model does the same whatever it is asked.
 const PROMPT: &str = "Look around, add a small file, and tell me what you did.";
 
-const DETAIL: Detail = Detail { is_live: true, output_lines: 15, diff_lines: 40 };
+const DETAIL: Detail = Detail { is_live: true, output_lines: 15, diff_lines: 40, reasoning: true };
 
 /// Runs the subcommand. Exit codes: 0 the turn completed, 1 it did not, 130 and 143 ended by an
 /// interrupt or a termination.

@@ -17,8 +17,8 @@ use protocol::{
 };
 
 use crate::commands::local::{self, Ended, Local, Signals};
-use crate::commands::tell;
 use crate::commands::transcript::{Detail, Palette, Transcript};
+use crate::commands::{checked, tell};
 use crate::world::World;
 use input::Input;
 use report::{Events, Progress, Report};
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID")]
     model_provider: Option<String>,
+    /// Use the model server on this machine that `oss_provider` names
+    #[arg(long, conflicts_with = "model_provider")]
+    oss: bool,
     /// What commands may do
     #[arg(short, long, value_name = "MODE")]
     sandbox: Option<Sandbox>,
@@ -57,6 +60,15 @@ pub(crate) struct Arguments {
     /// Write every notification to standard output, one JSON object a line, and nothing else
     #[arg(long)]
     json: bool,
+}
+
+/// The override that selects the local provider.
+fn local_provider(config: &config::Config) -> anyhow::Result<String> {
+    let provider = config.oss_provider.context(
+        "`--oss` needs `oss_provider` in config.toml: write `oss_provider = \"ollama\"` or \
+         `oss_provider = \"lmstudio\"`",
+    )?;
+    Ok(format!("model_provider=\"{}\"", provider.as_str()))
 }
 
 /// What commands may do.
@@ -85,6 +97,13 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
         tell(format_args!("{}", input::NO_PROMPT));
         return Ok(ExitCode::from(2));
     }
+    let config = match checked(&world, true) {
+        Ok(config) => config,
+        Err(code) => return Ok(code),
+    };
+    if arguments.oss {
+        world.overrides.push(local_provider(&config)?);
+    }
     let input = Input::read(&arguments, &world.cwd)?;
     let mut signals = Signals::catch()?;
     let is_terminal = io::stderr().is_terminal();
@@ -93,6 +112,7 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
         is_live: false,
         output_lines: OUTPUT_LINES,
         diff_lines: if is_terminal { DIFF_LINES } else { 0 },
+        reasoning: !config.hide_agent_reasoning,
     };
     let progress = if arguments.json {
         Progress::Json(Events::new(io::stdout()))

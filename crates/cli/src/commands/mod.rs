@@ -11,10 +11,26 @@ mod transcript;
 
 use std::fmt;
 use std::io::Write;
+use std::process::ExitCode;
+
+use crate::world::World;
 
 /// A line for the person who started the program; nobody may be there to read it.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The configuration that the program is about to run with, with the projects of the working folder
+/// or without. One that cannot be used is told with its place, and ends the program with 2.
+pub(crate) fn checked(world: &World, projects: bool) -> Result<config::Config, ExitCode> {
+    let options = world.clone().options("cli");
+    match server::configuration(&options, projects) {
+        Ok(resolved) => Ok(resolved.config),
+        Err(error) => {
+            tell(format_args!("agentd: {}", error.diagnostic()));
+            Err(ExitCode::from(2))
+        }
+    }
 }
 
 /// A line of the program's result.

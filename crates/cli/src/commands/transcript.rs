@@ -32,6 +32,8 @@ pub(crate) struct Detail {
     pub(crate) output_lines: usize,
     /// Most lines of a file's diff; the first ones are kept.
     pub(crate) diff_lines: usize,
+    /// Summaries of reasoning.
+    pub(crate) reasoning: bool,
 }
 
 /// Longest line of output or diff, in characters.
@@ -213,7 +215,7 @@ impl<W: Write> Transcript<W> {
 
     fn reasoning(&mut self, summary: &[String]) -> io::Result<()> {
         let text = summary.join("\n").replace("**", "");
-        if text.trim().is_empty() {
+        if !self.detail.reasoning || text.trim().is_empty() {
             return Ok(());
         }
         self.separate()?;

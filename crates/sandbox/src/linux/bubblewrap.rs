@@ -1,12 +1,13 @@
 //! The options that make bubblewrap enforce a policy: own namespaces without any capability, the
 //! file system read-only or only in part, writable roots writable again, protected names not.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
+use crate::policy::{Access, PLATFORM_READABLE, ReadAccess, Resolved};
 use crate::protect::{self, Protection};
 
 /// What every confined command gets. No `--new-session`: a command is in a session of its own
@@ -34,11 +35,15 @@ pub(crate) fn options(
     if !resolved.network {
         options.flag("--unshare-net");
     }
-    let roots = resolved.writable_folders();
-    options.base(resolved, roots.first().is_some_and(|root| root == Path::new("/")));
-    options.writable(&roots, protection)?;
-    for path in read_only {
-        options.mount("--ro-bind", path);
+    if resolved.rules.is_some() {
+        options.profile(resolved, protection, read_only);
+    } else {
+        let roots = resolved.writable_folders();
+        options.base(resolved, roots.first().is_some_and(|root| root == Path::new("/")));
+        options.writable(&roots, protection)?;
+        for path in read_only {
+            options.mount("--ro-bind", path);
+        }
     }
     options.flag("--chdir");
     options.0.push(cwd.as_os_str().as_bytes().to_vec());
@@ -63,6 +68,78 @@ impl Options {
     fn pair(&mut self, kind: &str, from: &OsStr, to: &OsStr) {
         self.flag(kind);
         self.0.extend([from, to].map(|path| path.as_bytes().to_vec()));
+    }
+
+    /// The file system of a profile: one mount a rule, parents first, so that the deepest decides.
+    fn profile(&mut self, resolved: &Resolved, protection: &Protection, read_only: &[PathBuf]) {
+        let rules = resolved.real_rules();
+        let whole = rules.first().filter(|(path, _)| path == Path::new("/"));
+        match whole.map(|(_, access)| *access) {
+            Some(Access::Write) => self.mount("--bind", "/"),
+            Some(Access::Read) => self.mount("--ro-bind", "/"),
+            Some(Access::None) | None => {}
+        }
+        let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
+        let defaults =
+            matches!(resolved.read, ReadAccess::Restricted { include_platform_defaults: true, .. });
+        if defaults && whole.is_none() {
+            mounts.extend(PLATFORM_READABLE.iter().map(|path| (Path::new(path), Access::Read)));
+        }
+        // A pin keeps a folder from being renamed; what may be done in it stays as it is.
+        for pin in &protection.pins {
+            let decided = rules.iter().rfind(|(path, _)| pin.starts_with(path));
+            mounts.extend(decided.map(|(_, access)| (pin.as_path(), *access)));
+        }
+        mounts.extend(read_only.iter().map(|path| (path.as_path(), Access::Read)));
+        mounts.extend(
+            rules.iter().skip(usize::from(whole.is_some())).map(|(p, a)| (p.as_path(), *a)),
+        );
+        let mut hidden = Vec::new();
+        for (path, access) in mounts {
+            let exists = path.symlink_metadata();
+            match (access, exists) {
+                (_, Err(_)) => {}
+                (Access::Read, Ok(_)) => self.mount("--ro-bind-try", path),
+                (Access::Write, Ok(_)) => self.mount("--bind-try", path),
+                (Access::None, Ok(meta)) if meta.is_dir() => {
+                    self.flag("--tmpfs");
+                    self.flag_path(path);
+                    hidden.push(path);
+                }
+                // What stands for a file that nobody may see: nothing to read, nothing to write.
+                (Access::None, Ok(_)) => {
+                    self.pair("--ro-bind", "/dev/null".as_ref(), path.as_ref())
+                }
+            }
+        }
+        for path in hidden {
+            self.flag("--remount-ro");
+            self.flag_path(path);
+        }
+        for (kind, path) in [("--proc", "/proc"), ("--remount-ro", "/proc"), ("--dev", "/dev")] {
+            self.flag(kind);
+            self.flag(path);
+        }
+        if whole.is_some_and(|(_, access)| *access == Access::Write) {
+            self.mount("--ro-bind-try", "/sys");
+        }
+        for (path, real) in self.given_links(resolved, whole.is_some()) {
+            self.pair("--symlink", real.as_os_str(), path.as_os_str());
+        }
+    }
+
+    /// Rules that were given by way of a link, where the file system does not hold that link.
+    fn given_links(&self, resolved: &Resolved, has_root: bool) -> Vec<(PathBuf, PathBuf)> {
+        let rules = resolved.rules.iter().flatten().filter(|_| !has_root);
+        rules
+            .filter(|(_, access)| *access != Access::None)
+            .filter_map(|(path, _)| Some((path.clone(), path.canonicalize().ok()?)))
+            .filter(|(path, real)| path != real)
+            .collect()
+    }
+
+    fn flag_path(&mut self, path: &Path) {
+        self.0.push(path.as_os_str().as_bytes().to_vec());
     }
 
     /// The file system before anything is writable.

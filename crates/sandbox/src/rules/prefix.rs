@@ -233,6 +233,11 @@ impl Rules {
         Ok(())
     }
 
+    /// Takes back all rules of administrators, before others come.
+    pub fn release(&mut self) {
+        self.required.clear();
+    }
+
     /// Adds a person's answer; one that is there already is not added again.
     pub fn amend(&mut self, amendment: Amendment) {
         if !self.amendments.contains(&amendment) {

@@ -152,6 +152,12 @@ impl Sandbox {
             (Ok(bwrap), _) => {
                 wrap(bwrap, resolved, &protection, spawn).map_err(io_error("preparing the sandbox"))
             }
+            (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => {
+                Err(SpawnError::Unavailable(format!(
+                    "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                     take something out of a readable or writable folder again"
+                )))
+            }
             (Err(_), Ok(abi)) => {
                 landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
             }
@@ -249,7 +255,12 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
         .filter(|root| !root.temporary)
         .filter_map(|root| root.path.canonicalize().ok())
         .collect();
-    Protection::of(&resolved.writable_folders(), |root| named.iter().any(|path| path == root))
+    let roots = resolved.writable_folders();
+    let mut found = Protection::of(&roots, |root| named.iter().any(|path| path == root))?;
+    if resolved.rules.is_some() {
+        found.follow(&roots, &resolved.real_rules());
+    }
+    Ok(found)
 }
 
 fn wrap(

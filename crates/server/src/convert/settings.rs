@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use config::PermissionPlace;
 use jsonrpc::ErrorObject;
 use protocol::policy as wire;
 use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
@@ -96,6 +97,42 @@ pub(crate) fn mode_policy(
     }
 }
 
+/// The policy of a permission profile of the configuration. Keys that only the managed network can
+/// enforce keep the network off.
+pub(crate) fn profile_policy(
+    profile: &config::PermissionProfile,
+    project_root: &Path,
+    tmpdir: Option<PathBuf>,
+) -> SandboxPolicy {
+    let mut rules = Vec::new();
+    let mut platform_defaults = false;
+    for rule in &profile.rules {
+        let place = match &rule.place {
+            PermissionPlace::Root => PathBuf::from("/"),
+            PermissionPlace::ProjectRoots => project_root.to_owned(),
+            PermissionPlace::SlashTmp => PathBuf::from("/tmp"),
+            PermissionPlace::Path(path) => path.clone(),
+            PermissionPlace::Minimal => {
+                platform_defaults = true;
+                continue;
+            }
+            PermissionPlace::Tmpdir => match &tmpdir {
+                Some(tmpdir) => tmpdir.clone(),
+                None => continue,
+            },
+        };
+        let path = rule.subpath.as_ref().map_or_else(|| place.clone(), |sub| place.join(sub));
+        let access = match rule.access {
+            config::Access::None => session::Access::None,
+            config::Access::Read => session::Access::Read,
+            config::Access::Write => session::Access::Write,
+        };
+        rules.push((path, access));
+    }
+    let network = profile.network.enabled && !profile.network.needs_proxy();
+    SandboxPolicy::Profile { name: profile.name.clone(), rules, platform_defaults, network }
+}
+
 /// The sandbox policy that a client gives.
 ///
 /// # Errors
@@ -147,6 +184,29 @@ pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
             exclude_tmpdir_env_var: *exclude_tmpdir,
             exclude_slash_tmp: *exclude_slash_tmp,
         },
+        // The wire has no form for it: the nearest that promises no more than there is.
+        SandboxPolicy::Profile { rules, platform_defaults, network, .. } => {
+            let of = |wanted: session::Access| -> Vec<PathBuf> {
+                let rules = rules.iter().filter(|(_, access)| *access == wanted);
+                rules.map(|(path, _)| path.clone()).collect()
+            };
+            let (written, read) = (of(session::Access::Write), of(session::Access::Read));
+            let access = wire_read_access(&ReadAccess::Restricted {
+                platform_defaults: *platform_defaults,
+                roots: read,
+            });
+            if written.is_empty() {
+                wire::SandboxPolicy::ReadOnly { access, network_access: *network }
+            } else {
+                wire::SandboxPolicy::WorkspaceWrite {
+                    writable_roots: wire_paths(&written),
+                    read_only_access: access,
+                    network_access: *network,
+                    exclude_tmpdir_env_var: true,
+                    exclude_slash_tmp: true,
+                }
+            }
+        }
         SandboxPolicy::External { network } => wire::SandboxPolicy::ExternalSandbox {
             network_access: if *network {
                 wire::NetworkAccess::Enabled
@@ -182,6 +242,18 @@ pub(crate) fn confinement(policy: &SandboxPolicy, cwd: &Path) -> sandbox::Policy
             exclude_slash_tmp: *exclude_slash_tmp,
             exclude_tmpdir: *exclude_tmpdir,
         },
+        SandboxPolicy::Profile { rules, platform_defaults, network, .. } => {
+            let access = |access: &session::Access| match access {
+                session::Access::None => sandbox::Access::None,
+                session::Access::Read => sandbox::Access::Read,
+                session::Access::Write => sandbox::Access::Write,
+            };
+            sandbox::Policy::Profile {
+                rules: rules.iter().map(|(path, a)| (path.clone(), access(a))).collect(),
+                platform_defaults: *platform_defaults,
+                network: *network,
+            }
+        }
         SandboxPolicy::External { network } => sandbox::Policy::External { network: *network },
     }
 }

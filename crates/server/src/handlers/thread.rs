@@ -1,6 +1,7 @@
 //! Threads: started, resumed, read, listed (specification: Threads).
 
 use jsonrpc::ErrorObject;
+use protocol::permission::ActivePermissionProfile;
 use protocol::*;
 use session::Overrides;
 use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
@@ -35,7 +36,6 @@ impl ThreadMethods<Cx> for Server {
                 ),
                 ("environments", params.environments.is_some()),
                 ("experimentalRawEvents", params.experimental_raw_events),
-                ("permissions", params.permissions.is_some()),
             ],
         )?;
         let extra = Extra {
@@ -51,6 +51,7 @@ impl ThreadMethods<Cx> for Server {
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
+            permissions: params.permissions,
             personality: params.personality,
             base_instructions: params.base_instructions,
             developer_instructions: params.developer_instructions,
@@ -69,11 +70,7 @@ impl ThreadMethods<Cx> for Server {
     ) -> Result<ThreadStartResponse, ErrorObject> {
         refuse_missing(
             "thread/resume",
-            &[
-                ("history", params.history.is_some()),
-                ("path", params.path.is_some()),
-                ("permissions", params.permissions.is_some()),
-            ],
+            &[("history", params.history.is_some()), ("path", params.path.is_some())],
         )?;
         let wishes = Wishes {
             model: params.model,
@@ -83,6 +80,7 @@ impl ThreadMethods<Cx> for Server {
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
+            permissions: params.permissions,
             personality: params.personality,
             base_instructions: params.base_instructions,
             developer_instructions: params.developer_instructions,
@@ -306,9 +304,15 @@ fn response(snapshot: &Snapshot) -> ThreadStartResponse {
         approvals_reviewer: ApprovalsReviewer::User,
         sandbox: wire_sandbox(&settings.sandbox),
         reasoning_effort: effort.and_then(|effort| serde_json::from_value(effort).ok()),
-        active_permission_profile: None,
+        active_permission_profile: active_profile(&settings.sandbox),
         permission_profile: None,
     }
+}
+
+/// The permission profile that a thread runs under, when it is one.
+fn active_profile(policy: &session::SandboxPolicy) -> Option<ActivePermissionProfile> {
+    let session::SandboxPolicy::Profile { name, .. } = policy else { return None };
+    Some(ActivePermissionProfile { id: name.clone(), extends: None, modifications: Vec::new() })
 }
 
 fn list_query(params: ThreadListParams) -> ListQuery {

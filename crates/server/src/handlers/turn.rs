@@ -29,9 +29,15 @@ impl TurnMethods<Cx> for Server {
         let content = user_content(&params.input)?;
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
         let overrides = overrides(&params)?;
+        let permissions = params.permissions.clone();
+        if permissions.is_some() && overrides.sandbox.is_some() {
+            let message = "`permissions` and `sandboxPolicy` exclude each other: give one";
+            return Err(ErrorObject::invalid_params(message));
+        }
         let started = ask(&handle, cx.gate(), |answer, gate| Command::StartTurn {
             content,
-            overrides,
+            overrides: Box::new(overrides),
+            permissions,
             output_schema,
             answer,
             gate,
@@ -91,9 +97,8 @@ async fn ask(
     }
 }
 
-fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
+fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 2] {
     [
-        ("permissions", params.permissions.is_some()),
         ("environments", params.environments.is_some()),
         ("responsesapiClientMetadata", params.responsesapi_client_metadata.is_some()),
     ]

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{Gate, Peer};
 use crate::convert;
-use crate::loading::Extra;
+use crate::loading::{self, Extra};
 use crate::requests::Kind;
 use crate::server::Core;
 use crate::thread::afterwards::Heard;
@@ -237,9 +237,26 @@ impl Actor {
     async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
         match command {
             Command::Input(input) => self.step(input, steps),
-            Command::StartTurn { content, overrides, output_schema, answer, gate } => {
+            Command::StartTurn {
+                content,
+                mut overrides,
+                permissions,
+                output_schema,
+                answer,
+                gate,
+            } => {
                 self.follow_configuration(steps);
-                let overrides = self.allowed(overrides);
+                if let Some(wished) = permissions {
+                    let tmpdir = self.core.options.tmpdir();
+                    match loading::permissions(&self.config, &wished, tmpdir) {
+                        Ok(policy) => overrides.sandbox = Some(policy),
+                        Err(error) => {
+                            let _ = answer.send(Err(Refusal(error.message)));
+                            return;
+                        }
+                    }
+                }
+                let overrides = self.allowed(*overrides);
                 let reply = self.wait(answer, gate);
                 self.step(Input::Start { reply, content, overrides, output_schema }, steps);
             }

@@ -101,7 +101,10 @@ impl Actor {
         if !cwd.is_dir() {
             return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
         }
-        let found = self.core.rules.assess(invocation, &cwd, &self.resolver());
+        let found = {
+            let required = self.config.requirements.prefix_rules();
+            self.core.rules.assess(invocation, &cwd, &self.resolver(), required)
+        };
         Prepared::Command(Assessment {
             display,
             cwd,
@@ -139,7 +142,7 @@ impl Actor {
             confinement(&settings.sandbox, &settings.cwd)
         };
         let spawn = Spawn {
-            argv: argv(&spec.request, &self.core.options.shell),
+            argv: argv(&spec.request, &self.core.options.shell, self.profiled()),
             cwd: spec.cwd,
             env: environment(&self.core, &self.config),
             policy,
@@ -152,6 +155,12 @@ impl Actor {
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let core = self.core.clone();
         tokio::spawn(async move { follow(core, spawn, orders, timeout, reporter).await });
+    }
+
+    /// Whether scripts run through the user's shell profile without asking for it.
+    fn profiled(&self) -> bool {
+        self.config.shell_environment_policy.experimental_use_profile
+            && self.config.allow_login_shell
     }
 
     pub(super) fn type_into(&self, number: u64, text: String) {
@@ -291,12 +300,12 @@ impl Decoder {
     }
 }
 
-fn argv(request: &ToolRequest, user_shell: &Path) -> Vec<OsString> {
+fn argv(request: &ToolRequest, user_shell: &Path, profiled: bool) -> Vec<OsString> {
     match request {
         ToolRequest::Script { script, shell, login, .. } => {
             let shell =
                 shell.as_deref().map_or_else(|| user_shell.as_os_str().to_owned(), Into::into);
-            vec![shell, if *login { "-lc" } else { "-c" }.into(), script.into()]
+            vec![shell, if *login || profiled { "-lc" } else { "-c" }.into(), script.into()]
         }
         ToolRequest::Argv { argv, .. } => argv.iter().map(Into::into).collect(),
         // Neither is run.

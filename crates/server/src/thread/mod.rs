@@ -14,6 +14,7 @@ mod tell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use protocol::permission::PermissionProfileSelectionParams;
 use session::{Answer, Input, Overrides, Refusal, Settings, Status, UserContent};
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -33,7 +34,9 @@ pub(crate) enum Command {
     /// `turn/start`.
     StartTurn {
         content: Vec<UserContent>,
-        overrides: Overrides,
+        overrides: Box<Overrides>,
+        /// The permission profile that the client selects.
+        permissions: Option<PermissionProfileSelectionParams>,
         output_schema: Option<Arc<str>>,
         answer: oneshot::Sender<Result<Answer, Refusal>>,
         gate: Gate,

@@ -4,9 +4,13 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
-use sandbox::rules::{Amendment, Assessment, Context, Invocation, PathResolver, Rules, assess};
+use config::table::{PrefixRule, RequiredDecision};
+use sandbox::rules::{
+    Amendment, Assessment, Context, Decision, Invocation, PathResolver, RuleError, Rules, Token,
+    assess,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
@@ -18,6 +22,8 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) struct SharedRules {
     file: PathBuf,
     rules: OnceLock<RwLock<Rules>>,
+    /// The requirements that are among the rules.
+    required: Mutex<Vec<PrefixRule>>,
 }
 
 /// One line of the file.
@@ -29,7 +35,11 @@ struct Line {
 
 impl SharedRules {
     pub(crate) fn new(options: &Options) -> Self {
-        Self { file: options.home.join("rules").join("allowed.jsonl"), rules: OnceLock::new() }
+        Self {
+            file: options.home.join("rules").join("allowed.jsonl"),
+            rules: OnceLock::new(),
+            required: Mutex::default(),
+        }
     }
 
     /// What is known of a command that would run in `cwd`.
@@ -38,9 +48,27 @@ impl SharedRules {
         invocation: Invocation<'_>,
         cwd: &Path,
         resolver: &PathResolver,
+        required: &[PrefixRule],
     ) -> Assessment {
+        self.require(required);
         let rules = self.rules().read().unwrap_or_else(PoisonError::into_inner);
         assess(invocation, &Context { cwd, resolver }, &rules)
+    }
+
+    /// Has an administrator's rules hold, as they are now.
+    fn require(&self, rules: &[PrefixRule]) {
+        let mut required = self.required.lock().unwrap_or_else(PoisonError::into_inner);
+        if *required == rules {
+            return;
+        }
+        let mut all = self.rules().write().unwrap_or_else(PoisonError::into_inner);
+        all.release();
+        for rule in rules {
+            let rule = command_rule(rule).and_then(|rule| all.require(rule));
+            // The configuration refused whatever cannot be a rule.
+            debug_assert!(rule.is_ok(), "{rule:?}");
+        }
+        *required = rules.to_vec();
     }
 
     /// Allows a command prefix from now on.
@@ -98,4 +126,17 @@ impl SharedRules {
         text.push('\n');
         options.open(&self.file)?.write_all(text.as_bytes())
     }
+}
+
+fn command_rule(rule: &PrefixRule) -> Result<sandbox::rules::PrefixRule, RuleError> {
+    let token = |token: &config::table::Token| match &token.token {
+        Some(word) => Token::Literal(word.clone()),
+        None => Token::AnyOf(token.any_of.clone()),
+    };
+    let decision = match rule.decision {
+        Some(RequiredDecision::Forbidden) | None => Decision::Forbidden,
+        Some(RequiredDecision::Prompt) => Decision::Prompt,
+    };
+    let pattern = rule.pattern.iter().map(token).collect();
+    sandbox::rules::PrefixRule::new(pattern, decision, rule.justification.clone())
 }

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const LIVE: Detail = Detail { is_live: true, output_lines: 3, diff_lines: 3 };
-const LOG: Detail = Detail { is_live: false, output_lines: 3, diff_lines: 0 };
+const LIVE: Detail = Detail { is_live: true, output_lines: 3, diff_lines: 3, reasoning: true };
+const LOG: Detail = Detail { is_live: false, output_lines: 3, diff_lines: 0, reasoning: true };
 
 fn render(detail: Detail, told: &[(&str, Value)]) -> String {
     let mut out = Vec::new();
