@@ -37,6 +37,8 @@ pub enum Origin {
         /// The key.
         key: Arc<str>,
     },
+    /// A folder, in what is said about a project.
+    Folder(PathBuf),
     /// `experimentalFeature/enablement/set`.
     Process,
     /// The `config` map of a `thread/start`, `thread/resume` or `thread/fork` request.
@@ -120,7 +122,9 @@ impl Origin {
     pub fn layer(&self) -> LayerName {
         match self {
             Origin::File(place) => place.file.layer.clone(),
-            Origin::CommandLine { .. } | Origin::Process => LayerName::SessionFlags,
+            Origin::CommandLine { .. } | Origin::Process | Origin::Folder(_) => {
+                LayerName::SessionFlags
+            }
             Origin::Thread => LayerName::Thread,
         }
     }
@@ -142,6 +146,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::File(place) => write!(f, "{place:?}"),
             Origin::CommandLine { key } => write!(f, "-c {key}=…"),
+            Origin::Folder(folder) => write!(f, "{}", folder.display()),
             Origin::Process => write!(f, "experimentalFeature/enablement/set"),
             Origin::Thread => write!(f, "the thread's `config`"),
         }

@@ -236,7 +236,7 @@ fn project_layers(
             root.display(),
         );
         warnings.push(Warning {
-            origin: Origin::Process,
+            origin: Origin::Folder(folder.clone()),
             key: format!("projects.\"{}\".trust_level", root.display()),
             message: reason.clone(),
             kind: WarningKind::Ignored,

@@ -102,12 +102,8 @@ async fn the_deepest_rule_decides() {
         ("cat ../r/link/file", false),
         ("cat ../out/file", false),
         ("ls ..  | grep -q out", false),
-        ("echo new > /tmp/profile-test-$$", true),
         ("ls /usr/bin/env", true),
     ] {
-        if script.contains("/tmp/") {
-            continue;
-        }
         check(script, expect).await;
     }
     assert_eq!(fs::read_to_string(dir.join("w/key")).unwrap(), "text");

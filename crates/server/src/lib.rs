@@ -4,6 +4,7 @@
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
 mod config_source;
+mod config_watch;
 mod connection;
 mod convert;
 mod git;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jsonrpc::{ErrorObject, Notification, encode_notification};
@@ -18,6 +18,7 @@ use store::{OpenOptions, Store, StoreError};
 use tokio::sync::OnceCell;
 
 use crate::config_source::{ConfigSource, Loaded};
+use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, Peer};
 use crate::log::Log;
 use crate::notify::Notifier;
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     connections: AtomicU64,
     peers: Mutex<HashMap<ConnectionId, Arc<Peer>>>,
     warmed: AtomicBool,
+    watching: OnceLock<Watching>,
 }
 
 /// How long the end of the server waits for its threads.
@@ -91,6 +93,7 @@ impl Server {
             connections: AtomicU64::new(0),
             peers: Mutex::default(),
             warmed: AtomicBool::new(false),
+            watching: OnceLock::new(),
             options,
         });
         let opening = core.clone();
@@ -200,7 +203,7 @@ impl Core {
         self.tell_everybody::<ThreadClosed>(&ThreadIdNotification { thread_id });
     }
 
-    fn tell_everybody<N: Notification<Params: Serialize>>(&self, params: &N::Params) {
+    pub(crate) fn tell_everybody<N: Notification<Params: Serialize>>(&self, params: &N::Params) {
         let Some(info) = protocol::lookup_notification(N::NAME) else { return };
         let Ok(message) = encode_notification(N::NAME, params) else { return };
         for peer in self.peers().values().filter(|peer| peer.wants(info)) {
@@ -234,7 +237,9 @@ impl Core {
     }
 
     /// Tells a new client what is ignored in the configuration.
-    pub(crate) fn tell_warnings(&self, peer: &Peer) {
+    pub(crate) fn tell_warnings(self: &Arc<Self>, peer: &Peer) {
+        // From the first client on there is somebody to tell.
+        self.watching.get_or_init(|| config_watch::start(self));
         match self.config.load(&self.options, &self.options.cwd, None) {
             Ok(loaded) => warnings::tell(peer, &loaded.resolved.warnings),
             Err(error) => warnings::tell_error(peer, &error),

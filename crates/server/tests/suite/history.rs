@@ -171,9 +171,11 @@ async fn a_request_is_complete() {
     assert_eq!(request["tool_choice"], "auto");
     assert_eq!(request["prompt_cache_key"], thread);
     assert_eq!(request["include"], json!(["reasoning.encrypted_content"]));
-    let names: Vec<&Value> =
-        request["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    let tools = request["tools"].as_array().unwrap().iter();
+    let names: Vec<&Value> = tools.filter_map(|tool| tool.get("name")).collect();
     assert_eq!(names, ["exec_command", "write_stdin", "update_plan", "apply_patch", "view_image"]);
+    let search = json!({ "type": "web_search", "external_web_access": false });
+    assert_eq!(request["tools"].as_array().unwrap().last(), Some(&search));
     let whole = request["input"].to_string();
     let cwd = world.workspace().display().to_string();
     for text in

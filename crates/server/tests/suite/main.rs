@@ -5,6 +5,8 @@
 mod approvals;
 mod background;
 mod commands;
+mod config_effects;
+mod config_rpc;
 mod configuration;
 mod connections;
 mod crashes;
@@ -15,6 +17,8 @@ mod history;
 mod lines;
 mod methods;
 mod patches;
+mod permissions;
+mod requirements;
 mod steering;
 mod streaming;
 mod threads;

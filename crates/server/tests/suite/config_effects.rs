@@ -1,0 +1,382 @@
+//! Keys of the configuration, by what they do: mostly by what reaches the model.
+
+use serde_json::{Value, json};
+use testkit::{Peer, World};
+
+use crate::{calls, runs, says, tool_outputs};
+
+/// Adds `-c` arguments.
+fn configure(world: &mut World, overrides: &[&str]) {
+    world.config_overrides.extend(overrides.iter().map(|text| (*text).to_owned()));
+}
+
+/// Runs one turn with these overrides; the last request to the model.
+async fn request_with(overrides: &[&str], params: Value) -> Value {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    configure(&mut world, overrides);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(params).await;
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+    world.model().requests().pop().unwrap()
+}
+
+fn tool_names(request: &Value) -> Vec<String> {
+    let name =
+        |tool: &Value| tool.get("name").unwrap_or(&tool["type"]).as_str().unwrap().to_owned();
+    request["tools"].as_array().unwrap().iter().map(name).collect()
+}
+
+fn tool<'r>(request: &'r Value, kind: &str) -> Option<&'r Value> {
+    request["tools"].as_array().unwrap().iter().find(|tool| tool["type"] == kind)
+}
+
+/// Everything that the model was told, as one text.
+fn told(request: &Value) -> String {
+    request["input"].to_string()
+}
+
+#[tokio::test]
+async fn web_search() {
+    let live = |request: &Value| {
+        tool(request, "web_search").map(|tool| tool["external_web_access"].as_bool().unwrap())
+    };
+    for (overrides, params, expect) in [
+        (&[][..], json!({}), Some(false)),
+        (&[], json!({ "sandbox": "dangerFullAccess" }), Some(true)),
+        (&["web_search=cached"], json!({ "sandbox": "dangerFullAccess" }), Some(false)),
+        (&["web_search=live"], json!({}), Some(true)),
+        (&["web_search=disabled"], json!({ "sandbox": "dangerFullAccess" }), None),
+        (&["tools.web_search=false"], json!({}), None),
+        (&["tools.web_search=true"], json!({}), Some(true)),
+        (&["features.web_search_request=true"], json!({}), Some(true)),
+    ] {
+        assert_eq!(live(&request_with(overrides, params).await), expect, "{overrides:?}");
+    }
+    let request = request_with(
+        &[
+            "tools.web_search.context_size=high",
+            "tools.web_search.allowed_domains=[\"a.example\"]",
+            "tools.web_search.location={country=\"NL\", city=\"Delft\"}",
+        ],
+        json!({}),
+    )
+    .await;
+    let expect = json!({
+        "type": "web_search", "external_web_access": false, "search_context_size": "high",
+        "filters": { "allowed_domains": ["a.example"] },
+        "user_location": { "type": "approximate", "country": "NL", "city": "Delft" },
+    });
+    assert_eq!(tool(&request, "web_search"), Some(&expect));
+}
+
+#[tokio::test]
+async fn a_search_of_the_provider_is_an_item() {
+    let searches =
+        json!({ "steps": [{ "web_search": { "query": "rust" } }, { "message": "Found." }] });
+    let world = World::with_responses(json!([searches, says("Again.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.start_turn(&thread, "Search.").await;
+    let item = peer.item("webSearch").await;
+    assert_eq!(item["query"], "rust");
+    peer.expect("turn/completed").await;
+    peer.run_turn(&thread, "And?").await;
+    let request = world.model().requests().pop().unwrap();
+    assert!(told(&request).contains("web_search_call"), "{request}");
+}
+
+#[tokio::test]
+async fn view_image() {
+    let names = tool_names(&request_with(&["tools.view_image=false"], json!({})).await);
+    assert!(!names.contains(&"view_image".to_owned()), "{names:?}");
+    let call = calls("view_image", json!({ "path": "x.png" }));
+    let mut world = World::with_responses(json!([call, says("Done.")])).await;
+    configure(&mut world, &["tools.view_image=false"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Look.").await;
+    assert!(tool_outputs(&world)[0].contains("no tool `view_image`"), "{:?}", tool_outputs(&world));
+}
+
+#[tokio::test]
+async fn shell_tool() {
+    let mut world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    configure(&mut world, &["features.shell_tool=false", "sandbox_mode=workspace-write"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert!(tool_outputs(&world)[0].contains("no tool `exec_command`"));
+    assert!(!world.workspace().join("made").exists());
+    let names = tool_names(&world.model().requests()[0]);
+    assert_eq!(names, ["update_plan", "apply_patch", "view_image", "web_search"]);
+}
+
+#[tokio::test]
+async fn unified_exec() {
+    let shell = calls("shell", json!({ "command": ["sh", "-c", "echo out-of-shell"] }));
+    let mut world = World::with_responses(json!([shell, runs("true"), says("Done.")])).await;
+    configure(&mut world, &["experimental_use_unified_exec_tool=false"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains("out-of-shell"), "{outputs:?}");
+    assert!(outputs[1].contains("no tool `exec_command`"), "{outputs:?}");
+    let names = tool_names(&world.model().requests()[0]);
+    assert_eq!(names, ["shell", "update_plan", "apply_patch", "view_image", "web_search"]);
+}
+
+#[tokio::test]
+async fn plan_effort() {
+    let mut world = World::with_responses(json!([says("A plan."), says("Done.")])).await;
+    configure(
+        &mut world,
+        &["plan_mode_reasoning_effort=high", "model_reasoning_effort=low", "model=gpt-5"],
+    );
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({})).await;
+    let settings = json!({ "model": "gpt-5" });
+    for (mode, effort) in [("plan", "high"), ("default", "low")] {
+        peer.run_turn_with(json!({
+            "threadId": thread, "input": [{ "type": "text", "text": "Go." }],
+            "collaborationMode": { "mode": mode, "settings": settings },
+        }))
+        .await;
+        let request = world.model().requests().pop().unwrap();
+        assert_eq!(request["reasoning"]["effort"], effort, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_metadata() {
+    let effort = ["model_reasoning_effort=high", "model_reasoning_summary=concise"];
+    for (model, forced, sent) in [
+        ("model=gpt-5", None, true),
+        ("model=gpt-5", Some("model_supports_reasoning_summaries=false"), false),
+        ("model=nobody-knows-it", None, false),
+        ("model=nobody-knows-it", Some("model_supports_reasoning_summaries=true"), true),
+    ] {
+        let overrides: Vec<&str> = effort.into_iter().chain([model]).chain(forced).collect();
+        let request = request_with(&overrides, json!({})).await;
+        assert_eq!(request.get("reasoning").is_some(), sent, "{overrides:?} {request}");
+    }
+}
+
+#[tokio::test]
+async fn context_window() {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    configure(&mut world, &["model_context_window=12345"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.start_turn(&thread, "Hi.").await;
+    let usage = peer.expect("thread/tokenUsage/updated").await;
+    assert_eq!(usage["tokenUsage"]["modelContextWindow"], 12345);
+}
+
+#[tokio::test]
+async fn model_catalog() {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    let path = world.home().join("models.json");
+    std::fs::write(&path, r#"{"models":[{"id":"mine","display_name":"Mine","is_default":true}]}"#)
+        .unwrap();
+    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    world.write_config(
+        &config.replace("model = \"gpt-5\"\n", "model_catalog_json = \"models.json\"\n"),
+    );
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let listed = peer.call("model/list", json!({})).await;
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["data"][0]["displayName"], "Mine");
+    assert_eq!(peer.call("thread/start", json!({})).await["model"], "mine");
+    for (text, said) in [("[]", "no model"), ("{", "models2.json"), (r#"[{"name":"x"}]"#, "name")] {
+        std::fs::write(world.home().join("models2.json"), text).unwrap();
+        configure(&mut world, &["model_catalog_json=../home/models2.json"]);
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let fault = peer.refused("thread/start", json!({})).await;
+        assert!(fault.message.contains(said), "{text}: {}", fault.message);
+    }
+}
+
+#[tokio::test]
+async fn personality() {
+    for (overrides, friendly) in [
+        (&["personality=friendly", "model=gpt-5.2-codex"][..], true),
+        (&["personality=friendly"], false),
+        (&["personality=none", "model=gpt-5.2-codex"], false),
+        (&["personality=friendly", "model=gpt-5.2-codex", "features.personality=false"], false),
+    ] {
+        let request = request_with(overrides, json!({})).await;
+        assert_eq!(told(&request).contains("<personality>"), friendly, "{overrides:?}");
+    }
+}
+
+#[tokio::test]
+async fn fast_mode() {
+    for (overrides, tier) in [
+        (&["service_tier=fast"][..], json!("fast")),
+        (&["service_tier=flex"], json!("flex")),
+        (&["service_tier=fast", "features.fast_mode=false"], Value::Null),
+        (&["service_tier=flex", "features.fast_mode=false"], json!("flex")),
+    ] {
+        assert_eq!(request_with(overrides, json!({})).await["service_tier"], tier, "{overrides:?}");
+    }
+}
+
+#[tokio::test]
+async fn commit_attribution() {
+    let request = request_with(&["commit_attribution=\"Bot <bot@example.org>\""], json!({})).await;
+    assert!(told(&request).contains("Co-authored-by: Bot <bot@example.org>"));
+    let request = request_with(&["commit_attribution=\"\""], json!({})).await;
+    assert!(!told(&request).contains("Co-authored-by"));
+}
+
+#[tokio::test]
+async fn output_limit() {
+    let mut world = World::with_responses(json!([runs("seq 1 9999"), says("Done.")])).await;
+    configure(&mut world, &["tool_output_token_limit=50"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let output = &tool_outputs(&world)[0];
+    assert!(output.len() < 800, "{} bytes", output.len());
+}
+
+#[tokio::test]
+async fn raw_reasoning() {
+    for (overrides, shown) in [(&[][..], false), (&["show_raw_agent_reasoning=true"], true)] {
+        let thinks = json!({ "steps": [
+            { "reasoning": { "summary": ["In short."], "content": ["Word for word."] } },
+            { "message": "Hello." },
+        ] });
+        let mut world = World::with_responses(json!([thinks])).await;
+        configure(&mut world, overrides);
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.start_turn(&thread, "Hi.").await;
+        let item = peer.item("reasoning").await;
+        let content = item["content"].as_array().is_some_and(|content| !content.is_empty());
+        assert_eq!(content, shown, "{item}");
+    }
+}
+
+#[tokio::test]
+async fn poll_window() {
+    let waits = calls("write_stdin", json!({ "session_id": 1, "yield_time_ms": 600_000 }));
+    let begins = calls("exec_command", json!({ "cmd": "sleep 1000", "yield_time_ms": 250 }));
+    let script = json!([begins, waits, says("Done.")]);
+    let mut world = World::with_responses(script).await;
+    configure(&mut world, &["background_terminal_max_timeout=5000"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let begun = std::time::Instant::now();
+    let turn = peer.run_turn(&thread, "Go.").await;
+    assert_eq!(turn["status"], "completed");
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn history() {
+    let mut world = World::with_responses(json!([says("One."), says("Two.")])).await;
+    configure(&mut world, &["history.max_bytes=10000"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First words.").await;
+    peer.run_turn(&thread, "Second words.").await;
+    let file = world.home().join("history.jsonl");
+    let lines = lines_of(&file, 2).await;
+    assert_eq!(lines[0]["text"], "First words.");
+    assert_eq!(lines[1]["session_id"], thread);
+    let kept = peer.start_thread(json!({ "config": { "history.persistence": "none" } })).await;
+    peer.run_turn(&kept, "Not kept.").await;
+    let ephemeral = peer.start_thread(json!({ "ephemeral": true })).await;
+    peer.run_turn(&ephemeral, "Not kept either.").await;
+    peer.run_turn(&thread, "Last words.").await;
+    assert_eq!(lines_of(&file, 3).await[2]["text"], "Last words.");
+}
+
+#[tokio::test]
+async fn notify() {
+    let mut world = World::with_responses(json!([says("Answer.")])).await;
+    let program = world.root().join("tell");
+    let out = world.root().join("told.jsonl");
+    std::fs::write(&program, format!("#!/bin/sh\nprintf '%s\\n' \"$2\" >> {}\n", out.display()))
+        .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, mode).unwrap();
+    configure(&mut world, &[&format!("notify=[\"{}\", \"first\"]", program.display())]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = peer.start_turn(&thread, "Question?").await;
+    peer.turn_end(&turn).await;
+    let payload = lines_of(&out, 1).await.remove(0);
+    assert_eq!(payload["type"], "agent-turn-complete");
+    assert_eq!(payload["thread-id"], thread);
+    assert_eq!(payload["turn-id"], turn);
+    assert_eq!(payload["input-messages"], json!(["Question?"]));
+    assert_eq!(payload["last-assistant-message"], "Answer.");
+}
+
+#[tokio::test]
+async fn log_dir() {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    configure(&mut world, &["notify=[\"/nowhere/at/all\"]", "log_dir=\"logs\""]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert!(!world.workspace().join("logs").exists(), "nothing went wrong yet");
+    peer.run_turn(&thread, "Hi.").await;
+    let file = world.workspace().join("logs/agentd.log");
+    let text = text_of(&file, |text| text.ends_with('\n')).await;
+    assert!(text.contains("WARN notify: `/nowhere/at/all`"), "{text}");
+}
+
+/// The lines of a file as JSON, once there are so many.
+async fn lines_of(path: &std::path::Path, count: usize) -> Vec<Value> {
+    let text = text_of(path, |text| text.matches('\n').count() >= count).await;
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The text of a file that somebody else writes, once it is as wanted.
+async fn text_of(path: &std::path::Path, wanted: impl Fn(&str) -> bool) -> String {
+    for _ in 0..1000 {
+        match std::fs::read_to_string(path) {
+            Ok(text) if wanted(&text) => return text,
+            // tidy: sleep until another process has written, with a bound
+            _ => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    }
+    panic!("{} did not come to be as wanted", path.display());
+}
+
+#[tokio::test]
+async fn a_peer_of_two_threads_hears_a_warning_once() {
+    let mut world = World::with_responses(json!([says("Hello.")])).await;
+    configure(
+        &mut world,
+        &["tui.theme=\"dark\"", "tui.animations=false", "features.web_search=true"],
+    );
+    let server = world.start();
+    let mut peer: Peer = server.open(jsonrpc::Limits::default());
+    peer.initialize(Value::Null).await;
+    let notice = peer.expect("deprecationNotice").await;
+    assert!(notice["summary"].as_str().unwrap().contains("features.web_search"), "{notice}");
+    peer.start_thread(json!({})).await;
+    peer.start_thread(json!({})).await;
+    let told = peer.settled().await;
+    let warnings = told.iter().filter(|name| *name == "configWarning").count();
+    assert!(warnings <= 1, "{told:?}");
+}

@@ -1,0 +1,219 @@
+//! Reading, writing and following the configuration over the protocol.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::says;
+
+async fn world() -> World {
+    World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await
+}
+
+fn write(key: &str, value: Value) -> Value {
+    json!({ "keyPath": key, "value": value, "mergeStrategy": "replace" })
+}
+
+#[tokio::test]
+async fn layers_and_origins_are_read() {
+    let mut world = world().await;
+    let project = world.workspace().join(".agent");
+    std::fs::create_dir(&project).unwrap();
+    std::fs::write(project.join("config.toml"), "model_verbosity = \"high\"\n").unwrap();
+    std::fs::create_dir(world.system_dir()).unwrap();
+    std::fs::write(world.system_dir().join("config.toml"), "personality = \"friendly\"\n").unwrap();
+    world.config_overrides.push("review_model=\"by-flag\"".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let read = json!({ "cwd": world.workspace(), "includeLayers": true });
+    let before = peer.call("config/read", read.clone()).await;
+    assert_eq!(before["config"]["model"], "gpt-5");
+    assert_eq!(before["config"]["personality"], "friendly");
+    assert_eq!(before["config"]["model_verbosity"], Value::Null);
+    let kinds = |read: &Value| -> Vec<String> {
+        let layers = read["layers"].as_array().unwrap().iter();
+        layers.map(|layer| layer["name"]["type"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(kinds(&before), ["sessionFlags", "project", "user", "system"]);
+    let reason = before["layers"][1]["disabledReason"].as_str().unwrap();
+    assert!(reason.contains("not trusted"), "{reason}");
+    assert_eq!(before["layers"][1]["config"], json!({}), "an untrusted file is not read");
+    let trust = write(
+        &format!("projects.\"{}\".trust_level", world.workspace().display()),
+        json!("trusted"),
+    );
+    assert_eq!(peer.call("config/value/write", trust).await["status"], "ok");
+    let after = peer.call("config/read", read).await;
+    assert_eq!(after["config"]["model_verbosity"], "high");
+    assert_eq!(after["origins"]["model_verbosity"]["name"]["type"], "project");
+    assert_eq!(after["origins"]["review_model"]["name"]["type"], "sessionFlags");
+    assert_eq!(after["origins"]["personality"]["name"]["type"], "system");
+    let version = after["origins"]["model"]["version"].as_str().unwrap();
+    assert!(version.starts_with("sha256:"), "{version}");
+}
+
+#[tokio::test]
+async fn writes_keep_what_a_person_wrote() {
+    let world = world().await;
+    let file = world.home().join("config.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    world.write_config(&format!("# mine\n{text}\n[tui] # look\ntheme = \"x\" # nice\n"));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let first = peer.call("config/value/write", write("tui.theme", json!("y"))).await;
+    assert_eq!(first["status"], "ok");
+    assert_eq!(first["filePath"], file.display().to_string());
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.starts_with("# mine\n"), "{text}");
+    assert!(text.contains("[tui] # look\ntheme = \"y\" # nice\n"), "{text}");
+    let mut stale = write("model", json!("other"));
+    stale["expectedVersion"] = json!("sha256:0");
+    let fault = peer.refused("config/value/write", stale).await;
+    assert_eq!(fault.data["config_write_error_code"], "configVersionConflict");
+    let mut fresh = write("model", json!("other"));
+    fresh["expectedVersion"] = first["version"].clone();
+    assert_eq!(peer.call("config/value/write", fresh).await["status"], "ok");
+}
+
+#[tokio::test]
+async fn a_batch_is_written_as_a_whole_or_not_at_all() {
+    let world = world().await;
+    let file = world.home().join("config.toml");
+    let before = std::fs::read(&file).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for (edits, said) in [
+        (
+            json!([write("model", json!("a")), write("approval_policy", json!("sometimes"))]),
+            "approval_policy",
+        ),
+        (json!([write("model", json!("a")), write("modle", json!("b"))]), "did you mean `model`"),
+        (json!([write("model", json!("a")), write("model.deeper", json!(1))]), "not a table"),
+        (json!([write("model", json!("a")), write("model_provider", json!("nobody"))]), "nobody"),
+        (json!([write("model", json!("a")), write("a..b", json!(1))]), "a..b"),
+    ] {
+        let fault = peer.refused("config/batchWrite", json!({ "edits": edits })).await;
+        assert_eq!(fault.data["config_write_error_code"], "configValidationError", "{said}");
+        assert!(fault.message.contains(said), "{}", fault.message);
+        assert_eq!(std::fs::read(&file).unwrap(), before, "{said}");
+    }
+    let elsewhere = world.root().join("other.toml");
+    let mut other = json!({ "edits": [write("model", json!("a"))] });
+    other["filePath"] = json!(elsewhere);
+    let fault = peer.refused("config/batchWrite", other).await;
+    assert_eq!(fault.data["config_write_error_code"], "configLayerReadonly");
+    let upsert = |value| json!({ "keyPath": "tui", "value": value, "mergeStrategy": "upsert" });
+    let both = json!({ "edits": [upsert(json!({ "theme": "a" })), upsert(json!({ "animations": false }))],
+                       "reloadUserConfig": true });
+    assert_eq!(peer.call("config/batchWrite", both).await["status"], "ok");
+    let read = peer.call("config/read", json!({})).await;
+    assert_eq!(read["config"]["tui"], json!({ "theme": "a", "animations": false }));
+}
+
+#[tokio::test]
+async fn a_write_below_a_flag_is_told_to_be_overridden() {
+    let mut world = world().await;
+    world.config_overrides.push("model=\"by-flag\"".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let written = peer.call("config/value/write", write("model", json!("by-file"))).await;
+    assert_eq!(written["status"], "okOverridden");
+    assert_eq!(written["overriddenMetadata"]["effectiveValue"], "by-flag");
+    assert_eq!(written["overriddenMetadata"]["overridingLayer"]["name"]["type"], "sessionFlags");
+}
+
+#[tokio::test]
+async fn a_change_counts_from_the_next_turn_on() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let chosen = peer.start_thread(json!({ "model": "chosen" })).await;
+    peer.run_turn(&thread, "One.").await;
+    let changes = json!({ "edits": [
+        write("model", json!("gpt-5-mini")),
+        write("developer_instructions", json!("Mind the gap.")),
+        write("tools.view_image", json!(false)),
+    ] });
+    peer.call("config/batchWrite", changes).await;
+    peer.run_turn(&thread, "Two.").await;
+    let request = world.model().requests().pop().unwrap();
+    assert_eq!(request["model"], "gpt-5-mini");
+    assert!(request["input"].to_string().contains("Mind the gap."), "{request}");
+    assert!(!request["tools"].to_string().contains("view_image"), "{request}");
+    peer.run_turn(&chosen, "One.").await;
+    assert_eq!(world.model().requests().pop().unwrap()["model"], "chosen");
+}
+
+#[tokio::test]
+async fn a_file_that_breaks_keeps_its_last_good_content() {
+    let world = world().await;
+    let file = world.home().join("config.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "One.").await;
+    world.write_config(&format!("{good}\nbroken = = 1\n"));
+    let about =
+        |told: &Value| told["summary"].as_str().is_some_and(|text| text.contains("config.toml"));
+    let told = peer.expect_where("configWarning", about).await;
+    assert_eq!(told["path"], file.display().to_string());
+    let line = good.lines().count() as u64 + 2;
+    assert_eq!(told["range"]["start"], json!({ "line": line, "column": 10 }), "{told}");
+    assert!(told["details"].as_str().unwrap().contains("^"), "{told}");
+    assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
+    let fault = peer.refused("config/value/write", write("model", json!("x"))).await;
+    assert!(fault.message.contains("mend it first"), "{}", fault.message);
+    world.write_config(&good.replace("gpt-5", "mended"));
+    peer.run_turn(&thread, "Three.").await;
+    assert_eq!(world.model().requests().pop().unwrap()["model"], "mended");
+}
+
+#[tokio::test]
+async fn a_key_for_the_start_says_so() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.start_thread(json!({})).await;
+    peer.call("config/value/write", write("sqlite_home", json!("elsewhere"))).await;
+    let about =
+        |told: &Value| told["summary"].as_str().is_some_and(|text| text.contains("sqlite_home"));
+    let told = peer.expect_where("configWarning", about).await;
+    assert!(told["summary"].as_str().unwrap().contains("starts again"), "{told}");
+}
+
+#[tokio::test]
+async fn features_are_listed_and_switched() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut names = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let page =
+            peer.call("experimentalFeature/list", json!({ "limit": 5, "cursor": cursor })).await;
+        names.extend(page["data"].as_array().unwrap().iter().map(|one| one["name"].clone()));
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 16, "{names:?}");
+    let set = json!({ "enablement": { "shell_tool": false } });
+    peer.call("experimentalFeature/enablement/set", set).await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let tools = world.model().requests().pop().unwrap()["tools"].to_string();
+    assert!(!tools.contains("exec_command"), "{tools}");
+    let unknown = json!({ "enablement": { "shel_tool": false } });
+    let fault = peer.refused("experimentalFeature/enablement/set", unknown).await;
+    assert!(fault.message.contains("did you mean `shell_tool`"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn servers_of_tools_are_read_again() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
+}

@@ -1,0 +1,102 @@
+//! Permission profiles of the configuration, as commands and clients meet them.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{calls, patches, runs, says, tool_outputs};
+
+const PROFILES: &str = r#"
+[permissions.careful.filesystem]
+":minimal" = "read"
+":project_roots" = { "." = "write", "secret" = "none", "docs" = "read" }
+
+[permissions.open.filesystem]
+":root" = "read"
+
+[permissions.open.network]
+enabled = true
+
+[permissions.proxied.filesystem]
+":root" = "read"
+
+[permissions.proxied.network]
+enabled = true
+allowed_domains = ["a.example"]
+"#;
+
+async fn world(responses: Value, first_line: &str) -> World {
+    let world = World::with_responses(responses).await;
+    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    world.write_config(&format!("{first_line}\n{config}{PROFILES}"));
+    for folder in ["secret", "docs"] {
+        std::fs::create_dir(world.workspace().join(folder)).unwrap();
+        std::fs::write(world.workspace().join(folder).join("file"), "content").unwrap();
+    }
+    world
+}
+
+/// Runs the script's turn; the outputs of its tools.
+async fn outputs(world: &World, params: Value) -> Vec<String> {
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "Go.").await;
+    tool_outputs(world)
+}
+
+#[tokio::test]
+async fn filesystem() {
+    let script = json!([
+        runs("cat secret/file; echo made > file && cat file; echo no > docs/file; cat docs/file"),
+        patches("*** Add File: secret/new\n+x"),
+        patches("*** Update File: docs/file\n@@\n-content\n+changed"),
+        calls("view_image", json!({ "path": "secret/file" })),
+        says("Done."),
+    ]);
+    let world =
+        world(script, "default_permissions = \"careful\"\napproval_policy = \"never\"").await;
+    let outputs = outputs(&world, json!({})).await;
+    assert!(outputs[0].contains("made") && outputs[0].contains("content"), "{outputs:?}");
+    assert_eq!(outputs[0].matches("content").count(), 1, "{outputs:?}");
+    assert_eq!(std::fs::read_to_string(world.workspace().join("file")).unwrap(), "made\n");
+    assert!(!world.workspace().join("secret/new").exists(), "{outputs:?}");
+    let docs = std::fs::read_to_string(world.workspace().join("docs/file")).unwrap();
+    assert_eq!(docs, "content", "{outputs:?}");
+    assert!(outputs[3].contains("outside the folders"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn network() {
+    let script = json!([runs("cat /proc/net/dev | wc -l"), says("Done.")]);
+    let world = world(script, "").await;
+    let lines = |outputs: Vec<String>| -> bool { outputs[0].contains("\n3") };
+    let select = |id: &str| json!({ "permissions": { "type": "profile", "id": id } });
+    let closed = outputs(&world, select("careful")).await;
+    let open = outputs(&world, select("open")).await;
+    let proxied = outputs(&world, select("proxied")).await;
+    // Only the loopback device is there when the network is off.
+    assert!(lines(closed.clone()), "{closed:?}");
+    assert!(!lines(open.clone()) || open == closed, "{open:?}");
+    assert!(
+        lines(proxied.clone()),
+        "what only a proxy could enforce keeps the network off: {proxied:?}"
+    );
+}
+
+#[tokio::test]
+async fn default_permissions() {
+    let world = world(json!([says("Hi.")]), "default_permissions = \"careful\"").await;
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let started = peer.call("thread/start", json!({})).await;
+    assert_eq!(started["activePermissionProfile"]["id"], "careful");
+    assert_eq!(started["sandbox"]["type"], "workspaceWrite");
+    let other = json!({ "permissions": { "type": "profile", "id": "open" } });
+    let started = peer.call("thread/start", other).await;
+    assert_eq!(started["activePermissionProfile"]["id"], "open");
+    let unknown = json!({ "permissions": { "type": "profile", "id": "nobody" } });
+    let fault = peer.refused("thread/start", unknown).await;
+    assert!(fault.message.contains("careful, open, proxied"), "{}", fault.message);
+    let both = json!({ "permissions": { "type": "profile", "id": "open" }, "sandbox": "readOnly" });
+    assert!(peer.refused("thread/start", both).await.message.contains("exclude"));
+}

@@ -1,0 +1,118 @@
+//! What an administrator requires holds for every way in.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{runs, says, tool_outputs};
+
+async fn world(requirements: &str) -> World {
+    let world = World::with_responses(json!([says("Hi."), says("Hi."), says("Hi.")])).await;
+    std::fs::create_dir(world.system_dir()).unwrap();
+    std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
+    world
+}
+
+const MODES: &str = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n\
+                     allowed_approval_policies = [\"untrusted\", \"on-request\"]\n";
+
+#[tokio::test]
+async fn every_way_in_is_constrained() {
+    let mut world = world(MODES).await;
+    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    world.write_config(&format!(
+        "sandbox_mode = \"danger-full-access\"\n{config}\n[profiles.free]\napproval_policy = \"never\"\n"
+    ));
+    world.config_overrides.push("profile=free".to_owned());
+    let server = world.start();
+    let mut peer = server.open(jsonrpc::Limits::default());
+    peer.initialize(Value::Null).await;
+    let first = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    let second = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    let said = first + &second;
+    assert!(
+        said.contains("allowed_sandbox_modes") && said.contains("allowed_approval_policies"),
+        "{said}"
+    );
+    for params in [
+        json!({}),
+        json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" }),
+        json!({ "config": { "sandbox_mode": "danger-full-access", "approval_policy": "never" } }),
+    ] {
+        let started = peer.call("thread/start", params.clone()).await;
+        assert_eq!(started["sandbox"]["type"], "workspaceWrite", "{params}");
+        assert_eq!(started["approvalPolicy"], "onRequest", "{params}");
+    }
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn_with(json!({
+        "threadId": thread, "input": [{ "type": "text", "text": "Go." }],
+        "sandboxPolicy": { "type": "dangerFullAccess" }, "approvalPolicy": "never",
+    }))
+    .await;
+    let told = world.model().requests().pop().unwrap()["input"].to_string();
+    assert!(!told.contains("full access") && !told.contains("nobody can be asked"), "{told}");
+    let resumed = json!({ "threadId": thread, "sandbox": "dangerFullAccess" });
+    assert_eq!(peer.call("thread/resume", resumed).await["sandbox"]["type"], "workspaceWrite");
+    let written = json!({
+        "keyPath": "sandbox_mode", "value": "danger-full-access", "mergeStrategy": "replace",
+    });
+    let written = peer.call("config/value/write", written).await;
+    assert_eq!(written["status"], "okOverridden", "{written}");
+    assert_eq!(written["overriddenMetadata"]["effectiveValue"], "workspace-write");
+}
+
+#[tokio::test]
+async fn what_cannot_be_satisfied_refuses_threads() {
+    let world = world("allowed_sandbox_modes = []\n").await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let fault = peer.refused("thread/start", json!({})).await;
+    assert!(fault.message.contains("allowed_sandbox_modes"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn they_can_be_read() {
+    let world =
+        world(&format!("{MODES}allowed_web_search_modes = []\n[features]\napps = false\n")).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let read = peer.call("configRequirements/read", json!({})).await;
+    let expect = json!({
+        "allowedApprovalPolicies": ["unlessTrusted", "onRequest"],
+        "allowedSandboxModes": ["readOnly", "workspaceWrite"],
+        "allowedWebSearchModes": ["disabled"],
+        "featureRequirements": { "apps": false },
+    });
+    assert_eq!(read["requirements"], expect);
+    let bare = World::with_responses(json!([says("Hi.")])).await;
+    let server = bare.start();
+    let mut peer = server.connect().await;
+    assert_eq!(peer.call("configRequirements/read", json!({})).await["requirements"], Value::Null);
+}
+
+#[tokio::test]
+async fn command_rules() {
+    let world =
+        World::with_responses(json!([runs("touch made"), runs("echo fine"), says("Done.")])).await;
+    std::fs::create_dir(world.system_dir()).unwrap();
+    let rules = "[[rules.prefix_rules]]\npattern = [{ any_of = [\"touch\", \"rm\"] }]\n\
+                 decision = \"forbidden\"\njustification = \"files are made by patches\"\n";
+    std::fs::write(world.system_dir().join("requirements.toml"), rules).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains("files are made by patches"), "{outputs:?}");
+    assert!(outputs[1].contains("fine"), "{outputs:?}");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn a_pinned_feature_stays_as_it_is() {
+    let world = world("[features]\nundo = false\n").await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let set = json!({ "enablement": { "undo": true, "fast_mode": false } });
+    let now = peer.call("experimentalFeature/enablement/set", set).await;
+    assert_eq!(now["enablement"], json!({ "undo": false, "fast_mode": false }));
+}
