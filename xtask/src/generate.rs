@@ -6,18 +6,36 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Makes every file of one folder.
+/// Makes files of one folder.
 struct Generator {
-    /// Holds generated files only; relative to the root.
+    /// Relative to the root.
     folder: &'static str,
+    /// Whether the folder holds nothing else: what is no longer generated is removed.
+    alone: bool,
     /// Each file's path below the folder, and its content.
     files: fn() -> Vec<(String, String)>,
 }
 
-const GENERATORS: &[Generator] =
-    &[Generator { folder: "schema", files: protocol::generate::all_files }];
+const GENERATORS: &[Generator] = &[
+    Generator { folder: "schema", alone: true, files: schema_files },
+    Generator { folder: "docs", alone: false, files: config::docs::pages },
+];
+
+fn schema_files() -> Vec<(String, String)> {
+    protocol::generate::all_files().into_iter().chain(config::schema::files()).collect()
+}
 
 impl Generator {
+    /// The committed files that this generator answers for.
+    fn committed(&self, root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+        let mut files = contents(&root.join(self.folder))?;
+        if !self.alone {
+            let own = self.fresh();
+            files.retain(|path, _| own.contains_key(path));
+        }
+        Ok(files)
+    }
+
     fn fresh(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let files = (self.files)().into_iter();
         files.map(|(path, content)| (PathBuf::from(path), content.into_bytes())).collect()
@@ -29,7 +47,7 @@ impl Generator {
 pub(crate) fn write(root: &Path) -> Result<()> {
     for generator in GENERATORS {
         let folder = root.join(generator.folder);
-        let (fresh, committed) = (generator.fresh(), contents(&folder)?);
+        let (fresh, committed) = (generator.fresh(), generator.committed(root)?);
         for (path, content) in
             fresh.iter().filter(|(path, text)| committed.get(*path) != Some(*text))
         {
@@ -51,7 +69,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut stale = Vec::new();
     for generator in GENERATORS {
-        let committed = contents(&root.join(generator.folder))?;
+        let committed = generator.committed(root)?;
         let lines = differences(&generator.fresh(), &committed);
         stale.extend(lines.iter().map(|line| format!("{}/{line}", generator.folder)));
     }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::config as config_command;
 use crate::commands::{app_server, demo, exec, model_server};
 use crate::world::World;
 
@@ -47,6 +48,8 @@ struct ConfigArguments {
 enum Command {
     /// Serve the protocol to a client, or write its schemas
     AppServer(app_server::Arguments),
+    /// Check, show and change the configuration
+    Config(config_command::Arguments),
     /// Show the main job once, with no key and no network
     Demo(demo::Arguments),
     /// Run one turn without a client
@@ -91,6 +94,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let world = || World::gather(overrides, strict);
     let code = match arguments.command {
         Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
+        Command::Config(arguments) => config_command::run(arguments, world()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
         Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
         Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),

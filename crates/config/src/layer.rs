@@ -225,6 +225,15 @@ fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: &str) -
     Error::Syntax { origin: Origin::File(place), message: message.trim().replace('\n', ", ") }
 }
 
+/// A value as `-c key=value` reads it: TOML, and what is none is a string.
+pub fn value_of_argument(text: &str) -> Json {
+    let origin = Origin::CommandLine { key: Arc::from("value") };
+    match DeValue::parse(text.trim()) {
+        Ok(toml) => Node::from_toml(&toml, &Places::Elsewhere(&origin)).value.to_json(),
+        Err(_) => text.into(),
+    }
+}
+
 /// One `key=value` as a table.
 fn assignment(argument: &str) -> Result<Table, Error> {
     let refused = |message: &str| Error::Argument {

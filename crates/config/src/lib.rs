@@ -8,6 +8,7 @@
 //! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and yields the [`Config`].
 
 mod check;
+pub mod docs;
 pub mod edit;
 mod error;
 mod files;
@@ -19,6 +20,7 @@ mod permissions;
 mod provider;
 mod requirements;
 mod resolve;
+pub mod schema;
 mod stack;
 mod suggest;
 pub mod table;
@@ -27,7 +29,7 @@ mod value;
 
 pub use error::{Error, Invalid, Origin, Place, SourceFile, Warning, WarningKind};
 pub use files::Files;
-pub use layer::{Layer, LayerName, MAX_FILE_BYTES, version};
+pub use layer::{Layer, LayerName, MAX_FILE_BYTES, value_of_argument, version};
 pub use permissions::{PermissionPlace, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, NotReady, Provider, Secret};
 pub use requirements::{FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, Requirements};

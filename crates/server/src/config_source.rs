@@ -141,6 +141,27 @@ impl ConfigSource {
     }
 }
 
+/// The configuration of the working folder, and the files that it came or could have come from.
+///
+/// # Errors
+/// What makes it unusable.
+pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>), Error> {
+    let loaded = ConfigSource::new(options).load(options, &options.cwd, None)?;
+    Ok((loaded.resolved, loaded.files))
+}
+
+/// Whether the user's file could have this text; keys of `edits` that do not exist are refused.
+///
+/// # Errors
+/// What makes it unusable.
+pub fn check_configuration_text(
+    options: &Options,
+    text: &str,
+    edits: &[Edit],
+) -> Result<(), Error> {
+    ConfigSource::new(options).check_text(options, text, edits)
+}
+
 /// The configuration that a server would start with: the files of the system and the user, the
 /// command line, the requirements; with `projects` also that of the working folder's project.
 ///

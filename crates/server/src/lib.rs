@@ -24,6 +24,6 @@ mod server;
 mod thread;
 mod warnings;
 
-pub use config_source::configuration;
+pub use config_source::{check_configuration_text, configuration, configuration_here};
 pub use options::{Clock, Ids, Options};
 pub use server::{Server, StartError};

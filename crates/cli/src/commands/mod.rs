@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub(crate) mod app_server;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod exec;
 mod local;
@@ -22,7 +23,7 @@ pub(crate) fn tell(line: fmt::Arguments<'_>) {
 
 /// The configuration that the program is about to run with, with the projects of the working folder
 /// or without. One that cannot be used is told with its place, and ends the program with 2.
-pub(crate) fn checked(world: &World, projects: bool) -> Result<config::Config, ExitCode> {
+pub(crate) fn checked(world: &World, projects: bool) -> Result<::config::Config, ExitCode> {
     let options = world.clone().options("cli");
     match server::configuration(&options, projects) {
         Ok(resolved) => Ok(resolved.config),

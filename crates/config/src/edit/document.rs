@@ -188,6 +188,14 @@ impl Setting<'_> {
     }
 }
 
+/// A value as a file would hold it on one line; `null` is an empty string.
+pub fn value_text(value: &Json) -> String {
+    let parts: Vec<String> = Vec::new();
+    let edit = Edit { key_path: String::new(), value: Json::Null, strategy: Strategy::Replace };
+    let written = Setting { edit: &edit, parts: &parts }.value(value);
+    written.map(|value| value.to_string().trim().to_owned()).unwrap_or_default()
+}
+
 fn is_whole(number: &Json) -> bool {
     number.is_u64() || number.is_i64()
 }

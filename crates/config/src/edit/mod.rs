@@ -6,7 +6,7 @@ mod write;
 
 use serde_json::Value as Json;
 
-pub use document::apply;
+pub use document::{apply, value_text};
 pub use write::{WriteError, Written, write};
 
 /// One change.

@@ -5,9 +5,19 @@ use session::{
     Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage,
 };
 
-/// A batch of a streamed response. What the session does not need is left out.
-pub(crate) fn events(events: Vec<model::Event>) -> Vec<ModelEvent> {
-    events.into_iter().filter_map(event).collect()
+/// A batch of a streamed response. What the session does not need is left out; so is raw reasoning
+/// unless it is to be shown (`show_raw_agent_reasoning`): the model's own history keeps it.
+pub(crate) fn events(events: Vec<model::Event>, raw_reasoning: bool) -> Vec<ModelEvent> {
+    let mut events: Vec<ModelEvent> = events.into_iter().filter_map(event).collect();
+    if !raw_reasoning {
+        events.retain(|event| !matches!(event, ModelEvent::ReasoningDelta { .. }));
+        for event in &mut events {
+            if let ModelEvent::ItemDone { item: ModelItem::Reasoning { content, .. }, .. } = event {
+                content.clear();
+            }
+        }
+    }
+    events
 }
 
 fn event(event: model::Event) -> Option<ModelEvent> {

@@ -151,7 +151,8 @@ impl Actor {
                 Next::Soon(input) => self.step(input, &mut steps),
                 Next::Command(command) => self.take(command, &mut steps).await,
                 Next::Events(sample, events) => {
-                    let events = convert::model::events(events);
+                    let raw = self.config.show_raw_agent_reasoning;
+                    let events = convert::model::events(events, raw);
                     self.step(Input::Model { sample, events }, &mut steps);
                 }
                 Next::Unload => {

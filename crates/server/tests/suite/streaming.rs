@@ -49,7 +49,7 @@ async fn reasoning_with_summary_and_raw_text() {
     let reasoning = json!({ "summary": ["First.", "Second."], "content": ["raw"] });
     check(
         json!([{ "steps": [{ "reasoning": reasoning }, { "message": "Done." }] }]),
-        json!({}),
+        json!({ "config": { "show_raw_agent_reasoning": true } }),
         r#"
         > turn/start
         < turn/start

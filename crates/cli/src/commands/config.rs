@@ -1,0 +1,239 @@
+//! `agentd config`: checks, shows and changes the configuration.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use config::docs;
+use config::edit::{Edit, Strategy, WriteError};
+use config::{Origin, Resolved};
+use serde_json::Value;
+
+use crate::commands::{print, tell};
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check the files, the command line and the requirements, and say what is remarkable
+    Check,
+    /// Show what is set, as TOML
+    Show {
+        /// With each value, where it was written
+        #[arg(long)]
+        origins: bool,
+        /// Also what is not set, with its default
+        #[arg(long)]
+        defaults: bool,
+        /// As JSON
+        #[arg(long, conflicts_with_all = ["origins", "defaults"])]
+        json: bool,
+        /// Also credentials and headers, which are `***` otherwise
+        #[arg(long)]
+        secrets: bool,
+    },
+    /// Show the value of one key
+    Get {
+        /// Dotted key, as `tools.web_search.context_size`
+        key: String,
+    },
+    /// Set one key in your own file; comments and order stay
+    Set {
+        /// Dotted key
+        key: String,
+        /// A TOML value; what is none is a string
+        value: String,
+    },
+    /// Remove one key from your own file
+    Unset {
+        /// Dotted key
+        key: String,
+    },
+    /// Print the JSON Schema of the files
+    Schema {
+        /// The one of `requirements.toml`
+        #[arg(long)]
+        requirements: bool,
+    },
+    /// Print the paths of the files that count here, in order
+    Path,
+}
+
+/// Runs the subcommand. Exit codes: 0, 1 where something failed, 2 for a configuration, a key or a
+/// value that cannot be used.
+pub(crate) fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
+    if let Command::Schema { requirements } = arguments.command {
+        let schema =
+            if requirements { config::schema::requirements() } else { config::schema::config() };
+        print(format_args!("{schema:#}"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let home = world.home.clone();
+    let options = world.options("cli");
+    let written = match &arguments.command {
+        Command::Set { key, value } => Some((key, config::value_of_argument(value))),
+        Command::Unset { key } => Some((key, Value::Null)),
+        _ => None,
+    };
+    if let Some((key, value)) = written {
+        return write(&home.join(config::CONFIG_FILE), key, value, &options);
+    }
+    let (resolved, files) = match server::configuration_here(&options) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            tell(format_args!("{}", error.diagnostic()));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    match arguments.command {
+        Command::Check => check(&resolved)?,
+        Command::Show { json: true, secrets, .. } => {
+            let shown = masked(resolved.to_json(), secrets);
+            print(format_args!("{shown:#}"))?;
+        }
+        Command::Show { origins, defaults, secrets, .. } => {
+            show(&resolved, origins, defaults, secrets)?;
+        }
+        Command::Get { key } => return get(&resolved, &key),
+        Command::Path => {
+            for file in files {
+                let state = if file.exists() { "" } else { "  (not there)" };
+                print(format_args!("{}{state}", file.display()))?;
+            }
+        }
+        Command::Set { .. } | Command::Unset { .. } | Command::Schema { .. } => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(resolved: &Resolved) -> std::io::Result<()> {
+    for warning in &resolved.warnings {
+        tell(format_args!("warning: {}\n", warning.diagnostic()));
+    }
+    let count = resolved.warnings.len();
+    match count {
+        0 => print(format_args!("the configuration is in order")),
+        1 => print(format_args!("the configuration can be used, with 1 warning")),
+        _ => print(format_args!("the configuration can be used, with {count} warnings")),
+    }
+}
+
+/// One line a value: `key = value`, its key whole.
+fn show(resolved: &Resolved, origins: bool, defaults: bool, secrets: bool) -> std::io::Result<()> {
+    let line = |key: &str, value: &Value, origin: &str| {
+        let value = toml_text(&masked_value(key, value.clone(), secrets));
+        match origins {
+            true => print(format_args!("{key} = {value}  # {origin}")),
+            false => print(format_args!("{key} = {value}")),
+        }
+    };
+    for (key, origin) in resolved.origins() {
+        if let Some((value, _)) = resolved.value(&key) {
+            line(&key, &value, &described(origin))?;
+        }
+    }
+    if !defaults {
+        return Ok(());
+    }
+    for row in docs::rows() {
+        let unset = resolved.value(&row.path).is_none();
+        if let Some(default) = (row.entry.default)().filter(|_| unset && !row.path.contains('<')) {
+            line(&row.path, &default, "default")?;
+        }
+    }
+    Ok(())
+}
+
+fn described(origin: &Origin) -> String {
+    match origin.place() {
+        Some(place) => {
+            let (line, _) = place.line_column();
+            format!("{}:{line}", origin.path().unwrap_or(&PathBuf::new()).display())
+        }
+        None => origin.to_string(),
+    }
+}
+
+fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
+    if let Some((value, _)) = resolved.value(key) {
+        match value {
+            Value::String(text) => print(format_args!("{text}"))?,
+            other => print(format_args!("{}", toml_text(&other)))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let row = docs::rows().into_iter().find(|row| row.path == key);
+    match row.map(|row| (row.entry.default)()) {
+        Some(Some(Value::String(text))) => print(format_args!("{text}"))?,
+        Some(Some(default)) => print(format_args!("{}", toml_text(&default)))?,
+        Some(None) => tell(format_args!("agentd: `{key}` is not set and has no default")),
+        None => {
+            tell(format_args!("agentd: `{key}` is not set"));
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(
+    path: &std::path::Path,
+    key: &str,
+    value: Value,
+    options: &server::Options,
+) -> anyhow::Result<ExitCode> {
+    let edit = Edit { key_path: key.to_owned(), value, strategy: Strategy::Replace };
+    let edits = [edit];
+    let mut usable = |text: &str| server::check_configuration_text(options, text, &edits);
+    match config::edit::write(path, None, &edits, &mut usable) {
+        Ok(written) => {
+            tell(format_args!("{}", written.path.display()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(WriteError::Invalid(error)) => {
+            tell(format_args!("{}\nnothing was written", error.diagnostic()));
+            Ok(ExitCode::from(2))
+        }
+        Err(error @ WriteError::Edit(_)) => {
+            tell(format_args!("agentd: {error}; nothing was written"));
+            Ok(ExitCode::from(2))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn toml_text(value: &Value) -> String {
+    config::edit::value_text(value)
+}
+
+fn masked(mut json: Value, secrets: bool) -> Value {
+    if let Value::Object(all) = &mut json {
+        for (key, value) in all.iter_mut() {
+            let inner = std::mem::take(value);
+            *value = masked_value(key, inner, secrets);
+        }
+    }
+    json
+}
+
+/// Credentials and headers, wherever they stand below `key`.
+fn masked_value(key: &str, value: Value, secrets: bool) -> Value {
+    let secret = ["experimental_bearer_token", "http_headers", "headers", "env", "set"];
+    let hides = !secrets && key.split('.').any(|part| secret.contains(&part));
+    match value {
+        Value::Object(all) => Value::Object(
+            all.into_iter()
+                .map(|(name, inner)| {
+                    let below = format!("{key}.{name}");
+                    (name, masked_value(&below, inner, secrets))
+                })
+                .collect(),
+        ),
+        Value::String(_) if hides => "***".into(),
+        other => other,
+    }
+}

@@ -1,0 +1,169 @@
+//! The pages of the book that follow from the option table: the reference of every key, and where
+//! the effect of each is implemented.
+
+use serde_json::Value as Json;
+
+use crate::check::expected;
+use crate::kind::{Effect, Entry, Kind, Section, scope};
+use crate::schema::one_line;
+use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
+
+/// Name of the reference below `docs/`.
+pub const REFERENCE: &str = "configuration.md";
+/// Name of the table of effects below `docs/`.
+pub const STATUS: &str = "configuration-status.md";
+
+/// The generated pages, name and content.
+pub fn pages() -> Vec<(String, String)> {
+    vec![(REFERENCE.to_owned(), reference()), (STATUS.to_owned(), status())]
+}
+
+/// One key with its whole path, as the pages and the tests go through them.
+#[derive(Debug)]
+pub struct Row {
+    /// Dotted, `<…>` for any name.
+    pub path: String,
+    /// The entry in the table.
+    pub entry: &'static Entry,
+}
+
+/// Every key of `config.toml` that has a value of its own.
+pub fn rows() -> Vec<Row> {
+    rows_of(Keys::SECTION)
+}
+
+fn rows_of(section: &'static Section) -> Vec<Row> {
+    let mut rows = Vec::new();
+    collect(section, "", &mut rows);
+    rows
+}
+
+fn collect(section: &'static Section, prefix: &str, rows: &mut Vec<Row>) {
+    for entry in section.entries.iter().chain(section.rest) {
+        let path = if prefix.is_empty() {
+            entry.name.to_owned()
+        } else {
+            format!("{prefix}.{}", entry.name)
+        };
+        collect_entry(entry, &entry.kind, path, rows);
+    }
+}
+
+fn collect_entry(entry: &'static Entry, kind: &'static Kind, path: String, rows: &mut Vec<Row>) {
+    match kind {
+        Kind::Table(section) => collect(section, &path, rows),
+        Kind::Map(part, of @ Kind::Table(_)) => {
+            collect_entry(entry, of, format!("{path}.{part}"), rows);
+        }
+        Kind::List(of @ Kind::Table(_)) => {
+            collect_entry(entry, of, format!("{path}.<index>"), rows);
+        }
+        Kind::Either(kinds) => {
+            rows.push(Row { path: path.clone(), entry });
+            for kind in *kinds {
+                match kind {
+                    Kind::Table(section) => collect(section, &path, rows),
+                    Kind::Map(part, of @ Kind::Table(_)) => {
+                        collect_entry(entry, of, format!("{path}.{part}"), rows);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Kind::Map(_, Kind::Profile) => {}
+        _ => rows.push(Row { path, entry }),
+    }
+}
+
+fn reference() -> String {
+    let mut page = include_str!("reference.md").to_owned();
+    page.push_str("\n## Keys\n\nGenerated from the option table. *Places*: **anywhere** is every file, profile, flag and\nthread; **user** is not a project's file. *Restart*: a change counts when the server starts again;\nevery other one from the next turn on. *Pinned*: `requirements.toml` can constrain it.\n\n");
+    page.push_str("| key | value | default | where | what it does |\n|---|---|---|---|---|\n");
+    for row in rows() {
+        let mut what = one_line(row.entry.doc);
+        if let Effect::With(part) = row.entry.effect {
+            what.push_str(&format!(" *No effect yet: comes with {part}.*"));
+        }
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} | {} |\n",
+            row.path,
+            cell(&value(&row.entry.kind)),
+            default(row.entry),
+            places(row.entry.scope),
+            cell(&what),
+        ));
+    }
+    page.push_str("\n`profiles.<name>.<key>` takes every key above but `profile`.\n");
+    page.push_str("\n## Deprecated\n\nWhat is listed here works, and gives a `deprecationNotice`.\n\n| written | write instead |\n|---|---|\n");
+    for renamed in RENAMED {
+        page.push_str(&format!("| `{}` | `{}` |\n", renamed.old, renamed.new));
+    }
+    for one in DEPRECATED {
+        let value = one.value.map(|value| format!(" = {value}")).unwrap_or_default();
+        page.push_str(&format!("| `{}{value}` | {} |\n", one.key, cell(one.instead)));
+    }
+    page.push_str(
+        "\n## Keys of `requirements.toml`\n\n| key | value | what it does |\n|---|---|---|\n",
+    );
+    for row in rows_of(RequirementsFile::SECTION) {
+        let (value, what) = (value(&row.entry.kind), one_line(row.entry.doc));
+        page.push_str(&format!("| `{}` | {} | {} |\n", row.path, cell(&value), cell(&what)));
+    }
+    page
+}
+
+fn status() -> String {
+    let rows = rows();
+    let acting = rows.iter().filter(|row| matches!(row.entry.effect, Effect::In { .. })).count();
+    let mut page = format!(
+        "# Where each key takes effect\n\nGenerated from the option table: of {} keys {acting} act, \
+         and a test of that name shows how.\nThe others are checked and kept, and say when they are \
+         set that they have no effect yet.\n\n| key | crate | test, or the part that brings it |\n|---|---|---|\n",
+        rows.len()
+    );
+    for row in rows {
+        let line = match row.entry.effect {
+            Effect::In { krate, test } => format!("| `{}` | {krate} | `{test}` |\n", row.path),
+            Effect::With(part) => format!("| `{}` | – | not yet: {part} |\n", row.path),
+            Effect::Parts => format!("| `{}` | – | in its parts |\n", row.path),
+        };
+        page.push_str(&line);
+    }
+    page
+}
+
+fn value(kind: &Kind) -> String {
+    match kind {
+        Kind::Choice(names, _) => {
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        }
+        Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join(", or "),
+        Kind::Map(part, of) if !matches!(of, Kind::Text) => {
+            format!("a table from `{part}` to {}", value(of))
+        }
+        other => expected(other),
+    }
+}
+
+fn default(entry: &Entry) -> String {
+    match (entry.default)() {
+        None => String::new(),
+        Some(Json::String(text)) => format!("`{text}`"),
+        Some(other) => format!("`{other}`"),
+    }
+}
+
+fn places(flags: u8) -> String {
+    let mut places = vec![if flags & scope::USER == 0 { "anywhere" } else { "user" }];
+    if flags & scope::RESTART != 0 {
+        places.push("restart");
+    }
+    if flags & scope::PINNABLE != 0 {
+        places.push("pinned");
+    }
+    places.join(", ")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
