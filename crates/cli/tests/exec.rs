@@ -230,3 +230,17 @@ fn a_reader_that_goes_away_ends_the_turn_quietly() {
     assert!(stderr(&output).contains("standard output cannot be written"), "{}", stderr(&output));
     assert!(!stderr(&output).contains("panicked"));
 }
+
+#[test]
+fn hidden_reasoning() {
+    let place = Place::new();
+    let script = place.script(&json!([{"steps": [
+        {"reasoning": "**Deep thoughts**"},
+        {"message": {"text": "Done.", "phase": "final_answer"}},
+    ]}]));
+    for (more, shown) in [(&[][..], true), (&["-c", "hide_agent_reasoning=true"], false)] {
+        let output = place.run(&[&exec(&script, &["go"]), more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(stderr(&output).contains("Deep thoughts"), shown, "{}", stderr(&output));
+    }
+}

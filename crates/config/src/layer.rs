@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{check_layer, check_section};
@@ -209,7 +210,24 @@ fn parse_file(name: &LayerName, text: String) -> Result<(Table, Arc<SourceFile>)
         let span = error.span().unwrap_or(0..0);
         syntax(&file, span, error.message())
     })?;
+    if let Some((span, message)) = table.get_ref().values().find_map(bad_number) {
+        return Err(syntax(&file, span, message));
+    }
     Ok((table_from_toml(table.get_ref(), &Places::File(&file)), file.clone()))
+}
+
+/// The parser leaves numbers as they are written: one that is none is found here.
+fn bad_number(value: &Spanned<DeValue<'_>>) -> Option<(std::ops::Range<usize>, &'static str)> {
+    let message = match value.get_ref() {
+        DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
+            "the number does not fit 64 bits, or its digits are none"
+        }
+        DeValue::Float(n) if n.as_str().parse::<f64>().is_err() => "this is no number",
+        DeValue::Array(all) => return all.iter().find_map(bad_number),
+        DeValue::Table(table) => return table.values().find_map(bad_number),
+        _ => return None,
+    };
+    Some((value.span(), message))
 }
 
 fn not_utf8(name: LayerName, path: PathBuf, error: std::string::FromUtf8Error) -> Error {

@@ -169,7 +169,13 @@ impl Core {
         };
         let loaded = self.config.load(&self.options, cwd, overrides);
         let loaded = loaded.map_err(|error| fault(error.diagnostic()))?;
-        self.models.load(&loaded.resolved.config).map_err(fault)?;
+        let config = &loaded.resolved.config;
+        self.models.load(config).map_err(fault)?;
+        if let Some(path) = &config.model_instructions_file {
+            std::fs::File::open(path).map_err(|error| {
+                fault(format!("`model_instructions_file`: {}: {error}", path.display()))
+            })?;
+        }
         Ok(loaded)
     }
 

@@ -30,10 +30,10 @@ options! {
         /// When the agent pauses for approval: `untrusted` asks for every command that is not
         /// known to be harmless, `on-request` asks where the sandbox is not enough, `never` asks
         /// nobody and refuses instead. `on-failure` is deprecated and counts as `on-request`.
-        approval_policy: ApprovalPolicy = ApprovalPolicy::OnRequest, ANY | PINNABLE, done("server", "configuration::approval_policy");
+        approval_policy: ApprovalPolicy = ApprovalPolicy::OnRequest, ANY | PINNABLE, done("server", "config_effects::approval_policy");
         /// What commands may do to files and the network: `read-only` writes nothing,
         /// `workspace-write` writes in the working folder, `danger-full-access` does not confine.
-        sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, done("server", "configuration::sandbox_mode");
+        sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, done("server", "config_effects::sandbox_mode");
         /// What `workspace-write` allows beyond the working folder.
         sandbox_workspace_write: WorkspaceWrite, ANY, Effect::Parts;
         /// The permission profile of sandboxed commands, a name below `permissions`. It takes the
@@ -45,14 +45,14 @@ options! {
         shell_environment_policy: ShellEnvironmentPolicy, ANY, Effect::Parts;
         /// The model may ask for a login shell. When false such a call is refused, and a call that
         /// does not say gets a shell that is none.
-        allow_login_shell: bool = true, ANY, done("session", "login_shell");
+        allow_login_shell: bool = true, ANY, done("server", "config_effects::login_shell");
         /// The sandbox on Windows.
         windows: Windows, ANY, Effect::Parts;
         /// The user has read how to set up WSL (Windows only).
         windows_wsl_setup_acknowledged: bool = false, USER, WINDOWS;
 
         /// Id of the model; unset takes the first of the provider's catalog.
-        model: Option<String>, ANY, done("server", "configuration::model");
+        model: Option<String>, ANY, done("server", "config_effects::sampling");
         /// Model of reviews; unset takes the thread's.
         review_model: Option<String>, ANY, Effect::With("`review/start`");
         /// Id of a provider: `default`, `offline`, or one of `model_providers`.
@@ -62,16 +62,16 @@ options! {
         /// Model providers. The built-in ones cannot be redefined.
         model_providers: BTreeMap<String, ModelProvider>, ANY, Effect::Parts;
         /// How much the model thinks; `xhigh` only some models know.
-        model_reasoning_effort: Option<ReasoningEffort>, ANY, done("server", "configuration::sampling");
+        model_reasoning_effort: Option<ReasoningEffort>, ANY, done("server", "config_effects::sampling");
         /// The same while a plan is made; unset takes the plan mode's own.
         plan_mode_reasoning_effort: Option<PlanReasoningEffort>, ANY, done("server", "config_effects::plan_effort");
         /// How detailed summaries of the model's reasoning are.
-        model_reasoning_summary: Option<ReasoningSummary>, ANY, done("server", "configuration::sampling");
+        model_reasoning_summary: Option<ReasoningSummary>, ANY, done("server", "config_effects::sampling");
         /// Forces sending (`true`) or not sending (`false`) what is about reasoning; unset asks the
         /// catalog.
         model_supports_reasoning_summaries: Option<bool>, ANY, done("server", "config_effects::reasoning_metadata");
         /// How long answers are.
-        model_verbosity: Option<Verbosity>, ANY, done("server", "configuration::sampling");
+        model_verbosity: Option<Verbosity>, ANY, done("server", "config_effects::sampling");
         /// Tokens that fit the model's context; unset asks the catalog.
         model_context_window: Option<Tokens>, ANY, done("server", "config_effects::context_window");
         /// Tokens of a thread above which it is compacted.
@@ -79,9 +79,9 @@ options! {
         /// A JSON file with the catalog of models, read when the server starts.
         model_catalog_json: Option<PathBuf>, ANY | RESTART, done("server", "config_effects::model_catalog");
         /// A file with the model's base instructions, in place of the built-in ones.
-        model_instructions_file: Option<PathBuf>, ANY, done("server", "configuration::instructions");
+        model_instructions_file: Option<PathBuf>, ANY, done("server", "config_effects::instructions");
         /// More instructions, given as the developer's.
-        developer_instructions: Option<String>, ANY, done("server", "configuration::instructions");
+        developer_instructions: Option<String>, ANY, done("server", "config_effects::instructions");
         /// Reserved by the specification; has no effect. Write `model_instructions_file`.
         instructions: Option<String>, ANY, Effect::With("nothing yet: the specification reserves it; write `model_instructions_file`");
         /// The prompt that a thread is compacted with.
@@ -115,9 +115,9 @@ options! {
         /// What is known of projects, by the path of their folder.
         projects: BTreeMap<String, Project>, USER, Effect::Parts;
         /// Names of further documents that are read where a project has no `AGENTS.md`.
-        project_doc_fallback_filenames: Vec<String>, ANY, done("server", "configuration::project_doc");
+        project_doc_fallback_filenames: Vec<String>, ANY, done("server", "config_effects::project_doc");
         /// Bytes that are read of project documents; 0 reads none.
-        project_doc_max_bytes: Whole<0, 16_777_216> = Whole::new(32 * 1024), ANY, done("server", "configuration::project_doc");
+        project_doc_max_bytes: Whole<0, 16_777_216> = Whole::new(32 * 1024), ANY, done("server", "config_effects::project_doc");
         /// A folder that holds one of these is a project's root.
         project_root_markers: Vec<String> = vec![".git".to_owned()], USER, done("config", "trust::root_markers");
         /// Longest wait in milliseconds of a poll of a running command that types nothing.
@@ -159,7 +159,7 @@ options! {
         /// Folder of the log; unset is `log` in the agent's home.
         log_dir: Option<PathBuf>, USER | RESTART, done("server", "config_effects::log_dir");
         /// Folder of the database of threads; unset is the agent's home.
-        sqlite_home: Option<PathBuf>, USER | RESTART, done("server", "configuration::sqlite_home");
+        sqlite_home: Option<PathBuf>, USER | RESTART, done("server", "config_effects::sqlite_home");
         /// A program and its arguments, run after each turn with a JSON payload as one argument
         /// more.
         notify: Vec<String>, ANY, done("server", "config_effects::notify");

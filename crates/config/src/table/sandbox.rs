@@ -115,9 +115,9 @@ options! {
     /// `approval_policy.granular`: which prompts may surface; one that is not listed does not.
     pub struct Granular {
         /// Prompts to run a command outside the sandbox surface.
-        sandbox_approval: bool = false, ANY, done("session", "approvals::granular");
+        sandbox_approval: bool = false, ANY, done("server", "config_effects::granular");
         /// Prompts that a command rule demands surface.
-        rules: bool = false, ANY, done("session", "approvals::granular");
+        rules: bool = false, ANY, done("server", "config_effects::granular");
         /// Questions of MCP servers surface instead of being rejected at once.
         mcp_elicitations: bool = false, ANY, Effect::With("the MCP client");
         /// Prompts of the `request_permissions` tool surface.
@@ -133,13 +133,13 @@ options! {
     /// `sandbox_workspace_write`: what `workspace-write` allows beyond the working folder.
     pub struct WorkspaceWrite {
         /// More folders that commands may write in.
-        writable_roots: Vec<PathBuf>, ANY, done("server", "configuration::workspace_write");
+        writable_roots: Vec<PathBuf>, ANY, done("server", "config_effects::workspace_write");
         /// Commands reach the network.
-        network_access: bool = false, ANY, done("server", "configuration::workspace_write");
+        network_access: bool = false, ANY, done("server", "config_effects::workspace_write");
         /// `/tmp` is not writable.
-        exclude_slash_tmp: bool = false, ANY, done("server", "configuration::workspace_write");
+        exclude_slash_tmp: bool = false, ANY, done("server", "config_effects::workspace_write");
         /// The folder that `$TMPDIR` names is not writable.
-        exclude_tmpdir_env_var: bool = false, ANY, done("server", "configuration::workspace_write");
+        exclude_tmpdir_env_var: bool = false, ANY, done("server", "config_effects::workspace_write");
     }
 }
 
@@ -238,18 +238,18 @@ options! {
     /// `shell_environment_policy`: the environment of every command, in the order of its fields.
     pub struct ShellEnvironmentPolicy {
         /// Where the environment of a command starts from: everything, what a shell needs, nothing.
-        inherit: EnvironmentInherit = EnvironmentInherit::All, ANY, done("server", "configuration::shell_environment");
+        inherit: EnvironmentInherit = EnvironmentInherit::All, ANY, done("server", "config_effects::shell_environment");
         /// Keeps variables whose name contains KEY, SECRET or TOKEN; otherwise they are removed
         /// first.
-        ignore_default_excludes: bool = false, ANY, done("server", "configuration::shell_environment");
+        ignore_default_excludes: bool = false, ANY, done("server", "config_effects::shell_environment");
         /// Variables whose name fits one of these globs are removed.
-        exclude: Vec<String>, ANY, done("server", "configuration::shell_environment");
+        exclude: Vec<String>, ANY, done("server", "config_effects::shell_environment");
         /// Set in every command, after the removals.
-        set: BTreeMap<String, String>, ANY, done("server", "configuration::shell_environment");
+        set: BTreeMap<String, String>, ANY, done("server", "config_effects::shell_environment");
         /// When not empty, only variables whose name fits one of these globs are kept.
-        include_only: Vec<String>, ANY, done("server", "configuration::shell_environment");
+        include_only: Vec<String>, ANY, done("server", "config_effects::shell_environment");
         /// Commands run through the user's shell profile.
-        experimental_use_profile: bool = false, ANY, done("server", "configuration::shell_profile");
+        experimental_use_profile: bool = false, ANY, done("server", "config_effects::shell_profile");
     }
 }
 

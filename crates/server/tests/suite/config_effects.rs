@@ -380,3 +380,220 @@ async fn a_peer_of_two_threads_hears_a_warning_once() {
     let warnings = told.iter().filter(|name| *name == "configWarning").count();
     assert!(warnings <= 1, "{told:?}");
 }
+
+/// Runs a turn whose script calls this command; its output.
+async fn output_of(command: &str, overrides: &[&str], params: Value) -> String {
+    let mut world = World::with_responses(json!([runs(command), says("Done.")])).await;
+    configure(&mut world, overrides);
+    world.environment.push(("VISIBLE".into(), "seen".into()));
+    world.environment.push(("MY_TOKEN".into(), "hidden".into()));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(params).await;
+    peer.run_turn(&thread, "Go.").await;
+    tool_outputs(&world).remove(0)
+}
+
+#[tokio::test]
+async fn approval_policy() {
+    for (policy, wire) in [
+        ("untrusted", json!("unlessTrusted")),
+        ("on-request", json!("onRequest")),
+        ("never", json!("never")),
+    ] {
+        let mut world = World::with_responses(json!([says("Hi.")])).await;
+        configure(&mut world, &[&format!("approval_policy={policy}")]);
+        let server = world.start();
+        let mut peer = server.connect().await;
+        assert_eq!(peer.call("thread/start", json!({})).await["approvalPolicy"], wire);
+    }
+}
+
+#[tokio::test]
+async fn granular() {
+    let escalates = calls(
+        "exec_command",
+        json!({ "cmd": "touch made", "sandbox_permissions": "require_escalated", "justification": "x" }),
+    );
+    let rule = "[[rules.prefix_rules]]\npattern = [{ token = \"date\" }]\ndecision = \"prompt\"\n";
+    for (allowed, asked) in [("sandbox_approval", 0), ("rules", 1)] {
+        let script = json!([escalates, runs("date"), says("Done.")]);
+        let mut world = World::with_responses(script).await;
+        std::fs::create_dir(world.system_dir()).unwrap();
+        std::fs::write(world.system_dir().join("requirements.toml"), rule).unwrap();
+        configure(&mut world, &[&format!("approval_policy.granular.{allowed}=true")]);
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let question = peer.asked("item/commandExecution/requestApproval").await;
+        let command = question.params["command"].as_str().unwrap().to_owned();
+        assert!(command.contains(["touch", "date"][asked]), "{allowed}: {command}");
+        peer.decide(&question, "decline").await;
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed", "the other one is not asked");
+    }
+}
+
+#[tokio::test]
+async fn sandbox_mode() {
+    for (mode, kind) in [
+        ("read-only", "readOnly"),
+        ("workspace-write", "workspaceWrite"),
+        ("danger-full-access", "dangerFullAccess"),
+    ] {
+        let output =
+            output_of("touch made; ls", &[&format!("sandbox_mode={mode}")], json!({})).await;
+        assert_eq!(output.contains("\nmade"), kind != "readOnly", "{mode}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn workspace_write() {
+    let mut world = World::with_responses(json!([says("Hi.")])).await;
+    let extra = world.root().join("extra");
+    configure(
+        &mut world,
+        &[
+            "sandbox_mode=workspace-write",
+            &format!("sandbox_workspace_write.writable_roots=[\"{}\"]", extra.display()),
+            "sandbox_workspace_write.network_access=true",
+            "sandbox_workspace_write.exclude_slash_tmp=true",
+            "sandbox_workspace_write.exclude_tmpdir_env_var=true",
+        ],
+    );
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let sandbox = peer.call("thread/start", json!({})).await["sandbox"].take();
+    assert_eq!(sandbox["writableRoots"], json!([world.workspace(), extra]));
+    for member in ["networkAccess", "excludeSlashTmp", "excludeTmpdirEnvVar"] {
+        assert_eq!(sandbox[member], true, "{sandbox}");
+    }
+}
+
+#[tokio::test]
+async fn shell_environment() {
+    let policy = |text: &str| format!("shell_environment_policy.{text}");
+    for (overrides, seen, absent) in [
+        (vec![], "VISIBLE=seen", "MY_TOKEN"),
+        (vec![policy("ignore_default_excludes=true")], "MY_TOKEN=hidden", "nothing at all"),
+        (vec![policy("inherit=core")], "PATH=", "VISIBLE"),
+        (vec![policy("inherit=none"), policy("set={A=\"b\"}")], "A=b", "VISIBLE"),
+        (vec![policy("exclude=[\"VIS*\"]")], "PATH=", "VISIBLE"),
+        (vec![policy("include_only=[\"VIS*\"]")], "VISIBLE=seen", "HOME="),
+    ] {
+        let overrides: Vec<&str> = overrides.iter().map(String::as_str).collect();
+        let output = output_of("/usr/bin/env", &overrides, json!({})).await;
+        assert!(output.contains(seen) && !output.contains(absent), "{overrides:?}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn shell_profile() {
+    let overrides = ["shell_environment_policy.experimental_use_profile=true"];
+    for (overrides, login) in [(&overrides[..], true), (&[], false)] {
+        let output =
+            output_of("shopt -q login_shell && echo login || echo plain", overrides, json!({}))
+                .await;
+        assert_eq!(output.contains("\nlogin"), login, "{overrides:?}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn login_shell() {
+    let request = request_with(&["allow_login_shell=false"], json!({})).await;
+    assert!(!request["tools"].to_string().contains("\"login\""));
+    let login = calls("exec_command", json!({ "cmd": "echo ran", "login": true }));
+    let mut world = World::with_responses(json!([login, says("Done.")])).await;
+    configure(&mut world, &["allow_login_shell=false"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    assert!(tool_outputs(&world)[0].contains("allow_login_shell"), "{:?}", tool_outputs(&world));
+}
+
+#[tokio::test]
+async fn sampling() {
+    let request = request_with(
+        &[
+            "model=gpt-5.2",
+            "model_reasoning_effort=high",
+            "model_reasoning_summary=detailed",
+            "model_verbosity=low",
+        ],
+        json!({}),
+    )
+    .await;
+    assert_eq!(request["model"], "gpt-5.2");
+    assert_eq!(request["reasoning"], json!({ "effort": "high", "summary": "detailed" }));
+    assert_eq!(request["text"]["verbosity"], "low");
+}
+
+#[tokio::test]
+async fn instructions() {
+    let mut world = World::with_responses(json!([says("Hi.")])).await;
+    std::fs::write(world.home().join("base.md"), "Base of mine.").unwrap();
+    let file = world.home().join("base.md");
+    configure(
+        &mut world,
+        &[
+            &format!("model_instructions_file=\"{}\"", file.display()),
+            "developer_instructions=\"Speak plainly.\"",
+        ],
+    );
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Hi.").await;
+    let request = world.model().requests().pop().unwrap();
+    assert_eq!(request["instructions"], "Base of mine.");
+    assert!(told(&request).contains("Speak plainly."));
+    std::fs::remove_file(&file).unwrap();
+    let fault = peer.refused("thread/start", json!({})).await;
+    assert!(fault.message.contains("base.md"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn project_doc() {
+    for (overrides, said, unsaid) in [
+        (
+            &["project_doc_fallback_filenames=[\"NOTES.md\"]"][..],
+            "From the notes.",
+            "nothing at all",
+        ),
+        (&[], "nothing", "From the notes."),
+        (
+            &["project_doc_fallback_filenames=[\"NOTES.md\"]", "project_doc_max_bytes=4"],
+            "From",
+            "From the",
+        ),
+        (
+            &["project_doc_fallback_filenames=[\"NOTES.md\"]", "project_doc_max_bytes=0"],
+            "nothing",
+            "From",
+        ),
+    ] {
+        let mut world = World::with_responses(json!([says("Hi.")])).await;
+        configure(&mut world, overrides);
+        std::fs::write(world.workspace().join("NOTES.md"), "From the notes.").unwrap();
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "Hi.").await;
+        let told = told(&world.model().requests()[0]);
+        assert!(said == "nothing" || told.contains(said), "{overrides:?}");
+        assert!(!told.contains(unsaid), "{overrides:?}");
+    }
+}
+
+#[tokio::test]
+async fn sqlite_home() {
+    let mut world = World::with_responses(json!([says("Hi.")])).await;
+    configure(&mut world, &["sqlite_home=\"state\""]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Hi.").await;
+    assert!(world.workspace().join("state/threads.db").exists());
+    assert!(!world.home().join("threads.db").exists());
+}

@@ -9,7 +9,8 @@ async fn check(responses: Value, params: Value, expected: &str) {
     let world = World::with_responses(responses).await;
     let server = world.start();
     let mut peer = server.connect().await;
-    let thread = peer.start_thread(json!({})).await;
+    let config = json!({ "show_raw_agent_reasoning": true });
+    let thread = peer.start_thread(json!({ "config": config })).await;
     peer.forget();
     let mut turn = json!({ "threadId": thread, "input": [{ "type": "text", "text": "Hi." }] });
     for (name, value) in params.as_object().unwrap() {
@@ -49,7 +50,7 @@ async fn reasoning_with_summary_and_raw_text() {
     let reasoning = json!({ "summary": ["First.", "Second."], "content": ["raw"] });
     check(
         json!([{ "steps": [{ "reasoning": reasoning }, { "message": "Done." }] }]),
-        json!({ "config": { "show_raw_agent_reasoning": true } }),
+        json!({}),
         r#"
         > turn/start
         < turn/start

@@ -1,0 +1,82 @@
+//! `agentd config` and the start on a configuration that cannot be used: the real program.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{Place, stderr, stdout};
+
+fn place(text: &str) -> Place {
+    let place = Place::new();
+    let home = place.agentd(&[]).get_envs().find_map(|(name, value)| {
+        (name == "AGENT_HOME").then(|| value.map(std::path::PathBuf::from))?
+    });
+    let home = home.unwrap_or_else(|| place.home().join(".agent"));
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("config.toml"), text).unwrap();
+    place
+}
+
+#[test]
+fn a_mistake_ends_every_start_with_its_place_and_2() {
+    let place = place("\nmodel = true\n");
+    for arguments in [
+        &["app-server"][..],
+        &["exec", "go"],
+        &["config", "check"],
+        &["config", "show"],
+        &["-c", "sandbox_mode=x", "app-server"],
+        &["--enable", "shel_tool", "app-server"],
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{arguments:?}");
+    }
+    let told = stderr(&place.run(&["app-server"]));
+    assert!(
+        told.contains("config.toml:2:9: `model` must be a string, found the boolean true"),
+        "{told}"
+    );
+    assert!(told.contains("2 | model = true\n  |         ^^^^"), "{told}");
+}
+
+#[test]
+fn unknown_keys_warn_unless_it_is_strict() {
+    let place = place("modle = \"x\"\n");
+    let output = place.run(&["config", "check"]);
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("did you mean `model`?"), "{}", stderr(&output));
+    assert_eq!(place.run(&["--strict-config", "config", "check"]).status.code(), Some(2));
+    assert_eq!(place.run(&["--strict-config", "app-server"]).status.code(), Some(2));
+}
+
+#[test]
+fn values_are_set_shown_and_removed() {
+    let place = place("# mine\nmodel = \"a\" # why\n");
+    assert!(place.run(&["config", "set", "model", "b"]).status.success());
+    assert!(place.run(&["config", "set", "tools.view_image", "false"]).status.success());
+    let shown = stdout(&place.run(&["config", "show", "--origins"]));
+    assert!(shown.contains("model = \"b\"  # ") && shown.contains("config.toml:2\n"), "{shown}");
+    assert!(shown.contains("tools.view_image = false"), "{shown}");
+    assert_eq!(stdout(&place.run(&["config", "get", "sandbox_mode"])), "read-only\n");
+    assert_eq!(place.run(&["config", "set", "model", "5"]).status.code(), Some(2));
+    assert_eq!(place.run(&["config", "set", "modle", "x"]).status.code(), Some(2));
+    assert!(place.run(&["config", "unset", "tools.view_image"]).status.success());
+    assert!(!stdout(&place.run(&["config", "show"])).contains("view_image"));
+    assert!(stdout(&place.run(&["config", "path"])).contains("config.toml"));
+    let schema: serde_json::Value =
+        serde_json::from_str(&stdout(&place.run(&["config", "schema"]))).unwrap();
+    assert!(schema["properties"]["model"].is_object());
+}
+
+#[test]
+fn secrets_are_not_shown_unasked() {
+    let place = place(
+        "[model_providers.x]\nbase_url = \"http://h\"\nexperimental_bearer_token = \"tell-nobody\"\n\
+         http_headers = { X-Key = \"tell-nobody\" }\n",
+    );
+    for arguments in [&["config", "show"][..], &["config", "show", "--json"]] {
+        assert!(!stdout(&place.run(arguments)).contains("tell-nobody"), "{arguments:?}");
+        let all = [arguments, &["--secrets"]].concat();
+        assert!(stdout(&place.run(&all)).contains("tell-nobody"), "{arguments:?}");
+    }
+}

@@ -1,0 +1,156 @@
+//! What a person sees of a mistake.
+
+use config::{Error, Files, Layer, LayerName, MAX_FILE_BYTES};
+
+use crate::{Place, parse};
+
+#[test]
+fn errors_name_file_place_key_and_expectation() {
+    for (text, expected) in [
+        ("model = 5", ":1:9: `model` must be a string, found the number 5"),
+        (
+            "\n\nallow_login_shell = \"yes\"",
+            ":3:21: `allow_login_shell` must be true or false, found the string \"yes\"",
+        ),
+        ("sandbox_mode = \"workspaceWrite\"", "did you mean `workspace-write`?"),
+        (
+            "approval_policy = \"sometimes\"",
+            "\"never\", or a table, found the string \"sometimes\"",
+        ),
+        (
+            "[model_providers.x]\nbase_url = 1",
+            ":2:12: `model_providers.x.base_url` must be a string with an address",
+        ),
+        (
+            "[model_providers.x]\nwire_api = \"chat\"",
+            "must be \"responses\", found the string \"chat\"",
+        ),
+        ("[model_providers.x]\nrequest_max_retries = 101", "from 0 to 100, found the number 101"),
+        ("model_context_window = -1", "a whole number from 0 to 1000000000, found the number -1"),
+        ("model_context_window = 1.5", "found `1.5`"),
+        (
+            "model_context_window = 99999999999999999999",
+            ":1:24: this is not TOML: the number does not fit 64 bits",
+        ),
+        ("model_providers = 3", ":1:19: `model_providers` must be a table, found the number 3"),
+        (
+            "project_root_markers = [\n \".git\",\n 7]",
+            ":3:2: `project_root_markers.1` must be a string, found the number 7",
+        ),
+        (
+            "shell_environment_policy.set.A = 1",
+            ":1:34: `shell_environment_policy.set.A` must be a string, found the number 1",
+        ),
+        ("profiles.fast = 1", "`profiles.fast` must be a table of keys"),
+        ("[profiles.\"a.b\"]\nmodel = true", ":2:9: `profiles.\"a.b\".model` must be a string"),
+        ("model = ", ":1:9: this is not TOML"),
+        ("a = 1\nmodel = 'x", ":2:"),
+        (
+            "approval_policy = { granular = { rules = 1 } }",
+            ":1:42: `approval_policy.granular.rules` must be true or false",
+        ),
+        ("forced_hosted_workspace_id = \"x\"", "a string with a UUID"),
+        ("skills.config = [1]", "`skills.config.0` must be a table"),
+        ("notify = \"beep\"", "an array of strings"),
+    ] {
+        let message = parse(text).unwrap_err().to_string();
+        assert!(message.contains(expected), "{text:?} gave {message:?}");
+        assert!(message.starts_with("/home/a/config.toml:"), "{message}");
+    }
+}
+
+#[test]
+fn the_line_is_shown_with_a_mark() {
+    for (text, expected) in [
+        ("model = 5", "  |\n1 | model = 5\n  |         ^"),
+        ("\r\nmodel = true # ?\r\n", "  |\n2 | model = true # ?\n  |         ^^^^"),
+        ("\tmodel = 12", "  |\n1 |  model = 12\n  |          ^^"),
+        ("\"ü\" = 1\nmodel = ['é']", "  |\n2 | model = ['é']\n  |         ^^^^^"),
+        ("model = '", "  |\n1 | model = '\n  |          ^"),
+    ] {
+        let diagnostic = parse(text).unwrap_err().diagnostic();
+        let (_, snippet) = diagnostic.split_once('\n').unwrap();
+        assert_eq!(snippet, expected, "{text:?}");
+    }
+    let long = format!("model = [{}7]", "1, ".repeat(1000));
+    let diagnostic = parse(&long).unwrap_err().diagnostic();
+    assert!(diagnostic.lines().all(|line| line.chars().count() < 200), "{diagnostic}");
+}
+
+#[test]
+fn unknown_keys_are_warned_of_or_refused() {
+    for (text, expected) in [
+        (
+            "modle = \"m\"",
+            "/home/a/config.toml:1:1: `modle`: no such key, it is ignored; did you mean `model`?",
+        ),
+        ("colour = 1", "/home/a/config.toml:1:1: `colour`: no such key, it is ignored; remove it"),
+        (
+            "[features]\nundoo = true",
+            "/home/a/config.toml:2:1: `features.undoo`: no such key, it is ignored; did you mean `features.undo`?",
+        ),
+        (
+            "[profiles.p]\nmodle = 1",
+            "`profiles.p.modle`: no such key, it is ignored; did you mean `profiles.p.model`?",
+        ),
+        ("[mcp_servers.x]\ncomand = 1", "did you mean `mcp_servers.x.command`?"),
+    ] {
+        let layer = parse(text).unwrap();
+        let warning = layer.warnings()[0].to_string();
+        assert!(warning.ends_with(expected) || warning.contains(expected), "{warning}");
+        let mut place = Place::with(text);
+        assert!(place.resolved().is_ok());
+        place.strict = true;
+        assert!(place.error().contains("no such key"), "{text}");
+    }
+}
+
+#[test]
+fn keys_that_wait_say_for_what() {
+    let warnings = Place::with("[tui]\ntheme = \"x\"\n").warnings();
+    assert!(
+        warnings[0]
+            .ends_with("`tui.theme`: has no effect yet: it comes with the terminal interface"),
+        "{warnings:?}"
+    );
+    assert!(Place::with("notice.hide_big_migration_prompt = true").resolved().is_ok());
+}
+
+#[test]
+fn arguments_and_threads_are_checked_like_files() {
+    for (argument, expected) in [
+        ("model", "-c model: there is no `=`; write it as `-c key=value`"),
+        ("=x", "a part of the key is empty"),
+        ("a..b=x", "a part of the key is empty"),
+        ("model=5", "-c model=…: `model` must be a string, found the number 5"),
+        ("sandbox_mode=full", "-c sandbox_mode=…: `sandbox_mode` must be one of"),
+    ] {
+        let message = Layer::command_line(&[argument]).unwrap_err().to_string();
+        assert!(message.contains(expected), "{argument:?} gave {message:?}");
+    }
+    let map = |json: serde_json::Value| Layer::thread(json.as_object().unwrap());
+    let message =
+        map(serde_json::json!({ "sandbox_workspace_write.network_access": 1 })).unwrap_err();
+    let expected = "the thread's `config`: `sandbox_workspace_write.network_access` must be true or false, found the number 1";
+    assert_eq!(message.to_string(), expected);
+    assert!(map(serde_json::json!({ "a..b": 1 })).is_err());
+    assert!(map(serde_json::json!({ "model": null, "model_providers": { "x": null } })).is_ok());
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let place = Place::new();
+    let name = LayerName::User { file: place.home.join("config.toml") };
+    assert!(Files::new().layer(&name).unwrap().is_none());
+    std::fs::write(place.home.join("config.toml"), b"model = \"a\"\nx = \"\xff\"").unwrap();
+    let message = Layer::read(name.clone()).unwrap_err().to_string();
+    assert!(
+        message.contains("config.toml:2:6: this is not TOML: a byte that is not UTF-8"),
+        "{message}"
+    );
+    let large = vec![b'\n'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
+    std::fs::write(place.home.join("config.toml"), large).unwrap();
+    assert!(matches!(Layer::read(name), Err(Error::TooLarge { .. })));
+    let folder = LayerName::User { file: place.home.clone() };
+    assert!(matches!(Layer::read(folder), Err(Error::Read { .. })));
+}

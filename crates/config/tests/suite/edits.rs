@@ -1,0 +1,331 @@
+//! Writing files: what a person wrote stays, and a batch is made as a whole or not at all.
+
+use std::convert::Infallible;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use config::edit::{Edit, EditError, Strategy as How, WriteError, apply, write};
+use config::version;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn replace(key: &str, value: Value) -> Edit {
+    Edit { key_path: key.to_owned(), value, strategy: How::Replace }
+}
+
+fn upsert(key: &str, value: Value) -> Edit {
+    Edit { key_path: key.to_owned(), value, strategy: How::Upsert }
+}
+
+fn put(path: &Path, edits: &[Edit]) -> Result<config::edit::Written, WriteError<Infallible>> {
+    write(path, None, edits, &mut |_| Ok(()))
+}
+
+#[test]
+fn what_a_person_wrote_stays() {
+    for (text, edits, expected) in [
+        ("", vec![replace("model", json!("x"))], "model = \"x\"\n"),
+        (
+            "# top\nmodel = \"a\" # why\n\n[tui]\n",
+            vec![replace("model", json!("b"))],
+            "# top\nmodel = \"b\" # why\n\n[tui]\n",
+        ),
+        (
+            "[tui]\ntheme = 'x'\n",
+            vec![replace("model", json!("b"))],
+            "model = \"b\"\n[tui]\ntheme = 'x'\n",
+        ),
+        ("a.b = 1\n", vec![replace("a.c", json!(2))], "a.b = 1\na.c = 2\n"),
+        ("t = { a = 1 }\n", vec![replace("t.b", json!("x"))], "t = { a = 1 , b = \"x\" }\n"),
+        (
+            "[a]\nx = 1\n\n# about b\n[b]\ny = 2\n",
+            vec![replace("a.z", json!(3))],
+            "[a]\nx = 1\nz = 3\n\n# about b\n[b]\ny = 2\n",
+        ),
+        (
+            "",
+            vec![replace("projects.\"/a/b.c\".trust_level", json!("trusted"))],
+            "[projects.\"/a/b.c\"]\ntrust_level = \"trusted\"\n",
+        ),
+        (
+            "model = 'same' # kept\n",
+            vec![replace("model", json!("same"))],
+            "model = 'same' # kept\n",
+        ),
+        (
+            "model = 'x'\n[t]\na = 1\n",
+            vec![replace("model", Value::Null), replace("t.none", Value::Null)],
+            "[t]\na = 1\n",
+        ),
+        (
+            "[t]\na = 1 # one\nb = 2\n",
+            vec![upsert("t", json!({ "b": 3, "c": true }))],
+            "[t]\na = 1 # one\nb = 3\nc = true\n",
+        ),
+        (
+            "[t]\na = 1 # one\nb = 2\n",
+            vec![replace("t", json!({ "a": 1, "c": true }))],
+            "[t]\na = 1 # one\nc = true\n",
+        ),
+        (
+            "[[skills.config]]\npath = \"a\"\n",
+            vec![replace("skills.config", json!([{ "path": "b" }]))],
+            "[[skills.config]]\npath = \"b\"\n",
+        ),
+        (
+            "model = 'a'\r\n[t]\r\n",
+            vec![replace("t.x", json!(1))],
+            "model = 'a'\r\n[t]\r\nx = 1\r\n",
+        ),
+        ("\u{feff}model = 'a'\n", vec![replace("model", json!("b"))], "\u{feff}model = \"b\"\n"),
+        (
+            "",
+            vec![replace("l", json!([1, 2.5, "x", { "k": "v" }]))],
+            "l = [1, 2.5, \"x\", { k = \"v\" }]\n",
+        ),
+    ] {
+        assert_eq!(apply(text, &edits).unwrap(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn edits_that_cannot_be_made_say_why() {
+    for (text, edit, expected) in [
+        ("model = 1\n", replace("model.x", json!(1)), "`model` is a number, not a table"),
+        ("a = [1]\n", replace("a.b.c", json!(1)), "`a` is an array, not a table"),
+        ("", replace("a..b", json!(1)), "is no key"),
+        ("", replace("", json!(1)), "is no key"),
+        ("", replace("a", json!([null])), "a list cannot hold `null`"),
+        ("", replace("a", json!(18_446_744_073_709_551_615_u64)), "does not fit 64 bits"),
+        ("a = = 1\n", replace("b", json!(1)), "mend it first"),
+    ] {
+        let error: EditError = apply(text, &[edit]).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn files_keep_mode_and_links_and_stay_when_a_write_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("deep/config.toml");
+    let written = put(&path, &[replace("model", json!("a"))]).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(written.version, version(b"model = \"a\"\n"));
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    let link = folder.path().join("link.toml");
+    symlink("deep/config.toml", &link).unwrap();
+    let through = put(&link, &[replace("model", json!("b"))]).unwrap();
+    assert_eq!(through.path, path);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    let before = std::fs::read(&path).unwrap();
+    let invalid = write(&path, None, &[replace("model", json!("c"))], &mut |_| {
+        Err(std::io::Error::other("not this"))
+    });
+    assert!(matches!(invalid, Err(WriteError::Invalid(_))));
+    let conflict =
+        write::<Infallible>(&path, Some("sha256:0"), &[replace("model", json!("c"))], &mut |_| {
+            Ok(())
+        });
+    assert!(matches!(conflict, Err(WriteError::Conflict { .. })));
+    let half = put(&path, &[replace("model", json!("c")), replace("model.x", json!(1))]);
+    assert!(matches!(half, Err(WriteError::Edit(_))));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
+    assert!(matches!(put(&path, &[replace("model", json!("c"))]), Err(WriteError::Io { .. })));
+    std::fs::write(folder.path().join("deep/.config.toml.tmp"), "left behind").unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    put(&path, &[replace("model", json!("c"))]).unwrap();
+    assert!(!folder.path().join("deep/.config.toml.tmp").exists());
+    let circle = folder.path().join("circle");
+    symlink(&circle, &circle).unwrap();
+    assert!(matches!(put(&circle, &[]), Err(WriteError::Io { .. })));
+    let dangling = folder.path().join("dangling");
+    symlink("made.toml", &dangling).unwrap();
+    put(&dangling, &[replace("a", json!(1))]).unwrap();
+    assert!(folder.path().join("made.toml").is_file());
+}
+
+/// Names the file that the second process writes, and its number.
+const WRITER: &str = "AGENTD_TEST_WRITER";
+const TASKS: usize = 4;
+
+/// Not a test by itself: the second process of the ones below.
+#[test]
+fn second_writer() {
+    let Some(job) = std::env::var_os(WRITER) else { return };
+    let job = job.into_string().unwrap();
+    let (path, rest) = job.split_once('|').unwrap();
+    let (process, count) = rest.split_once('|').unwrap();
+    many_writes(Path::new(path), process, count.parse().unwrap());
+}
+
+fn many_writes(path: &Path, process: &str, count: usize) {
+    std::thread::scope(|scope| {
+        for task in 0..TASKS {
+            scope.spawn(move || {
+                for n in 0..count / TASKS {
+                    put(path, &[replace(&format!("p{process}.t{task}.n{n}"), json!(n))]).unwrap();
+                }
+            });
+        }
+    });
+}
+
+fn second(path: &Path, process: usize, count: usize) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "edits::second_writer", "--nocapture"])
+        .env(WRITER, format!("{}|{process}|{count}", path.display()))
+        .stdout(std::process::Stdio::null());
+    command
+}
+
+#[test]
+fn two_processes_lose_no_update() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    let count = 200;
+    let mut writers: Vec<_> = (0..2).map(|n| second(&path, n, count).spawn().unwrap()).collect();
+    for writer in &mut writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    let document: Value = json_of(&std::fs::read_to_string(&path).unwrap());
+    for process in 0..2 {
+        for task in 0..TASKS {
+            for n in 0..count / TASKS {
+                assert_eq!(document[format!("p{process}")][format!("t{task}")][format!("n{n}")], n);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_killed_writer_leaves_a_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    for round in 0..10 {
+        let mut writer = second(&path, round, 100_000).spawn().unwrap();
+        let mut seen = 0;
+        while seen <= round {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            seen = json_of(&text).as_object().unwrap().len();
+        }
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        put(&path, &[replace(&format!("after{round}"), json!(true))]).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        put(&path, &(0..=round).map(|n| replace(&format!("k{n}"), json!(n))).collect::<Vec<_>>())
+            .unwrap();
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    let value: toml::Value = toml::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    serde_json::to_value(value).unwrap()
+}
+
+/// The edits on plain JSON.
+fn naive(document: &mut Value, edit: &Edit) -> bool {
+    fn put(at: &mut Value, path: &[&str], value: &Value, merge: bool) -> bool {
+        let Some(all) = at.as_object_mut() else { return false };
+        let (name, rest) = (path[0], &path[1..]);
+        if !rest.is_empty() {
+            if !all.contains_key(name) {
+                if value.is_null() {
+                    return true;
+                }
+                all.insert(name.to_owned(), json!({}));
+            }
+            return put(all.get_mut(name).unwrap(), rest, value, merge);
+        }
+        if value.is_null() {
+            all.remove(name);
+            return true;
+        }
+        match (all.get_mut(name), value) {
+            (Some(Value::Object(_)), Value::Object(members)) if merge => {
+                let inner = all.get_mut(name).unwrap();
+                members.iter().all(|(key, value)| put(inner, &[key], value, merge))
+            }
+            _ => {
+                all.insert(name.to_owned(), without_nulls(value));
+                true
+            }
+        }
+    }
+    let path: Vec<&str> = edit.key_path.split('.').collect();
+    put(document, &path, &edit.value, edit.strategy == How::Upsert)
+}
+
+/// Without tables that hold nothing: one that lost its last key may go.
+fn pruned(value: Value) -> Value {
+    match value {
+        Value::Object(all) => {
+            let kept = all.into_iter().map(|(key, value)| (key, pruned(value)));
+            kept.filter(|(_, value)| *value != json!({})).collect()
+        }
+        other => other,
+    }
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(all) => {
+            let kept = all.iter().filter(|(_, value)| !value.is_null());
+            kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[ -~é\n\"']{0,8}".prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            proptest::collection::btree_map("[a-c]", inner, 0..3).prop_map(|all| json!(all)),
+            proptest::collection::vec("[a-c]", 0..3).prop_map(|all| json!(all)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn the_outcome_is_that_of_plain_data(
+        edits in proptest::collection::vec(("[a-c](\\.[a-c]){0,2}", value(), any::<bool>()), 1..8),
+        start in 0..4usize,
+    ) {
+        const STARTS: [&str; 4] = [
+            "# a comment\n",
+            "a = 1 # one\n[b]\nc = { a = 'x' } # two\n",
+            "a.b.c = 1\nb = { a = 1 }\n\n# three\n[c.a]\nb = []\n",
+            "[[a]]\nb = 1\n[[a]]\nc = 2\n[b.c]\na = 1\r\n",
+        ];
+        let edits: Vec<Edit> = edits
+            .into_iter()
+            .map(|(key, value, merge)| if merge { upsert(&key, value) } else { replace(&key, value) })
+            .collect();
+        let mut expected = json_of(STARTS[start]);
+        let possible = edits.iter().all(|edit| naive(&mut expected, edit));
+        match apply(STARTS[start], &edits) {
+            Ok(text) => {
+                prop_assert!(possible);
+                prop_assert_eq!(pruned(json_of(&text)), pruned(expected), "{}", text);
+                // A comment goes with the key that it stands above, and with nothing else.
+                let stays = !edits.iter().any(|edit| edit.key_path.starts_with('c'));
+                let comments = ["# a comment", "# three"].into_iter().filter(|_| stays);
+                for comment in comments.filter(|comment| STARTS[start].contains(comment)) {
+                    prop_assert!(text.contains(comment), "{}", text);
+                }
+            }
+            Err(error) => prop_assert!(!possible, "{} {}", error, expected),
+        }
+    }
+}

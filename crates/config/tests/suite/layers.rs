@@ -1,0 +1,126 @@
+//! Which value wins.
+
+use serde_json::json;
+
+use crate::Place;
+
+const PROFILES: &str = "[profiles.p]\nmodel = \"profile\"\n";
+
+#[test]
+fn later_layers_win() {
+    let mut place = Place::new();
+    let trust = format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", place.cwd.display());
+    let steps: [(&str, &str); 5] = [
+        ("etc/config.toml", "model = \"system\"\n"),
+        ("me/.agent/config.toml", "model = \"user\"\n"),
+        ("work/.agent/config.toml", "model = \"project\"\n"),
+        ("work/deep/.agent/config.toml", "model = \"deep\"\n"),
+        ("me/.agent/config.toml", "profile = \"p\"\nmodel = \"user\"\n"),
+    ];
+    place.user(&trust);
+    let deep = place.cwd.join("deep/er");
+    std::fs::create_dir_all(&deep).unwrap();
+    let now = |place: &Place| place.resolved_in(&deep).unwrap().config.model.clone();
+    assert_eq!(now(&place), None);
+    for ((path, text), expect) in
+        steps.into_iter().zip(["system", "user", "project", "deep", "profile"])
+    {
+        let rest =
+            if path.starts_with("me") { format!("{trust}{PROFILES}") } else { String::new() };
+        place.write(path, &format!("{text}{rest}"));
+        assert_eq!(now(&place).as_deref(), Some(expect));
+    }
+    place.flags.push("model=\"flag\"".to_owned());
+    assert_eq!(now(&place).as_deref(), Some("flag"));
+    place.thread = json!({ "model": "thread" });
+    assert_eq!(now(&place).as_deref(), Some("thread"));
+    place.thread = json!({ "model": null });
+    assert_eq!(now(&place), None, "null takes back what lies below");
+}
+
+#[test]
+fn tables_merge_and_lists_replace() {
+    let mut place = Place::with(
+        "project_doc_fallback_filenames = [\"a\", \"b\"]\n[sandbox_workspace_write]\n\
+         network_access = true\nexclude_slash_tmp = true\n",
+    );
+    place.thread = json!({
+        "project_doc_fallback_filenames": ["c"],
+        "sandbox_workspace_write": { "network_access": false },
+        "sandbox_workspace_write.exclude_tmpdir_env_var": true,
+    });
+    let config = place.config();
+    assert_eq!(config.project_doc_fallback_filenames, ["c"]);
+    let write = &config.sandbox_workspace_write;
+    assert!(!write.network_access && write.exclude_slash_tmp && write.exclude_tmpdir_env_var);
+}
+
+#[test]
+fn profile() {
+    let file = "model = \"file\"\n[profiles.p]\nmodel = \"profile\"\n";
+    for (file, flags, thread, expected) in [
+        (file, &[][..], json!({}), "file"),
+        (file, &["profile=p"], json!({}), "profile"),
+        (file, &["model=line"], json!({ "profile": "p" }), "line"),
+        (file, &["model=line", "model=last"], json!({}), "last"),
+        (file, &["profile=p", "profiles.p.model=\"line\""], json!({}), "line"),
+        (file, &["model=line"], json!({ "model": "thread" }), "thread"),
+        (file, &["model=line"], json!({ "profile": null, "model": null }), "none"),
+        ("profile = \"p\"\n[profiles.p]\nmodel = \"chosen\"", &[], json!({}), "chosen"),
+    ] {
+        let mut place = Place::with(file);
+        place.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        place.thread = thread;
+        let config = place.config();
+        assert_eq!(config.model.as_deref().unwrap_or("none"), expected, "{flags:?}");
+    }
+    let message = Place::with(file).flag("profile=q").error();
+    assert_eq!(message, "-c profile=…: `profile`: there is no `q`; did you mean `p`? (defined: p)");
+    let nested = Place::with("[profiles.p]\nprofile = \"q\"\n");
+    assert!(nested.warnings()[0].contains("a profile cannot select"), "{:?}", nested.warnings());
+}
+
+#[test]
+fn renamed_and_deprecated_keys_count_and_say_so() {
+    for (text, key, check) in [
+        ("experimental_instructions_file = \"a.md\"", "model_instructions_file", "me/.agent/a.md"),
+        (
+            "model_instructions_file = \"a.md\"\nexperimental_instructions_file = \"b.md\"",
+            "model_instructions_file",
+            "me/.agent/a.md",
+        ),
+    ] {
+        let place = Place::with(text);
+        let config = place.config();
+        assert_eq!(config.model_instructions_file, Some(place.root.join(check)), "{text}");
+        assert!(place.warnings()[0].contains(&format!("write `{key}`")), "{:?}", place.warnings());
+    }
+    let place = Place::with("background_terminal_timeout = 7\n");
+    assert_eq!(*place.config().background_terminal_max_timeout, 7);
+    let place =
+        Place::with("experimental_use_unified_exec_tool = false\ntools_view_image = false\n");
+    let config = place.config();
+    assert!(!config.features.unified_exec && !config.tools.view_image);
+    let place = Place::with("[profiles.p]\ntools_view_image = false\n").flag("profile=p");
+    assert!(!place.config().tools.view_image);
+    for (text, part) in [
+        ("approval_policy = \"on-failure\"", "`approval_policy`: \"on-failure\" is deprecated"),
+        ("features.web_search_request = true", "`features.web_search_request`: is deprecated"),
+        ("tools.web_search = true", "`tools.web_search`: true is deprecated"),
+    ] {
+        let warnings = Place::with(text).warnings();
+        assert!(warnings[0].contains(part), "{warnings:?}");
+    }
+}
+
+#[test]
+fn paths_count_from_the_file_that_they_are_written_in() {
+    let place = Place::with("sqlite_home = \"~/state\"\nlog_dir = \"logs\"\n[sandbox_workspace_write]\nwritable_roots = [\"/srv\", \"cache\", \"~/x\"]\n")
+        .flag("model_instructions_file=a.md");
+    let config = place.config();
+    assert_eq!(config.sqlite_home, place.root.join("me/state"));
+    assert_eq!(config.log_dir, place.home.join("logs"));
+    let roots = ["/srv".into(), place.home.join("cache"), place.root.join("me/x")];
+    assert_eq!(config.sandbox_workspace_write.writable_roots, roots);
+    assert_eq!(config.model_instructions_file, Some(place.cwd.join("a.md")));
+}

@@ -1,0 +1,121 @@
+//! The configuration from the outside: files in a folder of their own, resolved as a server does.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod diagnostics;
+mod edits;
+mod files;
+mod layers;
+mod properties;
+mod providers;
+mod requirements;
+mod resolve;
+mod schema;
+mod table;
+mod toml_suite;
+mod trust;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use config::{Config, Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings};
+use tempfile::TempDir;
+
+/// The folders of an administrator, a user and a project.
+pub(crate) struct Place {
+    _folder: TempDir,
+    pub(crate) root: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) system: PathBuf,
+    pub(crate) cwd: PathBuf,
+    pub(crate) files: Files,
+    pub(crate) flags: Vec<String>,
+    pub(crate) thread: serde_json::Value,
+    pub(crate) strict: bool,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let (home, system, cwd) = (root.join("me/.agent"), root.join("etc"), root.join("work"));
+        for folder in [&home, &system, &cwd.join(".git")] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        Self {
+            _folder: folder,
+            root,
+            home,
+            system,
+            cwd,
+            files: Files::new(),
+            flags: Vec::new(),
+            thread: serde_json::json!({}),
+            strict: false,
+        }
+    }
+
+    /// With this text as the user's file.
+    pub(crate) fn with(text: &str) -> Self {
+        let place = Self::new();
+        place.user(text);
+        place
+    }
+
+    pub(crate) fn user(&self, text: &str) {
+        std::fs::write(self.home.join("config.toml"), text).unwrap();
+    }
+
+    pub(crate) fn write(&self, path: impl AsRef<Path>, text: &str) {
+        let path = self.root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn flag(mut self, argument: &str) -> Self {
+        self.flags.push(argument.to_owned());
+        self
+    }
+
+    pub(crate) fn resolved(&self) -> Result<Resolved, Error> {
+        self.resolved_in(&self.cwd)
+    }
+
+    pub(crate) fn resolved_in(&self, cwd: &Path) -> Result<Resolved, Error> {
+        let user = self.root.join("me").display().to_string();
+        let env = move |name: &str| match name {
+            "HOME" => Some(user.clone()),
+            "MY_KEY" => Some("secret-1".to_owned()),
+            "MY_ORG" => Some("org-7".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let around = Surroundings { home: &self.home, system: &self.system, cwd, env: &env };
+        let flags = Arc::new(Layer::command_line(&self.flags)?);
+        let thread = Arc::new(Layer::thread(self.thread.as_object().unwrap())?);
+        let given = Given {
+            flags: Some(&flags),
+            thread: Some(&thread),
+            strict: self.strict,
+            ..Given::default()
+        };
+        let stack = Stack::load(&self.files, given, &around)?;
+        config::resolve(&stack, &around)
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        self.resolved().unwrap_or_else(|error| panic!("{}", error.diagnostic())).config
+    }
+
+    pub(crate) fn error(&self) -> String {
+        self.resolved().expect_err("this configuration cannot be used").to_string()
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.resolved().unwrap().warnings.iter().map(ToString::to_string).collect()
+    }
+}
+
+/// A user's file that is nowhere.
+pub(crate) fn parse(text: &str) -> Result<Layer, Error> {
+    Layer::parse(LayerName::User { file: "/home/a/config.toml".into() }, text)
+}

@@ -1,0 +1,120 @@
+//! Providers of models, as they come out of the files and the environment.
+
+use config::{Config, HttpProvider, Provider};
+
+use crate::Place;
+
+fn http(config: &Config, id: &str) -> HttpProvider {
+    match &config.providers[id] {
+        Provider::Http(http) => http.as_ref().clone(),
+        Provider::Offline => panic!("{id} is offline"),
+    }
+}
+
+#[test]
+fn custom() {
+    let config = Place::with(
+        r#"
+        model_provider = "mine"
+        [model_providers.mine]
+        name = "Mine"
+        base_url = "http://127.0.0.1:1/v1/"
+        env_key = "MY_KEY"
+        env_key_instructions = "ask Ada"
+        env_http_headers = { X-Org = "MY_ORG", X-None = "EMPTY" }
+        http_headers = { X-A = "b" }
+        query_params = { v = "1" }
+        request_max_retries = 0
+        stream_max_retries = 2
+        stream_idle_timeout_ms = 10
+        wire_api = "responses"
+        "#,
+    )
+    .config();
+    let mine = http(&config, "mine");
+    assert_eq!((mine.name.as_str(), mine.base_url.as_str()), ("Mine", "http://127.0.0.1:1/v1"));
+    assert_eq!(mine.http_headers.keys().collect::<Vec<_>>(), ["X-A", "X-Org"]);
+    assert_eq!(mine.http_headers["X-Org"].expose(), "org-7");
+    assert_eq!((mine.request_max_retries, mine.stream_max_retries), (0, 2));
+    assert_eq!(mine.stream_idle_timeout.as_millis(), 10);
+    assert_eq!(mine.query_params["v"], "1");
+    assert!(!mine.compress_requests);
+    assert_eq!(
+        config.secret_variables,
+        ["AGENT_API_KEY", "EMPTY", "MY_KEY", "MY_ORG", "OPENAI_API_KEY"]
+    );
+}
+
+#[test]
+fn credentials() {
+    let place = Place::with(
+        "[model_providers.keyed]\nbase_url = \"http://k\"\nenv_key = \"MY_KEY\"\nexperimental_bearer_token = \"inline\"\n\
+         [model_providers.token]\nbase_url = \"http://t\"\nexperimental_bearer_token = \"inline\"\n\
+         [model_providers.borrowing]\nbase_url = \"http://b\"\nrequires_default_auth = true\n",
+    );
+    let config = place.config();
+    let credential =
+        |id: &str| http(&config, id).credential.map(|secret| secret.expose().to_owned());
+    assert_eq!(credential("keyed").as_deref(), Some("secret-1"));
+    assert_eq!(credential("token").as_deref(), Some("inline"));
+    assert_eq!(http(&config, "borrowing").env_key.as_deref(), Some("AGENT_API_KEY"));
+    assert!(!format!("{:?}", http(&config, "keyed")).contains("secret-1"));
+}
+
+#[test]
+fn selected() {
+    assert_eq!(Place::new().config().provider.id(), "default");
+    let place = Place::with("model_provider = \"offline\"\n");
+    assert_eq!(place.config().provider.ready(), Ok(()));
+    for (text, expected) in [
+        (
+            "model_provider = \"offlin\"",
+            ":1:18: `model_provider`: there is no `offlin`; did you mean `offline`? (defined: default, lmstudio, offline, ollama)",
+        ),
+        (
+            "[model_providers.offline]\nbase_url = \"http://x\"",
+            "`model_providers.offline`: the built-in provider `offline` cannot be redefined",
+        ),
+        ("[model_providers.default]\nbase_url = \"http://x\"", "set `default_provider_base_url`"),
+        (
+            "[model_providers.x]\nname = \"X\"",
+            "`model_providers.x.base_url`: a provider needs its address",
+        ),
+        (
+            "[model_providers.x]\nbase_url = \"ftp://h\"",
+            ":2:12: `model_providers.x.base_url` must be a string with an address",
+        ),
+    ] {
+        let message = Place::with(text).error();
+        assert!(message.contains(expected), "{text:?} gave {message:?}");
+    }
+}
+
+#[test]
+fn default_address() {
+    let config = Place::with("default_provider_base_url = \"https://api.test/v1/\"").config();
+    assert_eq!(http(&config, "default").base_url, "https://api.test/v1");
+    assert!(http(&config, "default").compress_requests);
+    let off = Place::with("features.enable_request_compression = false").config();
+    assert!(!http(&off, "default").compress_requests);
+    let message = off.provider.ready().unwrap_err().to_string();
+    assert!(
+        message.contains("AGENT_API_KEY, which is not set: set it, or OPENAI_API_KEY"),
+        "{message}"
+    );
+    assert!(Place::with("default_provider_base_url = \"https:///v1\"").resolved().is_err());
+}
+
+#[test]
+fn local() {
+    for (id, port) in [("ollama", 11434), ("lmstudio", 1234)] {
+        let config =
+            Place::with(&format!("model_provider = \"{id}\"\noss_provider = \"{id}\"\n")).config();
+        assert_eq!(config.provider.ready(), Ok(()));
+        assert!(http(&config, id).base_url.contains(&port.to_string()));
+        assert_eq!(config.oss_provider.unwrap().as_str(), id);
+    }
+    let moved =
+        Place::with("[model_providers.ollama]\nbase_url = \"http://gpu:11434/v1\"\n").config();
+    assert_eq!(http(&moved, "ollama").base_url, "http://gpu:11434/v1");
+}

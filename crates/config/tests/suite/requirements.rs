@@ -1,0 +1,178 @@
+//! What an administrator requires of the merged configuration.
+
+use config::{ApprovalPolicy, SandboxMode, WebSearch};
+use serde_json::json;
+
+use crate::Place;
+
+fn place(requirements: &str, user: &str) -> Place {
+    let place = Place::with(user);
+    place.write("etc/requirements.toml", requirements);
+    place
+}
+
+#[test]
+fn approval() {
+    for (allowed, written, expected, warns) in [
+        ("[\"on-request\", \"never\"]", "approval_policy = \"never\"", "never", false),
+        ("[\"on-request\"]", "approval_policy = \"never\"", "on-request", true),
+        ("[\"untrusted\", \"never\"]", "", "untrusted", false),
+        ("[\"granular\"]", "approval_policy = { granular = { rules = true } }", "granular", false),
+        ("[\"untrusted\"]", "approval_policy = { granular = { rules = true } }", "untrusted", true),
+        ("[\"granular\"]", "approval_policy = \"untrusted\"", "granular", true),
+    ] {
+        let place = place(&format!("allowed_approval_policies = {allowed}\n"), written);
+        assert_eq!(place.config().approval_policy.as_str(), expected, "{allowed} {written}");
+        let warnings = place.warnings();
+        assert_eq!(!warnings.is_empty(), warns, "{warnings:?}");
+        assert!(!warns || warnings[0].contains("`allowed_approval_policies` ("), "{warnings:?}");
+    }
+}
+
+#[test]
+fn sandbox() {
+    for (allowed, written, expected) in [
+        ("[\"read-only\", \"workspace-write\"]", "danger-full-access", SandboxMode::WorkspaceWrite),
+        ("[\"read-only\", \"danger-full-access\"]", "workspace-write", SandboxMode::ReadOnly),
+        ("[\"danger-full-access\"]", "read-only", SandboxMode::DangerFullAccess),
+        ("[\"read-only\"]", "read-only", SandboxMode::ReadOnly),
+    ] {
+        let rule = format!("allowed_sandbox_modes = {allowed}\n");
+        let written = format!("sandbox_mode = \"{written}\"\n");
+        assert_eq!(place(&rule, &written).config().sandbox_mode, expected, "{allowed} {written}");
+        let flagged = place(&rule, "").flag(written.trim());
+        assert_eq!(flagged.config().sandbox_mode, expected, "flag");
+        let mut profiled = place(&rule, &format!("[profiles.p]\n{written}")).flag("profile=p");
+        assert_eq!(profiled.config().sandbox_mode, expected, "profile");
+        profiled.flags.clear();
+        profiled.thread = json!({ "profile": "p" });
+        assert_eq!(profiled.config().sandbox_mode, expected, "thread");
+    }
+    let loose = "default_permissions = \"p\"\n[permissions.p.filesystem]\n\":root\" = \"write\"\n";
+    let limited = place("allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n", loose);
+    let config = limited.config();
+    assert_eq!(
+        (config.permission_profile.is_none(), config.sandbox_mode),
+        (true, SandboxMode::WorkspaceWrite)
+    );
+    let tight = loose.replace(":root", "/srv");
+    assert!(
+        place("allowed_sandbox_modes = [\"workspace-write\"]\n", &tight)
+            .config()
+            .permission_profile
+            .is_some()
+    );
+}
+
+#[test]
+fn web_search() {
+    for (allowed, written, confined, open) in [
+        ("[]", "", WebSearch::Disabled, WebSearch::Disabled),
+        ("[\"cached\"]", "", WebSearch::Cached, WebSearch::Cached),
+        ("[\"cached\"]", "web_search = \"live\"", WebSearch::Cached, WebSearch::Cached),
+        ("[\"live\"]", "web_search = \"cached\"", WebSearch::Disabled, WebSearch::Disabled),
+    ] {
+        let config = place(&format!("allowed_web_search_modes = {allowed}\n"), written).config();
+        let modes = [false, true].map(|full| config.web_search_mode(full).0);
+        assert_eq!(modes, [confined, open], "{allowed} {written}");
+    }
+}
+
+#[test]
+fn features() {
+    let place =
+        place("[features]\nshell_tool = false\nundo = true\n", "features.shell_tool = true\n");
+    let config = place.config();
+    assert!(!config.features.shell_tool && config.features.undo);
+    assert!(
+        place.warnings().iter().any(|w| w.contains("`features.shell_tool` (")),
+        "{:?}",
+        place.warnings()
+    );
+}
+
+#[test]
+fn mcp_servers() {
+    let rule = "[mcp_servers.docs.identity]\ncommand = \"docs-server\"\n[mcp_servers.web.identity]\nurl = \"https://mcp.example\"\n";
+    let user = "[mcp_servers.docs]\ncommand = \"docs-server\"\n[mcp_servers.web]\nurl = \"https://mcp.example\"\n\
+                [mcp_servers.other]\ncommand = \"x\"\n";
+    let place = place(rule, user);
+    let on = |place: &Place, id: &str| place.config().mcp_servers[id].enabled;
+    assert!(on(&place, "docs") && on(&place, "web") && !on(&place, "other"));
+    place.user("[mcp_servers.docs]\ncommand = \"another\"\n[mcp_servers.web]\nurl = \"https://mcp.example\"\ncommand = \"x\"\n");
+    assert!(!on(&place, "docs") && !on(&place, "web"), "name and identity must fit");
+    place.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\n");
+    assert!(place.error().contains("`mcp_servers.other` is `required`"), "{}", place.error());
+    place.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\nenabled = false\n");
+    assert!(place.resolved().is_ok());
+}
+
+#[test]
+fn three_files_only_narrow() {
+    let place = place(
+        "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n[features]\nundo = false\n",
+        "sandbox_mode = \"danger-full-access\"\n",
+    );
+    place.write(
+        "me/.agent/cache/requirements.toml",
+        "allowed_sandbox_modes = [\"workspace-write\", \"danger-full-access\"]\n",
+    );
+    place.write("me/.agent/requirements.toml", "[features]\nundo = true\n");
+    let config = place.config();
+    assert_eq!(config.sandbox_mode, SandboxMode::WorkspaceWrite);
+    assert_eq!(
+        config.requirements.allowed_sandbox_modes(),
+        Some(&[SandboxMode::WorkspaceWrite][..])
+    );
+    assert!(!config.features.undo, "the administrator's file counts more");
+    place.write("me/.agent/requirements.toml", "allowed_sandbox_modes = [\"read-only\"]\n");
+    assert!(place.error().contains("no value in common"), "{}", place.error());
+}
+
+#[test]
+fn what_cannot_be_a_requirement_stops_the_start() {
+    for (rule, expected) in [
+        ("allowed_sandbox_modes = []", "allows no value at all"),
+        ("allowed_approval_policies = []", "allows no value at all"),
+        ("allowed_sandbox_mode = [\"read-only\"]", "did you mean `allowed_sandbox_modes`?"),
+        ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
+        ("features.shel_tool = true", "did you mean `shell_tool`?"),
+        ("[mcp_servers.x.identity]", "write exactly one"),
+        ("[mcp_servers.x.identity]\ncommand = \"a\"\nurl = \"b\"", "write exactly one"),
+        (
+            "[[rules.prefix_rules]]\npattern = []\ndecision = \"prompt\"",
+            "`pattern` needs at least one",
+        ),
+        ("[[rules.prefix_rules]]\npattern = [{ token = \"a\" }]", "`decision` is missing"),
+        (
+            "[[rules.prefix_rules]]\npattern = [{ token = \"a\" }]\ndecision = \"allow\"",
+            "one of \"prompt\", \"forbidden\"",
+        ),
+        (
+            "[[rules.prefix_rules]]\npattern = [{ token = \"a\", any_of = [\"b\"] }]\ndecision = \"prompt\"",
+            "either `token` or `any_of`",
+        ),
+        (
+            "[[rules.prefix_rules]]\npattern = [{}]\ndecision = \"prompt\"",
+            "either `token` or `any_of`",
+        ),
+        (
+            "[[rules.prefix_rules]]\npattern = [{ token = \"\" }]\ndecision = \"prompt\"",
+            "a word of `pattern` is empty",
+        ),
+        (
+            "[[rules.prefix_rules]]\npattern = [{ token = \"a\" }]\ndecision = \"prompt\"\njustification = \" \"",
+            "`justification` is empty",
+        ),
+        ("not toml", "this is not TOML"),
+    ] {
+        let message = place(rule, "").error();
+        assert!(message.contains(expected), "{rule:?} gave {message:?}");
+    }
+    let place = place(
+        "[[rules.prefix_rules]]\npattern = [{ token = \"a\" }, { any_of = [\"b\", \"c\"] }]\ndecision = \"forbidden\"\njustification = \"no\"\n",
+        "",
+    );
+    assert_eq!(place.config().requirements.prefix_rules().len(), 1);
+    assert_eq!(place.config().approval_policy, ApprovalPolicy::OnRequest);
+}

