@@ -161,7 +161,10 @@ fn what_cannot_be_done_is_said_with_a_way_out() {
         assert!(stderr(&output).contains(expect), "{}", stderr(&output));
     };
     check(&["exec", "--cd", "nowhere", "hello"], "nowhere cannot be used");
-    check(&["exec", "--model-provider", "nobody", "hello"], "the providers are default, offline");
+    check(
+        &["exec", "--model-provider", "nobody", "hello"],
+        "the providers are default, lmstudio, offline",
+    );
     check(&["exec", "--resume", "none", "hello"], "thread not found: none");
     check(&exec("echo", &["-i", "no.png", "hello"]), "no.png");
     check(&["exec", "hello"], "OPENAI_API_KEY");

@@ -214,8 +214,7 @@ impl Walk<'_> {
         }
         let key = join(&self.path[self.profile..]);
         let deprecated = DEPRECATED.iter().find(|deprecated| {
-            deprecated.key == key
-                && deprecated.value.is_none_or(|value| node.value.to_json().to_string() == value)
+            deprecated.key == key && deprecated.value.is_none_or(|value| node.value.is_json(value))
         });
         match (deprecated, entry.effect) {
             (Some(deprecated), _) => {

@@ -47,6 +47,11 @@ impl Value {
         }
     }
 
+    /// Whether the value is the one that this JSON text writes.
+    pub(crate) fn is_json(&self, text: &str) -> bool {
+        serde_json::from_str::<Json>(text).is_ok_and(|json| json == self.to_json())
+    }
+
     /// How the value is named in "found …".
     pub(crate) fn describe(&self) -> String {
         match self {

@@ -151,7 +151,7 @@ impl Core {
     /// Writes a line into the server's log.
     pub(crate) fn warn(&self, about: &str, message: &str) {
         let dir = match self.config.own(&self.options) {
-            Ok(loaded) => loaded.resolved.config.log_dir.clone(),
+            Ok(loaded) => loaded.resolved.config.log_dir,
             Err(_) => self.options.home.join("log"),
         };
         self.log.warn(&dir, self.options.clock.now_ms(), about, message);

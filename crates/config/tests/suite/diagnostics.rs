@@ -151,6 +151,6 @@ fn files_that_cannot_be_read() {
     let large = vec![b'\n'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
     std::fs::write(place.home.join("config.toml"), large).unwrap();
     assert!(matches!(Layer::read(name), Err(Error::TooLarge { .. })));
-    let folder = LayerName::User { file: place.home.clone() };
+    let folder = LayerName::User { file: place.home };
     assert!(matches!(Layer::read(folder), Err(Error::Read { .. })));
 }

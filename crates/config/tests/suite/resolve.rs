@@ -91,7 +91,7 @@ fn permission_profiles_are_read() {
         "default_permissions = \"p\"\n[permissions.p.filesystem]\n\":minimal\" = \"read\"\n\
          \":project_roots\" = { \".\" = \"write\", \"a/b\" = \"none\" }\n\"~/x\" = \"read\"\n\"/srv\" = \"none\"\n",
     );
-    let profile = place.config().permission_profile.clone().unwrap();
+    let profile = place.config().permission_profile.unwrap();
     let rules: Vec<_> = profile
         .rules
         .iter()

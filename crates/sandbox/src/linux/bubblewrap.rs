@@ -108,7 +108,7 @@ impl Options {
                 }
                 // What stands for a file that nobody may see: nothing to read, nothing to write.
                 (Access::None, Ok(_)) => {
-                    self.pair("--ro-bind", "/dev/null".as_ref(), path.as_ref())
+                    self.pair("--ro-bind", "/dev/null".as_ref(), path.as_ref());
                 }
             }
         }
