@@ -7,12 +7,7 @@ use common::{Place, stderr, stdout};
 
 fn place(text: &str) -> Place {
     let place = Place::new();
-    let home = place.agentd(&[]).get_envs().find_map(|(name, value)| {
-        (name == "AGENT_HOME").then(|| value.map(std::path::PathBuf::from))?
-    });
-    let home = home.unwrap_or_else(|| place.home().join(".agent"));
-    std::fs::create_dir_all(&home).unwrap();
-    std::fs::write(home.join("config.toml"), text).unwrap();
+    std::fs::write(place.home().join("config.toml"), text).unwrap();
     place
 }
 

@@ -1,7 +1,6 @@
 //! One source of configuration, parsed and checked but not resolved: a file, the command line, or
 //! one thread's overrides.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,13 +187,21 @@ pub(crate) fn read_section(
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     let read_error = |source| Error::Read { path: path.to_owned(), source: Arc::new(source) };
-    let file = match File::open(path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.read(true);
+    // Opening a pipe would wait for somebody to write into it.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = match options.open(path) {
         Ok(file) => file,
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(None);
         }
         Err(e) => return Err(read_error(e)),
     };
+    if !file.metadata().map_err(read_error)?.is_file() {
+        return Err(read_error(ErrorKind::InvalidInput.into()));
+    }
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {

@@ -151,6 +151,10 @@ fn files_that_cannot_be_read() {
     let large = vec![b'\n'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
     std::fs::write(place.home.join("config.toml"), large).unwrap();
     assert!(matches!(Layer::read(name), Err(Error::TooLarge { .. })));
+    let pipe = place.home.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    assert!(matches!(Layer::read(LayerName::User { file: pipe }), Err(Error::Read { .. })));
     let folder = LayerName::User { file: place.home };
     assert!(matches!(Layer::read(folder), Err(Error::Read { .. })));
 }

@@ -217,3 +217,45 @@ async fn servers_of_tools_are_read_again() {
     let mut peer = server.connect().await;
     assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
 }
+
+/// Opens of the user's file, heard from the kernel.
+#[cfg(target_os = "linux")]
+struct Opens(std::os::fd::OwnedFd);
+
+#[cfg(target_os = "linux")]
+impl Opens {
+    fn of(file: &std::path::Path) -> Self {
+        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+        let events = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+        add_watch(&events, file, WatchFlags::OPEN | WatchFlags::ACCESS).unwrap();
+        Self(events)
+    }
+
+    /// How many there were since the last call.
+    fn count(&self) -> usize {
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = rustix::fs::inotify::Reader::new(&self.0, &mut buffer);
+        let mut count = 0;
+        while reader.next().is_ok() {
+            count += 1;
+        }
+        count
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_ordinary_turn_reads_no_configuration_file() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "One.").await;
+    let opens = Opens::of(&world.home().join("config.toml"));
+    peer.run_turn(&thread, "Two.").await;
+    let second = peer.start_thread(json!({})).await;
+    peer.run_turn(&second, "One.").await;
+    assert_eq!(opens.count(), 0, "neither a turn nor a further thread reads the file");
+    peer.call("config/value/write", write("model_verbosity", json!("low"))).await;
+    assert!(opens.count() > 0, "the trace hears what does");
+}
