@@ -1,7 +1,7 @@
 //! The pages of the book that follow from the option table: the reference of every key, and where
 //! the effect of each is implemented.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use crate::check::expected;
 use crate::kind::{Effect, Entry, Kind, Section, scope};
@@ -73,6 +73,41 @@ fn collect_entry(entry: &'static Entry, kind: &'static Kind, path: String, rows:
         Kind::Map(_, Kind::Profile) => {}
         _ => rows.push(Row { path, entry }),
     }
+}
+
+/// A value that a key of this kind takes.
+pub fn sample(kind: &Kind) -> Json {
+    match kind {
+        Kind::Boolean => true.into(),
+        Kind::Whole { max, .. } => (*max).into(),
+        Kind::Text => "a".into(),
+        Kind::Url => "https://host.example/v1".into(),
+        Kind::Uuid => "01234567-89ab-cdef-0123-456789abcdef".into(),
+        Kind::Path => "/a/b".into(),
+        Kind::Choice(names, _) => (*names.first().unwrap_or(&"")).into(),
+        Kind::List(of) => Json::Array(vec![sample(of)]),
+        Kind::Map(_, of) => json!({ "x": sample(of) }),
+        Kind::Table(section) => sample_section(section),
+        Kind::Either(kinds) => kinds.last().map_or(Json::Null, sample),
+        Kind::Profile => json!({ "model": "a" }),
+    }
+}
+
+fn sample_section(section: &Section) -> Json {
+    let fixed = section.entries.iter().map(|entry| (entry.name.to_owned(), sample(&entry.kind)));
+    let rest = section.rest.map(|rest| (rest.name.replace(['<', '>'], "_"), sample(&rest.kind)));
+    Json::Object(fixed.chain(rest).collect())
+}
+
+/// A document with every key that can be used as it is: what refers to something refers to what is
+/// there. For tests and benchmarks.
+pub fn all_keys() -> Json {
+    let mut document = sample_section(Keys::SECTION);
+    for key in ["model_provider", "profile", "default_permissions"] {
+        document[key] = "x".into();
+    }
+    document["permissions"]["x"]["filesystem"] = json!({ "/a": { "b": "read" } });
+    document
 }
 
 fn reference() -> String {

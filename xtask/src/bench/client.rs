@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Sends a request and waits for its answer; the result, and when it was read.
-    fn request(&mut self, method: &str, params: Value) -> Result<(Value, Instant)> {
+    pub(crate) fn request(&mut self, method: &str, params: Value) -> Result<(Value, Instant)> {
         let id = self.next_id;
         self.next_id += 1;
         self.send(&json!({"id": id, "method": method, "params": params}))?;

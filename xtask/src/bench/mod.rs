@@ -3,6 +3,7 @@
 //! own cost is left. It judges nothing; the goals are printed beside the figures.
 
 mod client;
+mod config_read;
 mod delta;
 mod disk;
 mod model_server;
@@ -42,6 +43,7 @@ const SCENARIOS: &[Scenario] = &[
     tool::SCENARIO,
     streams::SCENARIO,
     disk::SCENARIO,
+    config_read::SCENARIO,
 ];
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {

@@ -1,12 +1,13 @@
 //! The generated JSON Schema against documents, and against what the program itself says.
 
+use config::docs::{all_keys, sample};
 use config::kind::Kind;
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::parse;
-use crate::table::{all_keys, sample, toml_of};
+use crate::table::toml_of;
 
 fn validator() -> Validator {
     jsonschema::validator_for(&config::schema::config()).unwrap()

@@ -3,45 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use config::docs::{Row, rows};
-use config::kind::{Effect, Kind, Section};
-use config::table::{DEPRECATED, Keys, RENAMED};
-use serde_json::{Map, Value, json};
+use config::docs::{Row, all_keys, rows};
+use config::kind::{Effect, Kind};
+use config::table::{DEPRECATED, RENAMED};
+use serde_json::Value;
 
-use crate::parse;
-
-/// A value that a key of this kind takes.
-pub(crate) fn sample(kind: &Kind) -> Value {
-    match kind {
-        Kind::Boolean => json!(true),
-        Kind::Whole { max, .. } => json!(i64::try_from(*max).unwrap()),
-        Kind::Text => json!("a"),
-        Kind::Url => json!("https://host.example/v1"),
-        Kind::Uuid => json!("01234567-89ab-cdef-0123-456789abcdef"),
-        Kind::Path => json!("/a/b"),
-        Kind::Choice(names, _) => json!(names[0]),
-        Kind::List(of) => json!([sample(of)]),
-        Kind::Map(_, of) => json!({ "x": sample(of) }),
-        Kind::Table(section) => sample_section(section),
-        Kind::Either(kinds) => sample(kinds.last().unwrap()),
-        Kind::Profile => json!({ "model": "a" }),
-    }
-}
-
-fn sample_section(section: &Section) -> Value {
-    let mut all: Map<String, Value> =
-        section.entries.iter().map(|entry| (entry.name.to_owned(), sample(&entry.kind))).collect();
-    if let Some(rest) = section.rest {
-        let name = rest.name.replace(['<', '>'], "_");
-        all.insert(name, sample(&rest.kind));
-    }
-    Value::Object(all)
-}
-
-/// A document with every key.
-pub(crate) fn all_keys() -> Value {
-    sample_section(Keys::SECTION)
-}
+use crate::{Place, parse};
 
 /// The document as TOML.
 pub(crate) fn toml_of(document: &Value) -> String {
@@ -56,6 +23,12 @@ fn every_key_is_accepted_at_once() {
     let unknown = layer.warnings().iter().filter(|w| w.message.contains("no such key"));
     assert_eq!(unknown.count(), 0);
     assert_eq!(layer.to_json(), all_keys());
+}
+
+#[test]
+fn every_key_can_be_used_at_once() {
+    let config = Place::with(&toml_of(&all_keys())).config();
+    assert_eq!(config.profile.as_deref(), Some("x"));
 }
 
 #[test]
