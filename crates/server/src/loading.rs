@@ -122,11 +122,14 @@ pub(crate) async fn resume_thread(
     let store = core.store().await?;
     let found = store.thread(id).await.map_err(|error| stored(&error))?;
     let Some(StoredThread { record, .. }) = found else { return Err(unknown(id)) };
-    let settings: Settings = serde_json::from_str(&record.settings).map_err(|error| {
+    let mut settings: Settings = serde_json::from_str(&record.settings).map_err(|error| {
         ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
     })?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, wishes)?;
+    for told in required::constrain_settings(&mut settings, &config) {
+        warnings::tell_plain(peer, told);
+    }
     let overrides = overrides(&config, wishes, cwd, core.options.tmpdir())?;
     let history = store.history(id).await.map_err(|error| stored(&error))?;
     let last = store.last_turn(id).await.map_err(|error| stored(&error))?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use config::{Requirements, SandboxMode};
-use session::{Access, ApprovalPolicy, Granular, Overrides, SandboxPolicy};
+use session::{Access, ApprovalPolicy, Granular, Overrides, SandboxPolicy, Settings};
 
 use crate::convert::settings::{configured_approval, configured_mode, mode_policy};
 
@@ -38,6 +38,21 @@ pub(crate) fn constrain(
         ));
         *sandbox = mode_policy(configured_mode(replaced.by), cwd, workspace);
     }
+    told
+}
+
+/// The same for settings that were allowed when they were made: a stored thread's, or a loaded one's
+/// after the requirements changed.
+pub(crate) fn constrain_settings(settings: &mut Settings, config: &config::Config) -> Vec<String> {
+    let mut overrides = Overrides {
+        approval: Some(settings.approval),
+        sandbox: Some(settings.sandbox.clone()),
+        ..Overrides::default()
+    };
+    let workspace = &config.sandbox_workspace_write;
+    let cwd = settings.cwd.clone();
+    let told = constrain(&mut overrides, &config.requirements, workspace, &cwd);
+    settings.apply(overrides);
     told
 }
 

@@ -57,7 +57,10 @@ impl Actor {
             loading::configured(&self.core, &old, &cwd),
             loading::configured(&self.core, &self.config, &cwd),
         );
-        let settings = followed(now, before, after);
+        let mut settings = followed(now, before, after);
+        for told in required::constrain_settings(&mut settings, &self.config) {
+            self.subscribers.notify::<ConfigWarning>(&warnings::plain(told));
+        }
         let parts = loading::parts(&self.core, &self.config, &self.extra, settings);
         self.teller.set_context_window(parts.context_window);
         self.instruction_sources = parts.instruction_sources;

@@ -116,3 +116,26 @@ async fn a_pinned_feature_stays_as_it_is() {
     let now = peer.call("experimentalFeature/enablement/set", set).await;
     assert_eq!(now["enablement"], json!({ "undo": false, "fast_mode": false }));
 }
+
+#[tokio::test]
+async fn what_was_allowed_once_is_constrained_when_it_is_not_any_more() {
+    let world = World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
+    std::fs::create_dir(world.system_dir()).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let free = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
+    let loaded = peer.start_thread(free.clone()).await;
+    let stored = peer.start_thread(free).await;
+    peer.run_turn(&loaded, "One.").await;
+    peer.run_turn(&stored, "One.").await;
+    std::fs::write(world.system_dir().join("requirements.toml"), MODES).unwrap();
+    peer.run_turn(&loaded, "Two.").await;
+    let told = world.model().requests().pop().unwrap()["input"].to_string();
+    assert!(told.contains("Sandbox: commands can read all files and write in"), "{told}");
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let resumed = peer.call("thread/resume", json!({ "threadId": stored })).await;
+    assert_eq!(resumed["sandbox"]["type"], "workspaceWrite");
+    assert_eq!(resumed["approvalPolicy"], "onRequest");
+}
