@@ -33,7 +33,7 @@ pub use layer::{Layer, LayerName, MAX_FILE_BYTES, value_of_argument, version};
 pub use permissions::{PermissionPlace, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, NotReady, Provider, Secret};
 pub use requirements::{FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, Requirements};
-pub use resolve::{Config, Resolved, defaults, resolve};
+pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Given, PROJECT_FOLDER, Stack, StackLayer, Surroundings};
 pub use table::{
     Access, ApprovalPolicy, EnvironmentInherit, Granular, NetworkPermissions, Personality,

@@ -10,14 +10,13 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
-use crate::kind::Setting;
 use crate::layer::{Layer, LayerName};
 use crate::permissions::{self, PermissionProfile};
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{Replaced, Requirements};
 use crate::stack::{Stack, Surroundings};
 use crate::suggest::closest;
-use crate::table::{Keys, SandboxMode, Stage, WebSearch, WebSearchTool, stage};
+use crate::table::{Keys, Stage, WebSearch, WebSearchTool, stage};
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
 /// The configuration of one thread, or of the server where no thread is involved. Every key of the
@@ -296,16 +295,4 @@ fn find<'t>(root: &'t Table, path: &[String]) -> Option<&'t Node> {
         (Value::Table(inner), false) => find(inner, rest),
         _ => None,
     }
-}
-
-impl Config {
-    /// The sandbox mode that stands in for one that requirements do not allow.
-    pub fn allowed_sandbox(&self, wanted: SandboxMode) -> Option<Replaced<SandboxMode>> {
-        self.requirements.sandbox(wanted)
-    }
-}
-
-/// Every key with its default, as a file would hold it.
-pub fn defaults() -> Json {
-    Keys::absent().and_then(|keys| keys.show()).unwrap_or_default()
 }

@@ -42,6 +42,8 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
     let temporary = world.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
     let scratch = Scratch::copy(&folder, &temporary, &world.home)?;
     world.cwd = scratch.path().to_owned();
+    // What the demo asks was not typed by anybody.
+    world.overrides.push("history.persistence=\"none\"".to_owned());
     let palette = Palette::of(&world, io::stdout().is_terminal());
     let screen = Transcript::new(io::stdout(), palette, DETAIL, world.cwd.clone());
     let is_asking = arguments.ask && io::stdin().is_terminal();

@@ -197,7 +197,7 @@ options! {
     }
 }
 
-/// The value of `shown` servers.
+/// A TCP port; 0 leaves the choice to the system.
 pub type Port = Whole<0, 65_535>;
 
 options! {
