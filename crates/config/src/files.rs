@@ -83,6 +83,16 @@ impl Files {
         }
     }
 
+    /// Reads again whatever changed of the layers that were read so far; mistakes are in
+    /// [`Files::broken`].
+    pub fn refresh(&self) {
+        let names: Vec<LayerName> = lock(&self.layers).keys().cloned().collect();
+        for name in names {
+            // What is wrong is kept beside the last good content.
+            let _ = self.layer(&name);
+        }
+    }
+
     /// Counts the times that a file was read or seen to have changed.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)

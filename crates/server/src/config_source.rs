@@ -91,6 +91,11 @@ impl ConfigSource {
         self.files.generation()
     }
 
+    /// Reads again whatever changed of the files that were read so far.
+    pub(crate) fn refresh(&self) {
+        self.files.refresh();
+    }
+
     /// What is wrong with files whose last good content is in use.
     pub(crate) fn broken(&self) -> Vec<Error> {
         self.files.broken()

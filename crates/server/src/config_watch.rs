@@ -1,8 +1,9 @@
-//! Watches the configuration files of the user and the administrator, so that clients hear of a
-//! mistake when it is made. What a change does to a thread is decided when its next turn starts.
+//! Watches the configuration files of the user, the administrator and the projects of threads, so
+//! that clients hear of a mistake when it is made. What a change does to a thread is decided when its next turn starts.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use config::Resolved;
@@ -18,33 +19,55 @@ use crate::warnings;
 /// An editor writes a file in several steps: they count as one.
 const QUIET: Duration = Duration::from_millis(50);
 
+/// Folders of projects that are watched; of further ones, changes are seen when a turn starts.
+const MAX_PROJECTS: usize = 256;
+
 /// Ends the watching with the server.
-pub(crate) struct Watching(AbortHandle);
+pub(crate) struct Watching {
+    task: AbortHandle,
+    folders: Folders,
+    projects: Mutex<HashSet<PathBuf>>,
+}
+
+impl Watching {
+    /// Also watches the folders that hold these files, where there are such folders.
+    pub(crate) fn follow(&self, files: &[PathBuf]) {
+        let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+        for folder in files.iter().filter_map(|file| file.parent()) {
+            if projects.len() < MAX_PROJECTS && !projects.contains(folder) && folder.is_dir() {
+                self.folders.add(folder);
+                projects.insert(folder.to_owned());
+            }
+        }
+    }
+}
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 /// Begins to watch.
 pub(crate) fn start(core: &Arc<Core>) -> Watching {
-    let folders = vec![
+    let folders = [
         core.options.home.clone(),
         core.options.home.join("cache"),
         core.options.system_dir.clone(),
     ];
-    let core = Arc::downgrade(core);
-    Watching(tokio::spawn(watch(folders, core)).abort_handle())
+    let (changes, watched) = Changes::begin();
+    let task = tokio::spawn(watch(changes, Arc::downgrade(core))).abort_handle();
+    let watching = Watching { task, folders: watched, projects: Mutex::default() };
+    folders.iter().for_each(|folder| watching.folders.add(folder));
+    watching
 }
 
-async fn watch(folders: Vec<PathBuf>, core: Weak<Core>) {
+async fn watch(mut changes: Changes, core: Weak<Core>) {
     let Some(begun) = core.upgrade() else { return };
     let before =
         begun.config.own(&begun.options).ok().map(|loaded| restart_values(&loaded.resolved));
     drop(begun);
     let mut before = before.unwrap_or_default();
-    let mut changes = Changes::of(&folders);
     while changes.next().await {
         tokio::time::sleep(QUIET).await;
         let Some(core) = core.upgrade() else { return };
@@ -55,6 +78,7 @@ async fn watch(folders: Vec<PathBuf>, core: Weak<Core>) {
 /// Reads what changed and tells everybody what is wrong with it.
 fn look(core: &Core, before: &mut Vec<(&'static str, Option<Value>)>) {
     let loaded = core.config.own(&core.options);
+    core.config.refresh();
     for error in core.config.broken() {
         core.warn("configuration", &error.to_string());
         core.tell_everybody::<ConfigWarning>(&warnings::kept(&error));
@@ -77,13 +101,14 @@ fn restart_values(resolved: &Resolved) -> Vec<(&'static str, Option<Value>)> {
 }
 
 #[cfg(target_os = "linux")]
-use linux::Changes;
+use linux::{Changes, Folders};
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
-    use std::path::PathBuf;
+    use std::path::Path;
+    use std::sync::Arc;
 
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use tokio::io::unix::AsyncFd;
@@ -91,28 +116,41 @@ mod linux {
     /// Changes of the files of interest in some folders.
     pub(super) struct Changes {
         /// `None` where the kernel has no more watches to give: then nothing is heard.
-        events: Option<AsyncFd<OwnedFd>>,
+        events: Option<AsyncFd<Arc<OwnedFd>>>,
+    }
+
+    /// The folders whose changes are told.
+    pub(super) struct Folders(Option<Arc<OwnedFd>>);
+
+    impl Folders {
+        pub(super) fn add(&self, folder: &Path) {
+            // Not MODIFY: the database in the home is written all the time.
+            let mask = WatchFlags::CLOSE_WRITE
+                | WatchFlags::MOVED_TO
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::DELETE
+                | WatchFlags::ONLYDIR;
+            if let Some(events) = &self.0 {
+                // A folder that is not there has no files.
+                let _ = inotify::add_watch(events, folder, mask);
+            }
+        }
     }
 
     impl Changes {
-        pub(super) fn of(folders: &[PathBuf]) -> Self {
-            let open = || -> std::io::Result<AsyncFd<OwnedFd>> {
+        pub(super) fn begin() -> (Self, Folders) {
+            let open = || -> std::io::Result<(AsyncFd<Arc<OwnedFd>>, Arc<OwnedFd>)> {
                 let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-                // Not MODIFY: the database in the same folder is written all the time.
-                let mask = WatchFlags::CLOSE_WRITE
-                    | WatchFlags::MOVED_TO
-                    | WatchFlags::MOVED_FROM
-                    | WatchFlags::DELETE
-                    | WatchFlags::ONLYDIR;
-                for folder in folders {
-                    // A folder that is not there has no files.
-                    let _ = inotify::add_watch(&events, folder, mask);
-                }
+                let events = Arc::new(events);
                 // An owned descriptor gives the same one for as long as it lives.
                 #[allow(deprecated, reason = "its successor is an unsafe function")]
-                AsyncFd::new(events)
+                let ready = AsyncFd::new(events.clone())?;
+                Ok((ready, events))
             };
-            Self { events: open().ok() }
+            match open() {
+                Ok((ready, events)) => (Self { events: Some(ready) }, Folders(Some(events))),
+                Err(_) => (Self { events: None }, Folders(None)),
+            }
         }
 
         /// Waits for a change; false when there will be none.
@@ -138,43 +176,53 @@ mod linux {
 }
 
 #[cfg(not(target_os = "linux"))]
-use elsewhere::Changes;
+use elsewhere::{Changes, Folders};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
+    use std::sync::{Arc, Mutex, PoisonError};
     use std::time::{Duration, SystemTime};
 
     const POLL: Duration = Duration::from_secs(2);
 
     /// Looks at the files now and then.
     pub(super) struct Changes {
-        files: Vec<PathBuf>,
+        files: Arc<Mutex<Vec<PathBuf>>>,
         seen: Vec<Option<SystemTime>>,
     }
 
-    impl Changes {
-        pub(super) fn of(folders: &[PathBuf]) -> Self {
+    /// The folders whose changes are told.
+    pub(super) struct Folders(Arc<Mutex<Vec<PathBuf>>>);
+
+    impl Folders {
+        pub(super) fn add(&self, folder: &Path) {
             let names = ["config.toml", "requirements.toml"];
-            let files: Vec<PathBuf> =
-                folders.iter().flat_map(|folder| names.map(|name| folder.join(name))).collect();
-            let seen = times(&files);
-            Self { files, seen }
+            let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            files.extend(names.map(|name| folder.join(name)));
+        }
+    }
+
+    impl Changes {
+        pub(super) fn begin() -> (Self, Folders) {
+            let files = Arc::<Mutex<Vec<PathBuf>>>::default();
+            (Self { files: files.clone(), seen: Vec::new() }, Folders(files))
         }
 
         pub(super) async fn next(&mut self) -> bool {
             loop {
                 tokio::time::sleep(POLL).await;
-                let now = times(&self.files);
-                if now != self.seen {
-                    self.seen = now;
+                let files = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let now: Vec<_> = files
+                    .iter()
+                    .map(|file| file.metadata().and_then(|meta| meta.modified()).ok())
+                    .collect();
+                let changed = now.len() == self.seen.len() && now != self.seen;
+                self.seen = now;
+                if changed {
                     return true;
                 }
             }
         }
-    }
-
-    fn times(files: &[PathBuf]) -> Vec<Option<SystemTime>> {
-        files.iter().map(|file| file.metadata().and_then(|meta| meta.modified()).ok()).collect()
     }
 }

@@ -1,9 +1,10 @@
 //! `history.jsonl` in the agent's home: what users typed, one JSON object a line, for interfaces
 //! that offer it again. Shared by all servers on a home.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ pub(crate) struct Entry<'e> {
 }
 
 /// Appends a line. Above `max_bytes` the oldest lines go, down to four fifths of it; a line that is
-/// longer by itself is not kept. Blocks on other writers, each of which is short.
+/// longer by itself is not kept. Blocks on other writers, for 2 s at most.
 pub(crate) fn append(
     home: &Path,
     entry: &Entry<'_>,
@@ -36,7 +37,7 @@ pub(crate) fn append(
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&path)?;
     // The file itself is the lock, so it is never replaced: it is shortened in place.
-    file.lock()?;
+    lock(&file)?;
     let len = end_whole_line(&mut file)?;
     let size = line.len() as u64;
     if let Some(max) = max_bytes.filter(|max| len + size > *max) {
@@ -46,6 +47,23 @@ pub(crate) fn append(
         }
     }
     file.write_all(&line)
+}
+
+/// How long a prompt waits for another server's; past it the prompt is not kept.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+fn lock(file: &File) -> std::io::Result<()> {
+    let deadline = Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if Instant::now() > deadline => {
+                return Err(std::io::Error::other("another program has had it locked for 2 s"));
+            }
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 /// Ends a line that a crash left unfinished by taking it away; gives the length.

@@ -171,6 +171,9 @@ impl Core {
         let loaded = loaded.map_err(|error| fault(error.diagnostic()))?;
         let config = &loaded.resolved.config;
         self.models.load(config).map_err(fault)?;
+        if let Some(watching) = self.watching.get() {
+            watching.follow(&loaded.files);
+        }
         if let Some(path) = &config.model_instructions_file {
             std::fs::File::open(path).map_err(|error| {
                 fault(format!("`model_instructions_file`: {}: {error}", path.display()))

@@ -259,3 +259,23 @@ async fn an_ordinary_turn_reads_no_configuration_file() {
     peer.call("config/value/write", write("model_verbosity", json!("low"))).await;
     assert!(opens.count() > 0, "the trace hears what does");
 }
+
+#[tokio::test]
+async fn a_project_s_file_that_breaks_is_told_of_too() {
+    let world = world().await;
+    let project = world.workspace().join(".agent");
+    std::fs::create_dir(&project).unwrap();
+    let file = project.join("config.toml");
+    std::fs::write(&file, "model = \"of-the-project\"\n").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let key = format!("projects.\"{}\".trust_level", world.workspace().display());
+    peer.call("config/value/write", write(&key, json!("trusted"))).await;
+    let thread = peer.start_thread(json!({})).await;
+    std::fs::write(&file, "model = 5\n").unwrap();
+    let about = |told: &Value| told["path"] == file.display().to_string();
+    let told = peer.expect_where("configWarning", about).await;
+    assert_eq!(told["range"]["start"], json!({ "line": 1, "column": 9 }), "{told}");
+    peer.run_turn(&thread, "Go.").await;
+    assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-project");
+}
