@@ -186,6 +186,7 @@ fn configuration(
     let loaded = core.configuration(cwd, wishes.config.as_ref())?;
     warnings::tell(peer, &loaded.resolved.warnings);
     let source = Source {
+        cwd: cwd.to_owned(),
         files: loaded.files,
         generation: loaded.generation,
         overrides: wishes.config.clone(),

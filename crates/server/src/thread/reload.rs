@@ -14,6 +14,8 @@ use crate::{required, warnings};
 
 /// Where a thread's configuration comes from.
 pub(crate) struct Source {
+    /// The folder whose project has a say.
+    pub(crate) cwd: PathBuf,
     /// Files that it came or could have come from.
     pub(crate) files: Vec<PathBuf>,
     /// Of the configuration source when the files were read.
@@ -23,20 +25,22 @@ pub(crate) struct Source {
 }
 
 impl Actor {
-    /// Takes over what changed on disk since the last turn. A configuration that cannot be used
+    /// Takes over what changed on disk since the last turn, or came with another folder. A configuration that cannot be used
     /// leaves everything as it is, and the clients hear why.
     pub(super) fn follow_configuration(&mut self, steps: &mut Vec<Step>) {
         let source = &self.core.config;
+        let cwd = self.machine.settings().cwd.clone();
+        let moved = self.source.cwd != cwd;
         if self.machine.active_turn().is_some()
-            || !source.changed(&self.source.files, self.source.generation)
+            || !moved && !source.changed(&self.source.files, self.source.generation)
         {
             return;
         }
-        let cwd = self.machine.settings().cwd.clone();
         let overrides = self.source.overrides.as_ref();
         let generation = source.generation();
         let loaded = source.load(&self.core.options, &cwd, overrides);
         self.source.generation = generation;
+        self.source.cwd.clone_from(&cwd);
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {

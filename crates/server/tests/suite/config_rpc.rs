@@ -279,3 +279,20 @@ async fn a_project_s_file_that_breaks_is_told_of_too() {
     peer.run_turn(&thread, "Go.").await;
     assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-project");
 }
+
+#[tokio::test]
+async fn a_thread_that_moves_follows_the_project_there() {
+    let world = world().await;
+    let other = world.root().join("other");
+    std::fs::create_dir_all(other.join(".agent")).unwrap();
+    std::fs::write(other.join(".agent/config.toml"), "model = \"of-the-other\"\n").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let key = format!("projects.\"{}\".trust_level", other.display());
+    peer.call("config/value/write", write(&key, json!("trusted"))).await;
+    let thread = peer.start_thread(json!({})).await;
+    let text = json!([{ "type": "text", "text": "Go." }]);
+    peer.run_turn_with(json!({ "threadId": thread, "input": text, "cwd": other })).await;
+    peer.run_turn(&thread, "And on.").await;
+    assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-other");
+}
