@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use store::{
-    Direction, ListQuery, OpenOptions, SortKey, Store, ThreadRecord, TurnOutcome, TurnsQuery, Write,
+    Direction, Fragment, ListQuery, OpenOptions, SortKey, Store, ThreadRecord, TurnOutcome, TurnsQuery, Write,
 };
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -99,7 +99,11 @@ async fn lists() {
         ("by update", ListQuery { sort: SortKey::Updated, ..page.clone() }),
         ("one folder of 1000", ListQuery { cwds: vec!["/work/7".to_owned()], ..page.clone() }),
         ("search, 1 match", ListQuery { search: Some("UESTION 77777 ".into()), ..page.clone() }),
-        ("middle page", ListQuery { cursor: Some("c.50000.50000".into()), ..page.clone() }),
+        ("search, 100 matches", ListQuery { search: Some("Question 777".into()), ..page.clone() }),
+        ("search, all match", ListQuery { search: Some("question".into()), ..page.clone() }),
+        ("search, two letters, all", ListQuery { search: Some("qu".into()), ..page.clone() }),
+        ("search, two letters, none", ListQuery { search: Some("qz".into()), ..page.clone() }),
+        ("search, no match", ListQuery { search: Some("answer".into()), ..page.clone() }),
     ] {
         let mut times = Vec::new();
         for _ in 0..20 {
@@ -123,16 +127,15 @@ async fn long_thread() {
     }
     let newest = TurnsQuery { limit: 25, ..TurnsQuery::default() };
     let oldest = TurnsQuery { direction: Direction::Ascending, ..newest.clone() };
-    let last = uuid_like(9990);
     let mut times: [Vec<Duration>; 5] = Default::default();
     for _ in 0..20 {
         times[0].push(timed(store.history("thread")).await);
-        times[1].push(timed(store.history_since("thread", &last)).await);
+        times[1].push(timed(store.last_turn("thread")).await);
         times[2].push(timed(store.turns_with_items("thread", newest.clone())).await);
         times[3].push(timed(store.turns_with_items("thread", oldest.clone())).await);
         times[4].push(timed(async { store.thread("thread").await.map(drop) }).await);
     }
-    let names = ["all history", "history of the last 10", "newest 25", "oldest 25", "head"];
+    let names = ["all history", "last turn", "newest 25", "oldest 25", "head"];
     for (name, times) in names.into_iter().zip(times) {
         print_times(&format!("thread of 10,000 turns, {name}"), times);
     }
@@ -167,7 +170,11 @@ fn turn(thread: &str, n: i64) -> Vec<Write> {
     let fragments = |bytes: usize| Write::AppendHistory {
         thread: thread.to_owned(),
         turn: Some(turn.clone()),
-        fragments: vec![Arc::from("h".repeat(bytes)), Arc::from("h".repeat(bytes))],
+        fragments: vec![
+            Fragment { text: Arc::from("h".repeat(bytes)), mark: 0 },
+            Fragment { text: Arc::from("h".repeat(bytes)), mark: 0 },
+        ],
+        anew: false,
     };
     vec![
         start(thread, &turn),

@@ -1,18 +1,24 @@
 //! What each write does to the tables. Runs inside a transaction that the writer opens and ends.
 
-use std::sync::Arc;
-
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::error::Failure;
-use crate::{StoreError, ThreadChanges, ThreadRecord, TurnStatus, Write, keys};
+use crate::{
+    Fragment, StoreError, ThreadChanges, ThreadRecord, TurnStatus, Write, content, keys, lineage,
+    removal, search,
+};
 
 /// Applies one write on behalf of the store named `owner`.
 pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(), Failure> {
     match write {
-        Write::CreateThread(record) => create_thread(conn, record),
-        Write::UpdateThread { thread, changes } => update_thread(conn, thread, changes),
+        Write::CreateThread(record) => create_thread(conn, owner, record).map(drop),
+        Write::UpdateThread { thread, changes } => update_thread(conn, owner, thread, changes),
+        Write::Fork { record, parent, last_turn } => {
+            lineage::fork(conn, owner, record, parent, last_turn.as_deref())
+        }
+        Write::RollBack { thread, turns } => lineage::roll_back(conn, owner, thread, *turns),
+        Write::DeleteThread { thread } => removal::remove(conn, owner, thread),
         Write::StartTurn { thread, turn, started_at_ms } => {
             start_turn(conn, owner, thread, turn, *started_at_ms)
         }
@@ -20,12 +26,12 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
             let turn = find_turn(conn, thread, turn)?;
             put_item(conn, turn, item, kind, status.as_deref(), payload)
         }
-        Write::AppendHistory { thread, turn, fragments } => {
+        Write::AppendHistory { thread, turn, fragments, anew } => {
             let turn = match turn {
                 Some(turn) => find_turn(conn, thread, turn)?,
-                None => latest_turn_key(conn, thread)?,
+                None => latest_turn_key(conn, owner, thread)?,
             };
-            append_history(conn, turn, fragments)
+            append_history(conn, turn, fragments, *anew)
         }
         Write::FinishTurn { thread, turn, outcome, error, completed_at_ms, duration_ms, usage } => {
             let key = find_turn(conn, thread, turn)?;
@@ -54,13 +60,26 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
 
 /// Row id of a thread.
 pub(crate) fn find_thread(conn: &Connection, thread: &str) -> Result<i64, Failure> {
-    conn.prepare_cached("SELECT pk FROM thread WHERE id = ?1")?
+    conn.prepare_cached("SELECT pk FROM thread WHERE id = ?1 AND deleted = 0")?
         .query_row([thread], |row| row.get(0))
         .optional()?
         .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() }.into())
 }
 
-/// Key of a turn.
+/// Row id of a thread that `owner` may write to.
+pub(crate) fn leased_thread(conn: &Connection, owner: &str, thread: &str) -> Result<i64, Failure> {
+    let found: Option<(i64, bool)> = conn
+        .prepare_cached("SELECT pk, lease IS ?2 FROM thread WHERE id = ?1 AND deleted = 0")?
+        .query_row([thread, owner], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match found {
+        Some((key, true)) => Ok(key),
+        Some((_, false)) => Err(StoreError::NotLeased { thread: thread.to_owned() }.into()),
+        None => Err(StoreError::ThreadNotFound { thread: thread.to_owned() }.into()),
+    }
+}
+
+/// Key of a thread's own turn.
 pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
     let found = conn
         .prepare_cached(
@@ -97,13 +116,19 @@ pub(crate) fn status_of(code: i64) -> Option<TurnStatus> {
     }
 }
 
-fn create_thread(conn: &Connection, record: &ThreadRecord) -> Result<(), Failure> {
+/// Stores a thread, with its lease, and gives its row id.
+pub(crate) fn create_thread(
+    conn: &Connection,
+    owner: &str,
+    record: &ThreadRecord,
+) -> Result<i64, Failure> {
     let inserted = conn
         .prepare_cached(
             "INSERT INTO thread (id, session_id, forked_from_id, preview, name, model_provider,
                  model, cwd, created_at, updated_at, source_kind, source, archived, git_info,
-                 settings, cli_version, token_usage, extra)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+                 settings, cli_version, token_usage, extra, lease)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
+                 ?18, ?19)
              ON CONFLICT (id) DO NOTHING",
         )?
         .execute(params![
@@ -125,17 +150,24 @@ fn create_thread(conn: &Connection, record: &ThreadRecord) -> Result<(), Failure
             record.cli_version,
             record.token_usage,
             record.extra,
+            owner,
         ])?;
     if inserted == 0 {
         return Err(StoreError::ThreadExists { thread: record.id.clone() }.into());
     }
-    keys::thread_key(conn.last_insert_rowid())?;
-    Ok(())
+    let key = keys::thread_key(conn.last_insert_rowid())?;
+    search::index(conn, key, record.name.as_deref(), &record.preview)?;
+    Ok(key)
 }
 
 /// Sets the given columns only: each of the others may stand in an index that would be rewritten.
-fn update_thread(conn: &Connection, id: &str, changes: &ThreadChanges) -> Result<(), Failure> {
-    let thread = find_thread(conn, id)?;
+fn update_thread(
+    conn: &Connection,
+    owner: &str,
+    id: &str,
+    changes: &ThreadChanges,
+) -> Result<(), Failure> {
+    let thread = leased_thread(conn, owner, id)?;
     let text = |value: &Option<String>| value.clone().map(Value::from);
     let nullable = |value: &Option<Option<String>>| value.clone().map(Value::from);
     let columns = [
@@ -163,6 +195,12 @@ fn update_thread(conn: &Connection, id: &str, changes: &ThreadChanges) -> Result
     }
     let sql = format!("UPDATE thread SET {} WHERE pk = ?1", assignments.join(", "));
     conn.prepare_cached(&sql)?.execute(params_from_iter(values))?;
+    if changes.name.is_some() || changes.preview.is_some() {
+        let (name, preview): (Option<String>, String) = conn
+            .prepare_cached("SELECT name, preview FROM thread WHERE pk = ?1")?
+            .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        search::index(conn, thread, name.as_deref(), &preview)?;
+    }
     Ok(())
 }
 
@@ -173,16 +211,14 @@ fn start_turn(
     turn: &str,
     started_at_ms: i64,
 ) -> Result<(), Failure> {
-    let (thread_key, ordinal) = conn
+    let thread_key = leased_thread(conn, owner, thread)?;
+    let ordinal = conn
         .prepare_cached(
-            "UPDATE thread SET turn_count = turn_count + 1, updated_at = max(updated_at, ?2)
-             WHERE id = ?1 RETURNING pk, turn_count",
+            "UPDATE thread SET turn_count = turn_count + 1, last_ordinal = last_ordinal + 1,
+                 updated_at = max(updated_at, ?2)
+             WHERE pk = ?1 RETURNING last_ordinal",
         )?
-        .query_row(params![thread, started_at_ms.div_euclid(1000)], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .optional()?
-        .ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
+        .query_row(params![thread_key, started_at_ms.div_euclid(1000)], |row| row.get(0))?;
     let inserted = conn
         .prepare_cached(
             "INSERT INTO turn (pk, thread, id, status, owner, started_at_ms)
@@ -210,13 +246,17 @@ fn put_item(
     status: Option<&str>,
     payload: &str,
 ) -> Result<(), Failure> {
-    let replaced = conn
-        .prepare_cached(
-            "UPDATE item SET kind = ?3, status = ?4, payload = ?5 WHERE turn = ?1 AND id = ?2",
+    let replaced: Option<(i64, Option<Vec<u8>>)> = conn
+        .prepare_cached("SELECT pk, packed FROM item WHERE turn = ?1 AND id = ?2")?
+        .query_row(params![turn, item], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let content::Stored { text, packed } = content::store(conn, payload)?;
+    if let Some((key, old)) = replaced {
+        conn.prepare_cached(
+            "UPDATE item SET kind = ?2, status = ?3, payload = ?4, packed = ?5 WHERE pk = ?1",
         )?
-        .execute(params![turn, item, kind, status, payload])?;
-    if replaced > 0 {
-        return Ok(());
+        .execute(params![key, kind, status, text, packed])?;
+        return content::release(conn, old.as_deref());
     }
     let range = keys::entries_of(turn, turn);
     let last = conn
@@ -225,13 +265,19 @@ fn put_item(
         .optional()?;
     let key = keys::next_entry(turn, last, "the number of items in a turn")?;
     conn.prepare_cached(
-        "INSERT INTO item (pk, turn, id, kind, status, payload) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO item (pk, turn, id, kind, status, payload, packed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
-    .execute(params![key, turn, item, kind, status, payload])?;
+    .execute(params![key, turn, item, kind, status, text, packed])?;
     Ok(())
 }
 
-fn append_history(conn: &Connection, turn: i64, fragments: &[Arc<str>]) -> Result<(), Failure> {
+fn append_history(
+    conn: &Connection,
+    turn: i64,
+    fragments: &[Fragment],
+    mut anew: bool,
+) -> Result<(), Failure> {
     let range = keys::entries_of(turn, turn);
     let mut last = conn
         .prepare_cached(
@@ -239,22 +285,23 @@ fn append_history(conn: &Connection, turn: i64, fragments: &[Arc<str>]) -> Resul
         )?
         .query_row([range.start, range.end], |row| row.get(0))
         .optional()?;
-    let mut insert = conn.prepare_cached("INSERT INTO history (pk, fragment) VALUES (?1, ?2)")?;
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO history (pk, fragment, packed, mark, anew) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
     for fragment in fragments {
         let key = keys::next_entry(turn, last, "the model history of a turn")?;
-        insert.execute(params![key, &**fragment])?;
-        last = Some(key);
+        let content::Stored { text, packed } = content::store(conn, &fragment.text)?;
+        insert.execute(params![key, text, packed, fragment.mark, anew])?;
+        (last, anew) = (Some(key), false);
     }
     Ok(())
 }
 
-/// Key of the thread's newest turn, or of the place before its first one.
-fn latest_turn_key(conn: &Connection, thread: &str) -> Result<i64, Failure> {
-    let found: Option<(i64, i64)> = conn
-        .prepare_cached("SELECT pk, turn_count FROM thread WHERE id = ?1")?
-        .query_row([thread], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let (thread_key, ordinal) =
-        found.ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?;
-    Ok(keys::turn_key(thread_key, ordinal)?)
+/// Key of the thread's newest turn, or of the place before its first own one.
+fn latest_turn_key(conn: &Connection, owner: &str, thread: &str) -> Result<i64, Failure> {
+    let thread = leased_thread(conn, owner, thread)?;
+    let ordinal = conn
+        .prepare_cached("SELECT last_ordinal FROM thread WHERE pk = ?1")?
+        .query_row([thread], |row| row.get(0))?;
+    Ok(keys::turn_key(thread, ordinal)?)
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rusqlite::functions::FunctionFlags;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
@@ -112,7 +111,7 @@ impl Target {
         // Memory mapping stays off: mapped pages would count as resident.
         conn.execute_batch(&format!(
             "PRAGMA synchronous = {}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = 0;
-             PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF;
+             PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA secure_delete = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {LOG_LIMIT};",
             self.synchronous.pragma()
         ))?;
@@ -128,7 +127,7 @@ impl Target {
                 Ok(())
             }))?;
         }
-        add_search_function(conn)
+        Ok(())
     }
 }
 
@@ -212,20 +211,5 @@ fn check_linked_version() -> Result<(), StoreError> {
     if rusqlite::version_number() < number {
         return Err(StoreError::SqliteTooOld { found: rusqlite::version(), needed });
     }
-    Ok(())
-}
-
-/// `contains_folded(needle, name, preview)`: whether one of the texts has the (lower-case) needle
-/// in it. SQLite's own LIKE folds ASCII letters only.
-fn add_search_function(conn: &Connection) -> Result<(), Failure> {
-    let flags = FunctionFlags::SQLITE_UTF8
-        | FunctionFlags::SQLITE_DETERMINISTIC
-        | FunctionFlags::SQLITE_DIRECTONLY;
-    conn.create_scalar_function("contains_folded", 3, flags, |call| {
-        let text = |place| call.get_raw(place).as_str_or_null();
-        let needle = text(0)?.unwrap_or_default();
-        let found = |text: &str| text.to_lowercase().contains(needle);
-        Ok(text(1)?.is_some_and(found) || text(2)?.is_some_and(found))
-    })?;
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The text form of cursors: the sort values of one row. Clients keep them as they are; anything
 //! else that comes back is refused by name.
 
-use crate::{SortKey, StoreError};
+use sha2::{Digest, Sha256};
+
+use crate::StoreError;
 
 /// Place of a thread in a sorted list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,45 +18,70 @@ impl ThreadPosition {
     pub(crate) const FIRST: Self = Self { at: i64::MIN, rowid: i64::MIN };
     pub(crate) const LAST: Self = Self { at: i64::MAX, rowid: i64::MAX };
 
-    pub(crate) fn write(self, sort: SortKey) -> String {
-        format!("{}.{}.{}", tag(sort), self.at, self.rowid)
+    pub(crate) fn write(self, query: &str) -> String {
+        format!("{query}.{}.{}", self.at, self.rowid)
     }
 
-    pub(crate) fn read(cursor: &str, sort: SortKey) -> Result<Self, StoreError> {
-        let parse = || {
-            let rest = cursor.strip_prefix(tag(sort))?.strip_prefix('.')?;
-            let (at, rowid) = rest.split_once('.')?;
-            Some(Self { at: at.parse().ok()?, rowid: rowid.parse().ok()? })
-        };
-        // Only the very text that was given out: "+1" and "01" parse, but nobody gave them out.
-        parse().filter(|position| position.write(sort) == cursor).ok_or_else(|| bad(cursor))
+    pub(crate) fn read(cursor: &str, query: &str) -> Result<Self, StoreError> {
+        let [at, rowid] = numbers(cursor, query)?;
+        Ok(Self { at, rowid })
     }
 }
 
-/// Cursor of the turn at `ordinal`.
-pub(crate) fn write_turn(ordinal: i64) -> String {
-    format!("n.{ordinal}")
+/// Place of a turn, or of an item in it, in a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub(crate) ordinal: i64,
+    /// Position in the turn; 0 for a turn.
+    pub(crate) position: i64,
 }
 
-/// The ordinal that a turn's cursor names.
-pub(crate) fn read_turn(cursor: &str) -> Result<i64, StoreError> {
-    let ordinal = cursor.strip_prefix("n.").and_then(|digits| digits.parse::<u32>().ok());
-    ordinal
-        .map(i64::from)
-        .filter(|ordinal| write_turn(*ordinal) == cursor)
-        .ok_or_else(|| bad(cursor))
-}
-
-/// A cursor carries its sort key, so that it is not taken for a place in another order.
-fn tag(sort: SortKey) -> &'static str {
-    match sort {
-        SortKey::Created => "c",
-        SortKey::Updated => "u",
+impl Spot {
+    pub(crate) fn write(self, query: &str) -> String {
+        format!("{query}.{}.{}", self.ordinal, self.position)
     }
+
+    pub(crate) fn read(cursor: &str, query: &str) -> Result<Self, StoreError> {
+        let [ordinal, position] = numbers(cursor, query)?;
+        if ordinal < 0 || position < 0 {
+            return Err(bad(cursor));
+        }
+        Ok(Self { ordinal, position })
+    }
+}
+
+/// A short name for what a list was asked for: a cursor carries it, so that it is not taken for a
+/// place in another list.
+pub(crate) fn query_tag(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The numbers of a cursor of that query. Only the very text that was given out: "+1" and "01"
+/// parse, but nobody gave them out.
+fn numbers<const N: usize>(cursor: &str, query: &str) -> Result<[i64; N], StoreError> {
+    let parse = || {
+        let rest = cursor.strip_prefix(query)?.strip_prefix('.')?;
+        let parts: Vec<&str> = rest.split('.').collect();
+        let mut numbers = [0; N];
+        if parts.len() != N {
+            return None;
+        }
+        for (number, part) in numbers.iter_mut().zip(parts) {
+            *number = part.parse().ok().filter(|number: &i64| number.to_string() == part)?;
+        }
+        Some(numbers)
+    };
+    parse().ok_or_else(|| bad(cursor))
 }
 
 fn bad(cursor: &str) -> StoreError {
-    StoreError::BadCursor { cursor: cursor.to_owned() }
+    let shown: String = cursor.chars().take(80).collect();
+    StoreError::BadCursor { cursor: shown }
 }
 
 #[cfg(test)]
@@ -65,33 +92,42 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(at: i64, rowid: i64, ordinal: u32) {
+        fn what_is_written_reads_back(at: i64, rowid: i64, ordinal in 0..i64::MAX) {
             let position = ThreadPosition { at, rowid };
-            for sort in [SortKey::Created, SortKey::Updated] {
-                prop_assert_eq!(ThreadPosition::read(&position.write(sort), sort).unwrap(), position);
-            }
-            let ordinal = i64::from(ordinal);
-            prop_assert_eq!(read_turn(&write_turn(ordinal)).unwrap(), ordinal);
+            let query = query_tag(&["created", "a"]);
+            prop_assert_eq!(ThreadPosition::read(&position.write(&query), &query).unwrap(), position);
+            let other = query_tag(&["created", "b"]);
+            prop_assert!(ThreadPosition::read(&position.write(&query), &other).is_err());
+            let spot = Spot { ordinal, position: 3 };
+            prop_assert_eq!(Spot::read(&spot.write(&query), &query).unwrap(), spot);
         }
 
         #[test]
         fn any_text_is_an_answer(text in ".*") {
-            if let Ok(position) = ThreadPosition::read(&text, SortKey::Created) {
-                prop_assert_eq!(position.write(SortKey::Created), text);
-            } else if let Ok(ordinal) = read_turn(&text) {
-                prop_assert_eq!(write_turn(ordinal), text);
+            for cursor in [text.clone(), format!("q.{text}")] {
+                if let Ok(position) = ThreadPosition::read(&cursor, "q") {
+                    prop_assert_eq!(position.write("q"), cursor);
+                } else if let Ok(spot) = Spot::read(&cursor, "q") {
+                    prop_assert_eq!(spot.write("q"), cursor);
+                }
             }
         }
     }
 
     #[test]
     fn garbage_is_named() {
-        for cursor in ["", "c", "c.1", "c.1.x", "c.01.2", "u.1.2", "c.1.2.3", "n.-1", "é", "n.1"] {
-            let error = ThreadPosition::read(cursor, SortKey::Created).unwrap_err().to_string();
+        for cursor in ["", "q", "q.1", "q.1.x", "q.01.2", "u.1.2", "q.1.2.3", "q.+1.2", "é"] {
+            let error = ThreadPosition::read(cursor, "q").unwrap_err().to_string();
             assert!(error.contains(&format!("`{cursor}`")), "{error}");
         }
-        for cursor in ["", "n", "n.", "n.+1", "n.99999999999", "c.1.2"] {
-            assert!(read_turn(cursor).is_err(), "{cursor}");
+        for cursor in ["q.-1.0", "q.0.-1", "q.99999999999999999999.0"] {
+            assert!(Spot::read(cursor, "q").is_err(), "{cursor}");
         }
+    }
+
+    #[test]
+    fn tags_tell_queries_apart() {
+        assert_ne!(query_tag(&["a", "b"]), query_tag(&["ab", ""]));
+        assert_eq!(query_tag(&["a", "b"]).len(), 12);
     }
 }

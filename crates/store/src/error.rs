@@ -26,8 +26,9 @@ pub enum StoreError {
     },
     /// The file is damaged or is no database.
     #[error(
-        "{} is damaged or is not a thread database ({detail}); move it away together with its -wal \
-         and -shm files to start afresh, or put back a copy of all three",
+        "{} is damaged or is not a thread database ({detail}); nothing was changed. `agentd doctor` \
+         looks closer; put back a copy of it, or move it away together with its -wal and -shm \
+         files to start afresh",
         path.display()
     )]
     Corrupt {
@@ -35,6 +36,16 @@ pub enum StoreError {
         path: PathBuf,
         /// SQLite's own words.
         detail: String,
+    },
+    /// The file is a database of another program.
+    #[error(
+        "{} is another program's database; set `sqlite_home` to a folder of your own, or move the \
+         file away",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
     },
     /// The file was written by a later version of this program.
     #[error(
@@ -122,8 +133,43 @@ pub enum StoreError {
         /// Id of the turn.
         turn: String,
     },
+    /// Another open store has the thread.
+    #[error(
+        "thread {thread} is open in another server ({holder}); use that one, or end it first"
+    )]
+    Leased {
+        /// Id of the thread.
+        thread: String,
+        /// Who has it, for people.
+        holder: String,
+    },
+    /// The store does not have the thread's lease, without which it may not write to it.
+    #[error("thread {thread} is not open for writing; resume it first")]
+    NotLeased {
+        /// Id of the thread.
+        thread: String,
+    },
+    /// A turn of the thread has not ended.
+    #[error("a turn of thread {thread} is still running; wait for its end, or interrupt it")]
+    TurnInFlight {
+        /// Id of the thread.
+        thread: String,
+    },
+    /// The thread has fewer turns than are to be dropped.
+    #[error("thread {thread} has {has} turns, {asked} cannot be dropped")]
+    TooFewTurns {
+        /// Id of the thread.
+        thread: String,
+        /// How many were to go.
+        asked: u32,
+        /// How many there are.
+        has: i64,
+    },
     /// A cursor that no page of this list gave out.
-    #[error("cursor `{cursor}` is not one of this list; use one that a page returned")]
+    #[error(
+        "`cursor`: `{cursor}` was not given out by this list with these filters; use one that a \
+         page of it returned, or begin without one"
+    )]
     BadCursor {
         /// The cursor as given.
         cursor: String,
@@ -154,6 +200,8 @@ impl StoreError {
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sql(rusqlite::Error),
+    /// What a row says cannot be.
+    Damaged(rusqlite::Error),
     Store(StoreError),
 }
 
@@ -162,6 +210,10 @@ impl Failure {
     pub(crate) fn at(self, path: &Path) -> StoreError {
         let source = match self {
             Self::Store(error) => return error,
+            Self::Damaged(source) => {
+                let (path, detail) = (path.to_owned(), source.to_string());
+                return StoreError::Corrupt { path, detail };
+            }
             Self::Sql(source) => source,
         };
         let path = path.to_owned();

@@ -45,6 +45,18 @@ pub(crate) fn entries_of(first: i64, last: i64) -> Range<i64> {
     first << SEQ_BITS..(last + 1).checked_shl(SEQ_BITS).filter(|end| *end > 0).unwrap_or(i64::MAX)
 }
 
+/// The position inside an item's or fragment's key.
+pub(crate) fn position(entry: i64) -> i64 {
+    entry & MAX_SEQ
+}
+
+/// Key of the entry at this place in the thread that `entry` belongs to; beyond the last possible
+/// place, that one.
+pub(crate) fn entry_at(entry: i64, ordinal: i64, position: i64) -> i64 {
+    let thread = turn_of(entry) >> TURN_BITS << TURN_BITS;
+    (thread | ordinal.clamp(0, MAX_ORDINAL)) << SEQ_BITS | position.clamp(0, MAX_SEQ)
+}
+
 /// The turn inside an item's or fragment's key.
 pub(crate) fn turn_of(entry: i64) -> i64 {
     entry >> SEQ_BITS

@@ -6,17 +6,24 @@
 //! what can be read.
 
 mod apply;
+mod aside;
+pub mod check;
 mod connection;
+mod content;
 mod cursor;
 mod error;
 mod keys;
+mod lease;
+mod lineage;
 mod owner;
 mod pool;
 mod query;
 mod read;
 mod record;
 mod recovery;
+mod removal;
 mod schema;
+mod search;
 mod store;
 mod threads;
 mod writer;
@@ -24,7 +31,7 @@ mod writer;
 pub use error::StoreError;
 pub use query::{Direction, ListQuery, Page, SortKey, TurnsQuery};
 pub use record::{
-    ItemRow, OrphanedTurn, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome, TurnRow,
-    TurnStatus, Write,
+    Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
+    TurnRow, TurnStatus, Write,
 };
 pub use store::{OpenOptions, Store, Synchronous};

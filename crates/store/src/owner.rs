@@ -81,6 +81,30 @@ pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     }
 }
 
+/// Who an owner is, for people.
+pub(crate) fn described(owners: &Path, owner: &str) -> String {
+    let text = fs::read_to_string(owners.join(owner)).unwrap_or_default();
+    match text.lines().find_map(|line| line.strip_prefix("pid = ")) {
+        Some(pid) => format!("process {pid}"),
+        None => format!("owner {owner}"),
+    }
+}
+
+/// The owners of this folder that live, but for `me`.
+pub(crate) fn living(owners: &Path, me: &str) -> Result<Vec<String>, StoreError> {
+    let failed = |error| StoreError::io("read", owners, error);
+    let mut living = Vec::new();
+    for entry in fs::read_dir(owners).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if let Some(owner) = name.to_str().filter(|owner| *owner != me)
+            && !is_dead(owners, owner)?
+        {
+            living.push(described(owners, owner));
+        }
+    }
+    Ok(living)
+}
+
 /// Removes the files of all dead owners.
 pub(crate) fn sweep(owners: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("read", owners, error);

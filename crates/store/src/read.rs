@@ -2,14 +2,18 @@
 //! function runs inside one read transaction, so what it returns fits together.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::apply::{find_thread, find_turn, status_of};
+use crate::apply::{find_thread, status_of};
+use crate::cursor::{Spot, query_tag};
 use crate::error::Failure;
+use crate::lineage::Lineage;
 use crate::{
-    Direction, ItemRow, Page, StoredThread, ThreadRecord, TurnRow, TurnsQuery, cursor, keys,
+    Direction, Fragment, ItemRow, Page, Place, StoreError, StoredThread, ThreadRecord, TurnRow,
+    TurnsQuery, content, keys,
 };
 
 /// Columns that [`stored_thread`] reads, in its order.
@@ -22,7 +26,7 @@ const TURN_COLUMNS: &str =
 
 /// The thread with this id.
 pub(crate) fn thread(conn: &Connection, id: &str) -> Result<Option<StoredThread>, Failure> {
-    let sql = format!("SELECT {THREAD_COLUMNS} FROM thread WHERE id = ?1");
+    let sql = format!("SELECT {THREAD_COLUMNS} FROM thread WHERE id = ?1 AND deleted = 0");
     Ok(conn.prepare_cached(&sql)?.query_row([id], stored_thread).optional()?)
 }
 
@@ -32,29 +36,55 @@ pub(crate) fn turns(
     thread: &str,
     query: &TurnsQuery,
 ) -> Result<Page<TurnRow>, Failure> {
-    let mut range = keys::turns_of(find_thread(conn, thread)?);
-    if let Some(cursor) = &query.cursor {
-        let ordinal = cursor::read_turn(cursor)?;
-        let place = range.start.saturating_add(ordinal);
-        match query.direction {
-            Direction::Ascending => range.start = place.saturating_add(1),
-            Direction::Descending => range.end = place.min(range.end),
+    Ok(keyed_turns(conn, thread, query)?.map(|(_, row)| row))
+}
+
+/// A page of a thread's turns, with their keys.
+fn keyed_turns(
+    conn: &Connection,
+    thread: &str,
+    query: &TurnsQuery,
+) -> Result<Page<(i64, TurnRow)>, Failure> {
+    let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
+    let tag = query_tag(&["turns", thread]);
+    let behind = match &query.cursor {
+        Some(cursor) => Some(Spot::read(cursor, &tag)?.ordinal),
+        None => None,
+    };
+    let limit = usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX);
+    let ascending = query.direction == Direction::Ascending;
+    let sql = format!(
+        "SELECT {TURN_COLUMNS} FROM turn WHERE pk >= ?1 AND pk < ?2 ORDER BY pk {} LIMIT ?3",
+        order(query.direction)
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = Vec::new();
+    for segment in directed(&lineage.segments, ascending) {
+        let mut range = segment.turns()?;
+        if let Some(behind) = behind {
+            let place = keys::turn_key(segment.source, 0)?.saturating_add(behind);
+            if ascending {
+                range.start = range.start.max(place.saturating_add(1));
+            } else {
+                range.end = range.end.min(place);
+            }
+        }
+        if range.start >= range.end {
+            continue;
+        }
+        let left = (limit + 1).saturating_sub(rows.len());
+        let found = statement.query_map(params![range.start, range.end, sql_limit(left)], |row| {
+            Ok((row.get(0)?, turn_row(row)?))
+        })?;
+        for row in found {
+            rows.push(row?);
+        }
+        if rows.len() > limit {
+            break;
         }
     }
-    let order = match query.direction {
-        Direction::Ascending => "ASC",
-        Direction::Descending => "DESC",
-    };
-    let limit = query.limit.max(1);
-    let sql = format!(
-        "SELECT {TURN_COLUMNS} FROM turn WHERE pk >= ?1 AND pk < ?2 ORDER BY pk {order} LIMIT ?3"
-    );
-    let rows = conn
-        .prepare_cached(&sql)?
-        .query_map(params![range.start, range.end, i64::from(limit) + 1], turn_row)?
-        .collect::<Result<Vec<_>, _>>()?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(Page::cut(rows, limit, |row| cursor::write_turn(row.ordinal.into())))
+    let spot = |(_, row): &(i64, TurnRow)| Spot { ordinal: row.ordinal.into(), position: 0 };
+    Ok(Page::cut(rows, limit, |row| spot(row).write(&tag)))
 }
 
 /// The thread's newest turn.
@@ -64,54 +94,185 @@ pub(crate) fn last_turn(conn: &Connection, thread: &str) -> Result<Option<TurnRo
 
 /// A turn's items in order.
 pub(crate) fn items(conn: &Connection, thread: &str, turn: &str) -> Result<Vec<ItemRow>, Failure> {
-    items_of(conn, find_turn(conn, thread, turn)?)
+    items_of(conn, visible_turn(conn, thread, turn)?.1)
+}
+
+fn visible_turn(conn: &Connection, thread: &str, turn: &str) -> Result<(Lineage, i64), Failure> {
+    let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
+    let found = lineage.find(conn, turn)?;
+    let key = found.ok_or_else(|| StoreError::TurnNotFound {
+        thread: thread.to_owned(),
+        turn: turn.to_owned(),
+    })?;
+    Ok((lineage, key))
 }
 
 /// The items of the turn with this key, in order.
 pub(crate) fn items_of(conn: &Connection, turn: i64) -> Result<Vec<ItemRow>, Failure> {
-    let rows = items_between(conn, turn, turn)?;
+    let rows = items_between(conn, keys::entries_of(turn, turn), Direction::Ascending, None)?;
     Ok(rows.into_iter().map(|(_, item)| item).collect())
 }
 
-/// A page of turns with their items: one statement for the turns and one for all their items, as
-/// the turns of a page are neighbours.
+/// A page of turns with their items: one statement for the items of each run of neighbours.
 pub(crate) fn turns_with_items(
     conn: &Connection,
     thread: &str,
     query: &TurnsQuery,
 ) -> Result<Page<(TurnRow, Vec<ItemRow>)>, Failure> {
-    let first = keys::turns_of(find_thread(conn, thread)?).start;
-    let page = turns(conn, thread, query)?;
-    let ordinals = || page.rows.iter().map(|row| i64::from(row.ordinal));
-    let (Some(low), Some(high)) = (ordinals().min(), ordinals().max()) else {
-        return Ok(page.map(|row| (row, Vec::new())));
-    };
+    let page = keyed_turns(conn, thread, query)?;
+    let mut wanted: Vec<i64> = page.rows.iter().map(|(key, _)| *key).collect();
+    wanted.sort_unstable();
     let mut items: HashMap<i64, Vec<ItemRow>> = HashMap::new();
-    for (turn, item) in items_between(conn, first + low, first + high)? {
-        items.entry(turn).or_default().push(item);
+    for run in wanted.chunk_by(|one, next| one + 1 == *next) {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+        let range = keys::entries_of(*first, *last);
+        for (key, item) in items_between(conn, range, Direction::Ascending, None)? {
+            items.entry(keys::turn_of(key)).or_default().push(item);
+        }
     }
-    Ok(page.map(|row| {
-        let own = items.remove(&(first + i64::from(row.ordinal))).unwrap_or_default();
+    Ok(page.map(|(key, row)| {
+        let own = items.remove(&key).unwrap_or_default();
         (row, own)
     }))
 }
 
-/// The raw model items of a thread in order; with `since`, from that turn on.
-pub(crate) fn history(
+/// A page of a thread's items, each with its turn's id; with `turn`, of that turn alone.
+pub(crate) fn items_page(
     conn: &Connection,
     thread: &str,
-    since: Option<&str>,
-) -> Result<Vec<String>, Failure> {
-    let turns = keys::turns_of(find_thread(conn, thread)?);
-    let first = match since {
-        Some(turn) => find_turn(conn, thread, turn)?,
-        None => turns.start,
+    turn: Option<&str>,
+    query: &TurnsQuery,
+) -> Result<Page<(String, ItemRow)>, Failure> {
+    let ascending = query.direction == Direction::Ascending;
+    let tag = query_tag(&["items", thread, turn.unwrap_or_default()]);
+    let behind = match &query.cursor {
+        Some(cursor) => Some(Spot::read(cursor, &tag)?),
+        None => None,
     };
-    let range = keys::entries_of(first, turns.end - 1);
-    let fragments = conn
-        .prepare_cached("SELECT fragment FROM history WHERE pk >= ?1 AND pk < ?2 ORDER BY pk")?
-        .query_map([range.start, range.end], |row| row.get(0))?
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut ranges = Vec::new();
+    match turn {
+        Some(turn) => {
+            let (_, key) = visible_turn(conn, thread, turn)?;
+            ranges.push(keys::entries_of(key, key));
+        }
+        None => {
+            let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
+            for segment in directed(&lineage.segments, ascending) {
+                let turns = segment.turns()?;
+                if turns.start < turns.end {
+                    ranges.push(keys::entries_of(turns.start, turns.end - 1));
+                }
+            }
+        }
+    }
+    let limit = usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX);
+    let mut rows = Vec::new();
+    for mut range in ranges {
+        if let Some(behind) = behind {
+            // The same place counted from the start of this range's thread.
+            let place = keys::entry_at(range.start, behind.ordinal, behind.position);
+            if ascending {
+                range.start = range.start.max(place.saturating_add(1));
+            } else {
+                range.end = range.end.min(place);
+            }
+        }
+        let left = (limit + 1).saturating_sub(rows.len());
+        if range.start < range.end && left > 0 {
+            rows.extend(items_between(conn, range, query.direction, Some(left))?);
+        }
+    }
+    let page = Page::cut(rows, limit, |(key, _)| {
+        let ordinal = keys::ordinal(keys::turn_of(*key));
+        Spot { ordinal, position: keys::position(*key) }.write(&tag)
+    });
+    let mut ids: HashMap<i64, String> = HashMap::new();
+    let mut by_key = conn.prepare_cached("SELECT id FROM turn WHERE pk = ?1")?;
+    for (key, _) in &page.rows {
+        let turn = keys::turn_of(*key);
+        if let std::collections::hash_map::Entry::Vacant(free) = ids.entry(turn) {
+            free.insert(by_key.query_row([turn], |row| row.get(0))?);
+        }
+    }
+    Ok(page.map(|(key, item)| {
+        (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)
+    }))
+}
+
+/// The model items of a thread in order, from where its history last began anew.
+pub(crate) fn history(conn: &Connection, thread: &str) -> Result<Vec<Fragment>, Failure> {
+    let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
+    let mut begins = conn.prepare_cached(
+        "SELECT pk FROM history INDEXED BY history_anew
+         WHERE anew = 1 AND pk >= ?1 AND pk < ?2 ORDER BY pk DESC LIMIT 1",
+    )?;
+    let mut ranges = Vec::new();
+    for segment in lineage.segments.iter().rev() {
+        let mut range = segment.history()?;
+        let begin: Option<i64> =
+            begins.query_row([range.start, range.end], |row| row.get(0)).optional()?;
+        range.start = begin.unwrap_or(range.start);
+        ranges.push(range);
+        if begin.is_some() {
+            break;
+        }
+    }
+    let mut fragments = Vec::new();
+    for range in ranges.into_iter().rev() {
+        fragments.extend(fragments_between(conn, range)?.into_iter().map(|(_, found, _)| found));
+    }
+    Ok(fragments)
+}
+
+/// The places of a thread behind an ordinal, in order, with all that they hold: at most `limit`.
+pub(crate) fn places(
+    conn: &Connection,
+    thread: &str,
+    behind: Option<u32>,
+    limit: usize,
+) -> Result<Vec<Place>, Failure> {
+    let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
+    let sql = format!("SELECT {TURN_COLUMNS} FROM turn WHERE pk = ?1");
+    let mut places = Vec::new();
+    for segment in &lineage.segments {
+        let from = behind.map_or(segment.first, |ordinal| segment.first.max(i64::from(ordinal) + 1));
+        for ordinal in from..=segment.last {
+            if places.len() >= limit {
+                return Ok(places);
+            }
+            let key = keys::turn_key(segment.source, ordinal)?;
+            let turn =
+                conn.prepare_cached(&sql)?.query_row([key], turn_row).optional()?;
+            let mut range = keys::entries_of(key, key);
+            range.end = range.end.min(segment.history_end);
+            let history = fragments_between(conn, range)?;
+            let history = history.into_iter().map(|(_, found, anew)| (found, anew)).collect();
+            let items = items_of(conn, key)?;
+            let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
+            places.push(Place { ordinal, turn, items, history });
+        }
+    }
+    Ok(places)
+}
+
+fn fragments_between(
+    conn: &Connection,
+    range: Range<i64>,
+) -> Result<Vec<(i64, Fragment, bool)>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT pk, fragment, packed, mark, anew FROM history
+         WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
+    )?;
+    let mut rows = statement.query([range.start, range.end])?;
+    let mut fragments = Vec::new();
+    while let Some(row) = rows.next()? {
+        let packed: Option<Vec<u8>> = row.get(2)?;
+        let text = match packed {
+            None => row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?.into(),
+            Some(_) => content::load(conn, String::new(), packed)?.into(),
+        };
+        fragments.push((row.get(0)?, Fragment { text, mark: row.get(3)? }, row.get(4)?));
+    }
     Ok(fragments)
 }
 
@@ -140,25 +301,43 @@ pub(crate) fn stored_thread(row: &Row<'_>) -> rusqlite::Result<StoredThread> {
     Ok(StoredThread { record, turn_count: row.get(18)? })
 }
 
-/// Items of a run of turns, each with its turn's key, in order.
-fn items_between(conn: &Connection, first: i64, last: i64) -> Result<Vec<(i64, ItemRow)>, Failure> {
-    let range = keys::entries_of(first, last);
-    let items = conn
-        .prepare_cached(
-            "SELECT pk, id, kind, status, payload FROM item
-             WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
-        )?
-        .query_map([range.start, range.end], |row| {
-            let item = ItemRow {
-                id: row.get(1)?,
-                kind: row.get(2)?,
-                status: row.get(3)?,
-                payload: row.get(4)?,
-            };
-            Ok((keys::turn_of(row.get(0)?), item))
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+/// Items with these keys, in that direction, each with its key.
+fn items_between(
+    conn: &Connection,
+    range: Range<i64>,
+    direction: Direction,
+    limit: Option<usize>,
+) -> Result<Vec<(i64, ItemRow)>, Failure> {
+    let sql = format!(
+        "SELECT pk, id, kind, status, payload, packed FROM item
+         WHERE pk >= ?1 AND pk < ?2 ORDER BY pk {} LIMIT ?3",
+        order(direction)
+    );
+    let mut statement = conn.prepare_cached(&sql)?;
+    let limit = limit.map_or(-1, sql_limit);
+    let mut rows = statement.query(params![range.start, range.end, limit])?;
+    let mut items = Vec::new();
+    while let Some(row) = rows.next()? {
+        let payload = content::load(conn, row.get(4)?, row.get(5)?)?;
+        let item = ItemRow { id: row.get(1)?, kind: row.get(2)?, status: row.get(3)?, payload };
+        items.push((row.get(0)?, item));
+    }
     Ok(items)
+}
+
+fn directed<T>(all: &[T], ascending: bool) -> Box<dyn Iterator<Item = &T> + '_> {
+    if ascending { Box::new(all.iter()) } else { Box::new(all.iter().rev()) }
+}
+
+fn order(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Ascending => "ASC",
+        Direction::Descending => "DESC",
+    }
+}
+
+fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 fn turn_row(row: &Row<'_>) -> rusqlite::Result<TurnRow> {

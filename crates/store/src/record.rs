@@ -50,7 +50,8 @@ pub struct ThreadRecord {
 pub struct StoredThread {
     /// The record as created and changed since.
     pub record: ThreadRecord,
-    /// Number of turns started in it. A thread with 0 is not listed.
+    /// Number of turns started in it, or shared by it when it was forked. A thread with 0 is not
+    /// listed.
     pub turn_count: u32,
 }
 
@@ -149,6 +150,29 @@ pub struct ItemRow {
     pub payload: String,
 }
 
+/// One model item of a thread's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fragment {
+    /// The item, JSON.
+    pub text: Arc<str>,
+    /// A note of the caller's; 0 in threads stored by the first version of this program.
+    pub mark: u8,
+}
+
+/// One place of a thread: a turn with all that belongs to it, or history that was added outside
+/// of any turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Orders the places of a thread.
+    pub ordinal: u32,
+    /// The turn, but outside of one.
+    pub turn: Option<TurnRow>,
+    /// Its items in order.
+    pub items: Vec<ItemRow>,
+    /// Its part of the model's history; with each fragment, whether the history begins anew there.
+    pub history: Vec<(Fragment, bool)>,
+}
+
 /// A turn left in flight by a process that is gone, now owned by the store that claimed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanedTurn {
@@ -165,7 +189,7 @@ pub struct OrphanedTurn {
 /// One change. Several given to one `commit` take effect together or not at all.
 #[derive(Debug, Clone)]
 pub enum Write {
-    /// Stores a new thread. Its id must be new.
+    /// Stores a new thread, and takes its lease. Its id must be new.
     CreateThread(Box<ThreadRecord>),
     /// Changes some fields of a thread.
     UpdateThread {
@@ -205,8 +229,33 @@ pub enum Write {
         thread: String,
         /// Id of the turn; `None` adds after all that is there, also in a thread without turns.
         turn: Option<String>,
-        /// Model items, JSON each.
-        fragments: Vec<Arc<str>>,
+        /// Model items.
+        fragments: Vec<Fragment>,
+        /// The history that the model sees begins anew with the first of them. What came before
+        /// stays readable, and comes back when this turn is rolled back.
+        anew: bool,
+    },
+    /// Stores a new thread that shows the turns of another one: no turn is copied. The other thread
+    /// may belong to another store.
+    Fork {
+        /// The new thread. Its id must be new.
+        record: Box<ThreadRecord>,
+        /// Id of the thread that it is forked from.
+        parent: String,
+        /// Id of the last turn to show; `None`: all that have ended.
+        last_turn: Option<String>,
+    },
+    /// Drops the last turns from what the thread shows and from the model's history.
+    RollBack {
+        /// Id of the thread; none of its turns may be in flight.
+        thread: String,
+        /// How many.
+        turns: u32,
+    },
+    /// Removes a thread for good, but for turns that forks of it show.
+    DeleteThread {
+        /// Id of the thread.
+        thread: String,
     },
     /// Ends a turn. A turn that has ended cannot end again.
     FinishTurn {

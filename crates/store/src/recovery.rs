@@ -44,6 +44,28 @@ fn others_in_flight(conn: &Connection, me: &str) -> Result<Vec<String>, Failure>
     Ok(owners)
 }
 
+/// Claims the turns in flight of one thread whose lease `me` has just taken.
+pub(crate) fn claim_of(
+    conn: &Connection,
+    me: &str,
+    thread: i64,
+) -> Result<Vec<OrphanedTurn>, Failure> {
+    let turns = conn
+        .prepare_cached(
+            "SELECT pk FROM turn INDEXED BY turn_in_flight WHERE status = 0 AND thread = ?1",
+        )?
+        .query_map([thread], |row| row.get(0))?
+        .collect::<Result<Vec<i64>, _>>()?;
+    let mut orphans = Vec::new();
+    for turn in turns {
+        conn.prepare_cached("UPDATE turn SET owner = ?2 WHERE pk = ?1")?
+            .execute(params![turn, me])?;
+        orphans.push((turn, orphan(conn, turn)?));
+    }
+    orphans.sort_unstable_by_key(|(turn, _)| *turn);
+    Ok(orphans.into_iter().map(|(_, orphan)| orphan).collect())
+}
+
 /// Only rows that are still the dead owner's change hands, and only those are returned.
 fn claim_from(
     conn: &Connection,
@@ -56,17 +78,21 @@ fn claim_from(
         .query_map(params![me, dead], |row| row.get(0))?
         .collect::<Result<Vec<i64>, _>>()?;
     for turn in claimed {
-        let mut orphan = conn.query_row(
-            "SELECT thread.id, turn.id, turn.started_at_ms
-             FROM turn JOIN thread ON thread.pk = turn.thread WHERE turn.pk = ?1",
-            [turn],
-            |row| {
-                let (thread, started_at_ms) = (row.get(0)?, row.get(2)?);
-                Ok(OrphanedTurn { thread, turn: row.get(1)?, started_at_ms, items: Vec::new() })
-            },
-        )?;
-        orphan.items = items_of(conn, turn)?;
-        orphans.push((turn, orphan));
+        orphans.push((turn, orphan(conn, turn)?));
     }
     Ok(())
+}
+
+fn orphan(conn: &Connection, turn: i64) -> Result<OrphanedTurn, Failure> {
+    let mut orphan = conn.query_row(
+        "SELECT thread.id, turn.id, turn.started_at_ms
+         FROM turn JOIN thread ON thread.pk = turn.thread WHERE turn.pk = ?1",
+        [turn],
+        |row| {
+            let (thread, started_at_ms) = (row.get(0)?, row.get(2)?);
+            Ok(OrphanedTurn { thread, turn: row.get(1)?, started_at_ms, items: Vec::new() })
+        },
+    )?;
+    orphan.items = items_of(conn, turn)?;
+    Ok(orphan)
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use crate::StoreError;
 use crate::error::Failure;
+use crate::{StoreError, search};
 
 /// Marks a database file as a thread store ("agtd").
 const APPLICATION_ID: i64 = 0x6167_7464;
 
 /// Entry `n` takes a file from version `n` to `n + 1`. Entries are never edited once released.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 /// Latest version that this program reads and writes.
 pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
@@ -85,14 +85,72 @@ CREATE TABLE history (
 ) STRICT;
 ";
 
+// A thread shows the turns of its *segments*, in order, and then its own from `open_from` on: see
+// `lineage`. Text that is worth it stands packed in `packed`, and the column beside it is empty: see
+// `content`. `lease` names the open store that may write to the thread: see `lease`. `mark` is the
+// caller's; with `anew` the model's history begins again at that fragment.
+//
+// The search index holds trigrams of names and previews, already folded, beside the text itself:
+// see `search`.
+const VERSION_2: &str = "
+DROP INDEX thread_source_created;
+DROP INDEX thread_source_updated;
+DROP INDEX thread_cwd_created;
+DROP INDEX thread_cwd_updated;
+ALTER TABLE thread DROP COLUMN parent;
+ALTER TABLE thread DROP COLUMN fork_point;
+ALTER TABLE thread ADD COLUMN last_ordinal INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE thread ADD COLUMN open_from INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE thread ADD COLUMN lease TEXT;
+ALTER TABLE thread ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0;
+UPDATE thread SET last_ordinal = turn_count;
+CREATE INDEX thread_source_created ON thread (source_kind, archived, created_at) WHERE turn_count > 0;
+CREATE INDEX thread_source_updated ON thread (source_kind, archived, updated_at) WHERE turn_count > 0;
+CREATE INDEX thread_cwd_created ON thread (cwd, archived, created_at) WHERE turn_count > 0;
+CREATE INDEX thread_cwd_updated ON thread (cwd, archived, updated_at) WHERE turn_count > 0;
+CREATE INDEX thread_leased ON thread (lease) WHERE lease IS NOT NULL;
+
+CREATE TABLE segment (
+    thread          INTEGER NOT NULL,
+    first           INTEGER NOT NULL,  -- a place without a turn; the turns come behind it
+    last            INTEGER NOT NULL,
+    source          INTEGER NOT NULL,  -- the thread whose rows these are
+    history_end     INTEGER NOT NULL,  -- the source's history is shown up to this key
+    PRIMARY KEY (thread, first)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX segment_source ON segment (source);
+
+ALTER TABLE item ADD COLUMN packed BLOB;
+ALTER TABLE history ADD COLUMN packed BLOB;
+ALTER TABLE history ADD COLUMN mark INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE history ADD COLUMN anew INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX history_anew ON history (pk) WHERE anew = 1;
+
+CREATE TABLE chunk (
+    id              INTEGER PRIMARY KEY,
+    hash            BLOB NOT NULL UNIQUE,  -- SHA-256 of the text
+    refs            INTEGER NOT NULL,
+    size            INTEGER NOT NULL,      -- bytes of the text; compressed when `data` has fewer
+    data            BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE thread_text (
+    pk              INTEGER PRIMARY KEY,
+    text            TEXT NOT NULL
+) STRICT;
+CREATE VIRTUAL TABLE thread_search USING fts5 (
+    text, content = '', contentless_delete = 1, detail = none,
+    tokenize = 'trigram case_sensitive 1'
+);
+";
+
 /// Whether the file is at the latest version. Refuses files that are not ours, or newer.
 pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let fresh = found == 0 && application == 0 && has_no_tables(conn)?;
     if (application != APPLICATION_ID && !fresh) || found < 0 {
-        let detail = "another program's database".to_owned();
-        return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+        return Err(StoreError::Foreign { path: path.to_owned() }.into());
     }
     if found > LATEST {
         return Err(StoreError::NewerSchema { path: path.to_owned(), found, known: LATEST }.into());
@@ -111,6 +169,9 @@ pub(crate) fn migrate(conn: &mut Connection) -> Result<(), Failure> {
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for migration in MIGRATIONS.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(migration)?;
+    }
+    if found == 1 {
+        search::index_all(&transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", LATEST)?;

@@ -15,8 +15,8 @@ use crate::owner::OwnerLock;
 use crate::pool::{Pool, answering};
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
-    ItemRow, ListQuery, OrphanedTurn, Page, StoreError, StoredThread, TurnRow, TurnsQuery, Write,
-    read, threads,
+    Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow,
+    TurnsQuery, Write, aside, read, threads,
 };
 
 /// What a commit survives.
@@ -52,12 +52,15 @@ pub struct OpenOptions {
     /// Most pages (4 KiB each) of the database file; commits that need more fail with
     /// [`StoreError::Full`]. `None` leaves it to the disk.
     pub max_pages: Option<u32>,
+    /// A database that is damaged is renamed, and an empty one made in its place, unless another
+    /// store is open in the folder. Off, it is an error.
+    pub set_damaged_aside: bool,
 }
 
 impl OpenOptions {
     /// The usual options.
     pub fn new(now_ms: i64, owner: impl Into<String>) -> Self {
-        Self { now_ms, owner: owner.into(), synchronous: Synchronous::default(), max_pages: None }
+        Self { now_ms, owner: owner.into(), synchronous: Synchronous::default(), max_pages: None, set_damaged_aside: false }
     }
 }
 
@@ -81,6 +84,8 @@ struct Inner {
     pool: Arc<Pool>,
     writer: Option<JoinHandle<()>>,
     in_memory: bool,
+    /// See [`Store::set_aside`].
+    set_aside: Option<PathBuf>,
 }
 
 impl Store {
@@ -100,10 +105,23 @@ impl Store {
             max_pages: options.max_pages,
             log_pages: Arc::default(),
         };
-        let conn = target.connect(Role::Writer)?;
+        let mut set_aside = None;
+        let connected = aside::check_header(&target.path, &owners)
+            .and_then(|()| target.connect(Role::Writer));
+        let conn = match connected {
+            Err(StoreError::Corrupt { path, detail }) if options.set_damaged_aside => {
+                let moved = aside::put(&path, &owners, options.now_ms)?;
+                let Some(moved) = moved else {
+                    return Err(StoreError::Corrupt { path, detail });
+                };
+                set_aside = Some(moved);
+                target.connect(Role::Writer)?
+            }
+            other => other?,
+        };
         let made_tables = target.log_pages.load(Ordering::Relaxed) > 0;
         let lock = OwnerLock::acquire(&owners, &options.owner, options.now_ms)?;
-        let store = Self::start(target, conn, options.owner, Some((owners, lock)))?;
+        let store = Self::start(target, conn, options.owner, Some((owners, lock)), set_aside)?;
         if made_tables {
             // Brings the new file to the disk; making it did not wait for that.
             store.inner.pool.checkpoint_soon();
@@ -124,7 +142,7 @@ impl Store {
             log_pages: Arc::default(),
         };
         let conn = target.connect(Role::Writer)?;
-        Self::start(target, conn, "memory".to_owned(), None)
+        Self::start(target, conn, "memory".to_owned(), None, None)
     }
 
     fn start(
@@ -132,6 +150,7 @@ impl Store {
         conn: Connection,
         owner: String,
         lock: Option<(PathBuf, OwnerLock)>,
+        set_aside: Option<PathBuf>,
     ) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
         let places = Arc::new(Semaphore::new(QUEUE));
@@ -148,7 +167,7 @@ impl Store {
         };
         let thread =
             writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
-        let inner = Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory };
+        let inner = Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, set_aside };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -237,23 +256,66 @@ impl Store {
         self.read(move |conn| read::items(conn, &thread, &turn)).await
     }
 
-    /// All raw model items of a thread in order.
+    /// A page of a thread's items, each with the id of its turn; with `turn`, of that one alone.
+    ///
+    /// # Errors
+    /// As for [`Store::turns`]; [`StoreError::TurnNotFound`].
+    pub async fn items_page(
+        &self,
+        thread: &str,
+        turn: Option<&str>,
+        query: TurnsQuery,
+    ) -> Result<Page<(String, ItemRow)>, StoreError> {
+        let (thread, turn) = (thread.to_owned(), turn.map(str::to_owned));
+        self.read(move |conn| read::items_page(conn, &thread, turn.as_deref(), &query)).await
+    }
+
+    /// The history that the model sees, in order: from where it last began anew
+    /// ([`Write::AppendHistory`]), at a cost that does not depend on what came before.
     ///
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
-    pub async fn history(&self, thread: &str) -> Result<Vec<String>, StoreError> {
+    pub async fn history(&self, thread: &str) -> Result<Vec<Fragment>, StoreError> {
         let thread = thread.to_owned();
-        self.read(move |conn| read::history(conn, &thread, None)).await
+        self.read(move |conn| read::history(conn, &thread)).await
     }
 
-    /// The raw model items from `turn` on: all that a thread needs that was compacted there, at a
-    /// cost that does not depend on what came before.
+    /// All that a thread shows behind the place `behind`, at most `limit` places: to copy it.
     ///
     /// # Errors
-    /// [`StoreError::ThreadNotFound`], [`StoreError::TurnNotFound`].
-    pub async fn history_since(&self, thread: &str, turn: &str) -> Result<Vec<String>, StoreError> {
-        let (thread, turn) = (thread.to_owned(), turn.to_owned());
-        self.read(move |conn| read::history(conn, &thread, Some(&turn))).await
+    /// [`StoreError::ThreadNotFound`].
+    pub async fn places(
+        &self,
+        thread: &str,
+        behind: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<Place>, StoreError> {
+        let thread = thread.to_owned();
+        self.read(move |conn| read::places(conn, &thread, behind, limit)).await
+    }
+
+    /// Takes the lease of a thread, without which it cannot be written to; gives the turns in
+    /// flight that nobody runs any more, which the caller ends. Asking again for a thread that this
+    /// store has is good, as long as the caller runs none of its turns.
+    ///
+    /// # Errors
+    /// [`StoreError::Leased`] while another living store has it; [`StoreError::ThreadNotFound`].
+    pub async fn lease(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
+        self.ask(|reply| Job::Lease(thread.to_owned(), reply)).await?
+    }
+
+    /// Lets go of a thread, so that another store may have it.
+    ///
+    /// # Errors
+    /// The file cannot be written; the lease then ends with this store.
+    pub async fn release(&self, thread: &str) -> Result<(), StoreError> {
+        self.ask(|reply| Job::Release(thread.to_owned(), reply)).await?
+    }
+
+    /// Where a damaged database was put when this store was opened.
+    #[must_use]
+    pub fn set_aside(&self) -> Option<&Path> {
+        self.inner.set_aside.as_deref()
     }
 
     /// Finishes what was sent, moves the log into the database and lets go of all files. Later

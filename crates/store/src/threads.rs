@@ -4,15 +4,73 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
-use crate::cursor::ThreadPosition;
+use crate::cursor::{ThreadPosition, query_tag};
 use crate::error::Failure;
 use crate::read::{THREAD_COLUMNS, stored_thread};
+use crate::search::{self, Found};
 use crate::{Direction, ListQuery, Page, SortKey, StoredThread};
 
 /// The page that `query` asks for. Threads without a turn are left out.
 pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Page<StoredThread>, Failure> {
     let limit = usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX);
-    let statement = Statement::of(query)?;
+    let tag = tag(query);
+    let term = query.search.as_deref().filter(|term| !term.is_empty()).map(search::fold);
+    let found = term.as_deref().map(|term| search::find(conn, term)).transpose()?;
+    let positions = match &found {
+        Some(Found::Few(threads)) => among(conn, query, &tag, threads, term)?,
+        Some(Found::Many) | None => walk(conn, query, &tag, term, limit)?,
+    };
+    fetch(conn, Page::cut(positions, limit, |position| position.write(&tag)))
+}
+
+/// Names the query in its cursors: all that decides which threads are listed, and their order.
+fn tag(query: &ListQuery) -> String {
+    let mut parts = vec![if query.sort == SortKey::Created { "created" } else { "updated" }];
+    parts.push(if query.archived { "archived" } else { "active" });
+    for (name, values) in
+        [("providers", &query.providers), ("sources", &query.sources), ("cwds", &query.cwds)]
+    {
+        parts.push(name);
+        parts.extend(values.iter().map(String::as_str));
+    }
+    parts.push("search");
+    parts.extend(query.search.as_deref());
+    query_tag(&parts)
+}
+
+/// The page's positions among a few threads.
+fn among(
+    conn: &Connection,
+    query: &ListQuery,
+    tag: &str,
+    threads: &[i64],
+    term: Option<String>,
+) -> Result<Vec<ThreadPosition>, Failure> {
+    let mut statement = Statement::of(query, tag, term, Partition::Threads)?;
+    if !query.cwds.is_empty() {
+        statement.filter("cwd", &query.cwds);
+    }
+    statement.filter("source_kind", &query.sources);
+    let numbers: Vec<String> = threads.iter().map(i64::to_string).collect();
+    let mut positions = Vec::new();
+    statement.collect(conn, query, format!("[{}]", numbers.join(",")), &mut positions)?;
+    Ok(positions)
+}
+
+/// The page's positions, found by walking the indexes of its sort key.
+fn walk(
+    conn: &Connection,
+    query: &ListQuery,
+    tag: &str,
+    term: Option<String>,
+    limit: usize,
+) -> Result<Vec<ThreadPosition>, Failure> {
+    let partition =
+        if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
+    let mut statement = Statement::of(query, tag, term, partition)?;
+    if !query.cwds.is_empty() {
+        statement.filter("source_kind", &query.sources);
+    }
     let partitions = if !query.cwds.is_empty() {
         distinct(&query.cwds)
     } else if !query.sources.is_empty() {
@@ -22,15 +80,25 @@ pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Page<StoredTh
     };
     let mut positions = Vec::new();
     for partition in partitions {
-        statement.collect(conn, partition, &mut positions)?;
+        statement.collect(conn, query, partition, &mut positions)?;
     }
     positions.sort_unstable();
     if query.direction == Direction::Descending {
         positions.reverse();
     }
     positions.truncate(limit.saturating_add(1));
-    let page = Page::cut(positions, limit, |position| position.write(query.sort));
-    fetch(conn, page)
+    Ok(positions)
+}
+
+/// What the first value of a statement selects.
+#[derive(Clone, Copy)]
+enum Partition {
+    /// One source kind.
+    Source,
+    /// One folder.
+    Folder,
+    /// Row ids, as a JSON array.
+    Threads,
 }
 
 /// One partition's part of the page, as SQL with everything bound but the partition.
@@ -41,39 +109,43 @@ struct Statement {
 }
 
 impl Statement {
-    fn of(query: &ListQuery) -> Result<Self, Failure> {
-        let sort = match query.sort {
-            SortKey::Created => "created",
-            SortKey::Updated => "updated",
-        };
-        let (compare, order, start) = match query.direction {
-            Direction::Ascending => (">", "ASC", ThreadPosition::FIRST),
-            Direction::Descending => ("<", "DESC", ThreadPosition::LAST),
+    fn of(
+        query: &ListQuery,
+        tag: &str,
+        term: Option<String>,
+        partition: Partition,
+    ) -> Result<Self, Failure> {
+        let sort = sort_name(query);
+        let (compare, start) = match query.direction {
+            Direction::Ascending => (">", ThreadPosition::FIRST),
+            Direction::Descending => ("<", ThreadPosition::LAST),
         };
         let start = match &query.cursor {
-            Some(cursor) => ThreadPosition::read(cursor, query.sort)?,
+            Some(cursor) => ThreadPosition::read(cursor, tag)?,
             None => start,
         };
-        let (partition, index) =
-            if query.cwds.is_empty() { ("source_kind", "source") } else { ("cwd", "cwd") };
+        let (index, selects) = match partition {
+            Partition::Source => (format!("INDEXED BY thread_source_{sort}"), "source_kind = ?1"),
+            Partition::Folder => (format!("INDEXED BY thread_cwd_{sort}"), "cwd = ?1"),
+            Partition::Threads => {
+                ("NOT INDEXED".to_owned(), "pk IN (SELECT value FROM json_each(?1))")
+            }
+        };
         let mut statement = Self {
             sql: format!(
-                "SELECT {sort}_at, pk FROM thread INDEXED BY thread_{index}_{sort}
-                 WHERE turn_count > 0 AND {partition} = ?1 AND archived = ?2
+                "SELECT {sort}_at, pk FROM thread {index}
+                 WHERE turn_count > 0 AND {selects} AND archived = ?2
                      AND ({sort}_at, pk) {compare} (?3, ?4)"
             ),
             values: vec![query.archived.into(), start.at.into(), start.rowid.into()],
         };
         statement.filter("model_provider", &query.providers);
-        if !query.cwds.is_empty() {
-            statement.filter("source_kind", &query.sources);
+        if let Some(term) = term {
+            let place = statement.bind(term);
+            statement.sql.push_str(&format!(
+                " AND instr((SELECT text FROM thread_text WHERE thread_text.pk = thread.pk), {place})"
+            ));
         }
-        if let Some(term) = query.search.as_ref().filter(|term| !term.is_empty()) {
-            let place = statement.bind(term.to_lowercase());
-            statement.sql.push_str(&format!(" AND contains_folded({place}, name, preview)"));
-        }
-        let place = statement.bind(i64::from(query.limit.max(1)) + 1);
-        statement.sql.push_str(&format!(" ORDER BY {sort}_at {order}, pk {order} LIMIT {place}"));
         Ok(statement)
     }
 
@@ -93,16 +165,32 @@ impl Statement {
     fn collect(
         &self,
         conn: &Connection,
+        query: &ListQuery,
         partition: String,
         into: &mut Vec<ThreadPosition>,
     ) -> Result<(), Failure> {
+        let sort = sort_name(query);
+        let order = match query.direction {
+            Direction::Ascending => "ASC",
+            Direction::Descending => "DESC",
+        };
+        let limit = i64::from(query.limit.max(1)) + 1;
         let values = std::iter::once(Value::from(partition)).chain(self.values.iter().cloned());
-        let mut statement = conn.prepare_cached(&self.sql)?;
+        let sql =
+            format!("{} ORDER BY {sort}_at {order}, pk {order} LIMIT {limit}", self.sql);
+        let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {
             into.push(ThreadPosition { at: row.get(0)?, rowid: row.get(1)? });
         }
         Ok(())
+    }
+}
+
+fn sort_name(query: &ListQuery) -> &'static str {
+    match query.sort {
+        SortKey::Created => "created",
+        SortKey::Updated => "updated",
     }
 }
 

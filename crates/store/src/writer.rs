@@ -16,7 +16,7 @@ use crate::connection::Link;
 use crate::error::Failure;
 use crate::owner::OwnerLock;
 use crate::pool::Pool;
-use crate::{OrphanedTurn, StoreError, Write, apply, recovery};
+use crate::{OrphanedTurn, StoreError, Write, apply, lease, recovery};
 
 /// Jobs that may wait for the writer; more wait in their callers.
 pub(crate) const QUEUE: usize = 256;
@@ -42,6 +42,10 @@ pub(crate) enum Job {
     Commit(Commit),
     /// Claim orphaned turns.
     Claim(oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
+    /// Take the lease of a thread.
+    Lease(String, oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
+    /// Let go of a thread.
+    Release(String, oneshot::Sender<Result<(), StoreError>>),
     /// A read of an in-memory database, which has this one connection.
     Read(Box<dyn FnOnce(&mut Link) + Send>),
     /// Finish what waits, then end.
@@ -55,6 +59,12 @@ pub(crate) type Queued = (Job, OwnedSemaphorePermit);
 pub(crate) struct Commit {
     pub(crate) writes: Vec<Write>,
     pub(crate) reply: oneshot::Sender<Result<(), StoreError>>,
+}
+
+impl Commit {
+    fn removes(&self) -> bool {
+        self.writes.iter().any(|write| matches!(write, Write::DeleteThread { .. }))
+    }
 }
 
 pub(crate) struct Writer {
@@ -92,6 +102,13 @@ impl Writer {
                     Job::Claim(reply) => {
                         let claimed = self.claim();
                         let _ = reply.send(claimed);
+                    }
+                    Job::Lease(thread, reply) => {
+                        let _ = reply.send(self.lease(&thread));
+                    }
+                    Job::Release(thread, reply) => {
+                        let me = &self.owner;
+                        let _ = reply.send(self.link.run(|conn| lease::release(conn, me, &thread)));
                     }
                     Job::Read(read) => read(&mut self.link),
                     Job::Close(reply) => {
@@ -138,12 +155,17 @@ impl Writer {
     fn commit(&mut self, group: Vec<Commit>) {
         let owner = &self.owner;
         let mut started = false;
+        let removes = group.iter().any(Commit::removes);
         let outcome = self.link.run(|conn| transact(conn, owner, &group, &mut started));
         match outcome {
             Ok(results) => {
                 for (commit, result) in group.into_iter().zip(results) {
                     // A caller that no longer waits has its writes all the same.
                     let _ = commit.reply.send(result);
+                }
+                if removes {
+                    // What was removed still stands in the log.
+                    self.empty_log();
                 }
             }
             Err(_) if started && group.len() > 1 => {
@@ -157,6 +179,12 @@ impl Writer {
                 }
             }
         }
+    }
+
+    fn lease(&mut self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
+        let owners = self.lock.as_ref().map(|(owners, _)| owners.as_path());
+        let me = &self.owner;
+        self.link.run(|conn| lease::take(conn, owners, me, thread))
     }
 
     fn claim(&mut self) -> Result<Vec<OrphanedTurn>, StoreError> {
@@ -188,6 +216,9 @@ impl Writer {
 
     fn shut_down(mut self, closers: Vec<oneshot::Sender<Result<(), StoreError>>>) {
         self.pool.close();
+        let me = &self.owner;
+        // What stays leased is free as soon as this owner's lock is.
+        let _ = self.link.run(|conn| lease::release_all(conn, me));
         let result =
             if self.link.target().in_memory { Ok(()) } else { self.pool.empty_log(&mut self.link) };
         // Callers are told when nothing of the store is open any more.

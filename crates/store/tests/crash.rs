@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::{env, fs};
 
-use common::{append, create, finish, listed, open, put, record, start};
+use common::{append, create, finish, history, listed, open, put, record, start};
 use store::{Store, TurnStatus};
 
 const ROLE: &str = "STORE_TEST_CHILD";
@@ -118,7 +118,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     for thread in threads {
         let numbers = acknowledged.iter().filter(|(of, _)| *of == thread).map(|(_, n)| *n);
         let least = numbers.max().unwrap() + 1;
-        let history = store.history(&thread).await.unwrap();
+        let history = history(&store, &thread).await;
         // At most one more was committed and not yet acknowledged.
         assert!((least..=least + 1).contains(&history.len()), "{least} of {}", history.len());
         let expected: Vec<_> = (0..history.len()).map(|n| format!("f{n}")).collect();

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{append, create, finish, listed, open, options, put, record, start};
+use common::{append, create, finish, history, listed, open, options, put, record, start};
 use store::{
-    Direction, ItemRow, Store, StoreError, Synchronous, ThreadChanges, TurnOutcome, TurnStatus,
+    Direction, Fragment, ItemRow, Store, StoreError, Synchronous, ThreadChanges, TurnOutcome, TurnStatus,
     TurnsQuery, Write,
 };
 
@@ -135,9 +135,23 @@ async fn history_is_in_order_across_turns() {
             append("a", Some("t2"), &[]),
         ];
         store.commit(writes).await.unwrap();
-        assert_eq!(store.history("a").await.unwrap(), ["before", "1", "2", "injected", "3"]);
-        assert_eq!(store.history_since("a", "t1").await.unwrap(), ["1", "2", "injected", "3"]);
-        assert_eq!(store.history_since("a", "t2").await.unwrap(), ["3"]);
+        assert_eq!(history(&store, "a").await, ["before", "1", "2", "injected", "3"]);
+        let anew = |turn: &str, text: &str, mark| Write::AppendHistory {
+            thread: "a".into(),
+            turn: Some(turn.into()),
+            fragments: vec![
+                Fragment { text: text.into(), mark },
+                Fragment { text: "kept".into(), mark: 2 },
+            ],
+            anew: true,
+        };
+        store.commit(vec![anew("t2", "summary", 1)]).await.unwrap();
+        let found = store.history("a").await.unwrap();
+        assert_eq!(found.iter().map(|fragment| fragment.mark).collect::<Vec<_>>(), [1, 2]);
+        store.commit(vec![append("a", Some("t2"), &["4"])]).await.unwrap();
+        assert_eq!(history(&store, "a").await, ["summary", "kept", "4"]);
+        store.commit(vec![anew("t2", "shorter", 1)]).await.unwrap();
+        assert_eq!(history(&store, "a").await, ["shorter", "kept"]);
     })
     .await;
 }
@@ -180,7 +194,8 @@ async fn turns_page_both_ways_with_their_items() {
         let last = store.turns("a", query(next, Descending)).await.unwrap();
         assert_eq!((last.rows.len(), last.next_cursor), (1, None));
         assert_eq!(store.last_turn("a").await.unwrap().unwrap().ordinal, 7);
-        let nothing = query(Some(&"n.4294967295".to_owned()), Ascending);
+        let (tag, _) = next.unwrap().split_once('.').unwrap();
+        let nothing = query(Some(&format!("{tag}.4294967295.0")), Ascending);
         assert_eq!(store.turns("a", nothing).await.unwrap().rows, []);
     })
     .await;

@@ -5,13 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{OpenOptions, Store, ThreadRecord, TurnOutcome, Write};
+use store::{Fragment, OpenOptions, Store, ThreadRecord, TurnOutcome, Write};
 
 /// Options with an owner that no other store of this run has.
 pub fn options() -> OpenOptions {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     OpenOptions::new(0, format!("owner-{}-{next}", std::process::id()))
+}
+
+/// The texts of a thread's history.
+pub async fn history(store: &Store, thread: &str) -> Vec<String> {
+    let found = store.history(thread).await.unwrap();
+    found.iter().map(|fragment| fragment.text.to_string()).collect()
 }
 
 pub fn open(dir: &Path) -> Store {
@@ -56,8 +62,9 @@ pub fn put(thread: &str, turn: &str, item: &str, payload: &str) -> Write {
 }
 
 pub fn append(thread: &str, turn: Option<&str>, fragments: &[&str]) -> Write {
-    let fragments = fragments.iter().map(|fragment| Arc::from(*fragment)).collect();
-    Write::AppendHistory { thread: thread.into(), turn: turn.map(Into::into), fragments }
+    let fragment = |text: &&str| Fragment { text: Arc::from(*text), mark: 0 };
+    let fragments = fragments.iter().map(fragment).collect();
+    Write::AppendHistory { thread: thread.into(), turn: turn.map(Into::into), fragments, anew: false }
 }
 
 pub fn finish(thread: &str, turn: &str) -> Write {

@@ -1,0 +1,142 @@
+//! Looks a database over without changing it: for `agentd doctor`.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::connection::database_path;
+use crate::error::Failure;
+use crate::{StoreError, content, owner, schema};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Schema version of the file.
+    pub version: i64,
+    /// Threads that can be found.
+    pub threads: u64,
+    /// Turns of theirs, and of deleted threads that forks still show.
+    pub turns: u64,
+    /// Bytes of the database and its log.
+    pub bytes: u64,
+    /// Other open stores of the folder, for people.
+    pub open_elsewhere: Vec<String>,
+    /// What is wrong, for people; empty for a good database.
+    pub problems: Vec<String>,
+}
+
+/// Most problems that are told of one kind.
+const MAX_TOLD: usize = 20;
+
+/// Checks the database in `dir`; `None` when there is none.
+///
+/// # Errors
+/// It cannot be opened or read at all, is newer than this program, or another program's.
+pub fn check(dir: &Path) -> Result<Option<Report>, StoreError> {
+    let path = database_path(dir);
+    if !path.exists() {
+        return Ok(None);
+    }
+    examine(&path, dir).map(Some).map_err(|failure| failure.at(&path))
+}
+
+fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(crate::connection::BUSY_TIMEOUT)?;
+    let current = schema::is_current(&conn, path)?;
+    let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let mut report = Report {
+        version: number("PRAGMA user_version")?,
+        bytes: size(path) + size(&path.with_extension("db-wal")),
+        ..Report::default()
+    };
+    let owners = dir.join("owners");
+    if owners.is_dir() {
+        report.open_elsewhere = owner::living(&owners, "")?;
+    }
+    report.problems = texts(&conn, &format!("PRAGMA integrity_check({MAX_TOLD})"))?;
+    report.problems.retain(|line| line != "ok");
+    if !current {
+        // An older file: the next server brings it up to date. Its tables say little to us.
+        return Ok(report);
+    }
+    report.threads = count(number("SELECT count(*) FROM thread WHERE deleted = 0")?);
+    report.turns = count(number("SELECT count(*) FROM turn")?);
+    for (what, sql) in CHECKS {
+        let found = texts(&conn, &format!("{sql} LIMIT {MAX_TOLD}"))?;
+        report.problems.extend(found.iter().map(|id| format!("{what}: {id}")));
+    }
+    check_chunks(&conn, &mut report.problems)?;
+    Ok(report)
+}
+
+/// Rows that point to nothing.
+const CHECKS: [(&str, &str); 5] = [
+    (
+        "a turn belongs to no thread",
+        "SELECT id FROM turn WHERE thread NOT IN (SELECT pk FROM thread)",
+    ),
+    ("an item belongs to no turn", "SELECT id FROM item WHERE turn NOT IN (SELECT pk FROM turn)"),
+    (
+        "a thread shows turns of a thread that is gone",
+        "SELECT thread || '' FROM segment WHERE source NOT IN (SELECT pk FROM thread)",
+    ),
+    (
+        "a thread cannot be searched for",
+        "SELECT id FROM thread WHERE deleted = 0 AND preview <> ''
+             AND pk NOT IN (SELECT pk FROM thread_text)",
+    ),
+    (
+        "a deleted thread still holds turns that no fork shows",
+        "SELECT id FROM thread WHERE deleted = 1 AND pk NOT IN (SELECT source FROM segment)",
+    ),
+];
+
+/// Counts the references to each chunk, and reads each chunk.
+fn check_chunks(conn: &Connection, problems: &mut Vec<String>) -> Result<(), Failure> {
+    let mut counted: HashMap<i64, i64> = HashMap::new();
+    for table in ["item", "history"] {
+        let mut packed = conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
+        let mut rows = packed.query([])?;
+        while let Some(row) = rows.next()? {
+            for id in content::references(row.get_ref(0)?.as_blob().unwrap_or_default()) {
+                *counted.entry(id).or_default() += 1;
+            }
+        }
+    }
+    let mut found = 0;
+    let mut chunks = conn.prepare("SELECT id, refs FROM chunk")?;
+    let mut rows = chunks.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, refs): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let used = counted.remove(&id).unwrap_or_default();
+        let readable = content::is_readable(conn, id);
+        if (used != refs || !readable) && found < MAX_TOLD {
+            found += 1;
+            problems.push(if readable {
+                format!("chunk {id} is used {used} times and counted {refs} times")
+            } else {
+                format!("chunk {id} of long text is damaged")
+            });
+        }
+    }
+    for id in counted.into_keys().take(MAX_TOLD) {
+        problems.push(format!("chunk {id} of long text is missing"));
+    }
+    Ok(())
+}
+
+fn texts(conn: &Connection, sql: &str) -> Result<Vec<String>, Failure> {
+    let texts = conn.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(texts)
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}

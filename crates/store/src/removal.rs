@@ -1,0 +1,91 @@
+//! Takes threads out of the file for good. Turns that a fork shows stay until the last fork that
+//! shows them is gone too; the thread itself cannot be found any more from the first moment.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, params};
+
+use crate::apply::leased_thread;
+use crate::error::Failure;
+use crate::{content, keys, search};
+
+/// Removes a thread, and what only its forks' ancestors still held for it.
+pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Failure> {
+    let thread = leased_thread(conn, owner, id)?;
+    let mut sources = sources(conn, thread)?;
+    conn.prepare_cached("DELETE FROM segment WHERE thread = ?1")?.execute([thread])?;
+    search::remove(conn, thread)?;
+    conn.prepare_cached(
+        "UPDATE thread SET deleted = 1, id = 'deleted:' || pk, turn_count = 0, lease = NULL,
+             preview = '', name = NULL, cwd = '', source = '', settings = '', model = '',
+             model_provider = '', git_info = NULL, token_usage = NULL, extra = NULL
+         WHERE pk = ?1",
+    )?
+    .execute([thread])?;
+    sources.push(thread);
+    collect(conn, &sources)
+}
+
+/// The threads whose rows a thread shows.
+pub(crate) fn sources(conn: &Connection, thread: i64) -> Result<Vec<i64>, Failure> {
+    let sources = conn
+        .prepare_cached("SELECT DISTINCT source FROM segment WHERE thread = ?1 AND source <> ?1")?
+        .query_map([thread], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    Ok(sources)
+}
+
+/// Removes what nobody shows any more of those of `threads` that are deleted.
+pub(crate) fn collect(conn: &Connection, threads: &[i64]) -> Result<(), Failure> {
+    for &source in threads {
+        let deleted: bool = conn
+            .prepare_cached("SELECT deleted FROM thread WHERE pk = ?1")?
+            .query_row([source], |row| row.get(0))?;
+        if deleted {
+            purge(conn, source)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the rows of a deleted thread that no fork shows, and the thread when none is left.
+fn purge(conn: &Connection, thread: i64) -> Result<(), Failure> {
+    let shown = conn
+        .prepare_cached("SELECT first, last FROM segment WHERE source = ?1 ORDER BY first, last")?
+        .query_map([thread], |row| Ok(row.get(0)?..row.get::<_, i64>(1)? + 1))?
+        .collect::<Result<Vec<Range<i64>>, _>>()?;
+    let all = keys::turns_of(thread);
+    let mut from = all.start;
+    for ordinals in &shown {
+        if all.start + ordinals.start > from {
+            erase(conn, from..all.start + ordinals.start)?;
+        }
+        from = from.max(all.start + ordinals.end);
+    }
+    erase(conn, from..all.end)?;
+    if shown.is_empty() {
+        conn.prepare_cached("DELETE FROM thread WHERE pk = ?1")?.execute([thread])?;
+    }
+    Ok(())
+}
+
+/// Removes the turns with these keys, and all that belongs to them.
+fn erase(conn: &Connection, turns: Range<i64>) -> Result<(), Failure> {
+    let entries = keys::entries_of(turns.start, turns.end - 1);
+    for table in ["item", "history"] {
+        let mut packed = conn.prepare(&format!(
+            "SELECT packed FROM {table} WHERE pk >= ?1 AND pk < ?2 AND packed IS NOT NULL"
+        ))?;
+        let mut rows = packed.query([entries.start, entries.end])?;
+        while let Some(row) = rows.next()? {
+            let packed: Vec<u8> = row.get(0)?;
+            content::release(conn, Some(&packed))?;
+        }
+        conn.execute(
+            &format!("DELETE FROM {table} WHERE pk >= ?1 AND pk < ?2"),
+            params![entries.start, entries.end],
+        )?;
+    }
+    conn.execute("DELETE FROM turn WHERE pk >= ?1 AND pk < ?2", [turns.start, turns.end])?;
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Databases of every released version open, keep what is in them, and go on.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{append, finish, options, put, start};
+use rusqlite::Connection;
+use store::{ListQuery, OpenOptions, Store, TurnStatus, TurnsQuery, Write};
+
+/// The database of a released version, in `dir`.
+fn unpack(version: &[u8], dir: &Path) {
+    fs::write(dir.join("threads.db"), zstd::bulk::decompress(version, 8 << 20).unwrap()).unwrap();
+}
+
+const VERSION_1: &[u8] = include_bytes!("old/version-1.db.zst");
+
+#[tokio::test]
+async fn version_1_keeps_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_1, dir.path());
+    let old = Connection::open(dir.path().join("threads.db")).unwrap();
+    let payloads = "SELECT payload FROM item ORDER BY pk";
+    let rows = |sql: &str| -> Vec<String> {
+        let mut statement = old.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let (items, fragments) =
+        (rows(payloads), rows("SELECT fragment FROM history ORDER BY pk"));
+    assert_eq!((items.len(), fragments.len()), (20, 32));
+    drop(old);
+
+    let store = Store::open(dir.path(), OpenOptions { now_ms: 5, ..options() }).unwrap();
+    let listed = store.threads(ListQuery { limit: 10, ..ListQuery::default() }).await.unwrap().rows;
+    let counts: Vec<u32> = listed.iter().rev().map(|row| row.turn_count).collect();
+    assert_eq!(counts, [2, 2, 3]);
+    let (mut found_items, mut found_fragments) = (Vec::new(), Vec::new());
+    for row in listed.iter().rev() {
+        let id = &row.record.id;
+        let places = store.places(id, None, 100).await.unwrap();
+        for place in places {
+            found_items.extend(place.items.into_iter().map(|item| item.payload));
+            found_fragments
+                .extend(place.history.into_iter().map(|(fragment, _)| fragment.text.to_string()));
+        }
+    }
+    assert_eq!((found_items, found_fragments), (items, fragments));
+
+    // The turn that its process left in flight is found, and the thread goes on.
+    let orphans = store.claim_orphaned_turns().await.unwrap();
+    assert_eq!(orphans.len(), 1);
+    let (thread, turn) = (orphans[0].thread.clone(), orphans[0].turn.clone());
+    store.commit(vec![finish(&thread, &turn)]).await.unwrap();
+    store.lease(&thread).await.unwrap();
+    let writes = vec![
+        start(&thread, "new", 1),
+        put(&thread, "new", "item", "x"),
+        append(&thread, Some("new"), &["y"]),
+        finish(&thread, "new"),
+    ];
+    store.commit(writes).await.unwrap();
+    let turns = store.turns(&thread, TurnsQuery { limit: 9, ..TurnsQuery::default() }).await.unwrap();
+    let ordinals: Vec<u32> = turns.rows.iter().map(|row| row.ordinal).collect();
+    assert_eq!(ordinals, [3, 2, 1]);
+    assert!(turns.rows.iter().all(|row| row.status == TurnStatus::Completed));
+    store.commit(vec![Write::RollBack { thread, turns: 2 }]).await.unwrap();
+
+    // What was written before there was an index is found too.
+    let search = Some("THREAD 2: straße UND öl".to_owned());
+    let found = store.threads(ListQuery { limit: 10, search, ..ListQuery::default() }).await.unwrap();
+    assert_eq!(found.rows.len(), 1);
+    assert_eq!(found.rows[0].turn_count, 3);
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, report.problems), (2, Vec::<String>::new()));
+}
+
+#[tokio::test]
+async fn two_programs_that_find_an_old_file_bring_it_up_to_date_once() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_1, dir.path());
+    let open = || {
+        let dir = dir.path().to_owned();
+        std::thread::spawn(move || Store::open(&dir, options()).map(drop))
+    };
+    for opening in [open(), open(), open(), open()] {
+        opening.join().unwrap().unwrap();
+    }
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.threads, report.turns, report.problems.len()), (4, 7, 0));
+}
