@@ -7,7 +7,7 @@ use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
 use crate::event::Event;
 use crate::history::{self, ABORTED, CallOutput, Fragment};
 use crate::input::{Assessment, ImageData, PatchPlan, Prepared};
-use crate::item::{CommandItem, Item, ItemStatus};
+use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
 use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
@@ -138,6 +138,14 @@ impl Machine {
                 self.emit(Event::PlanUpdated { turn: turn.clone(), explanation, plan });
                 return self.answer(number, "Plan updated".into());
             }
+            tools::Call::GetGoal => {
+                let goal = self.goal().and_then(|goal| serde_json::to_string(goal).ok());
+                return self.answer(number, goal.unwrap_or_else(|| "There is no goal".into()));
+            }
+            tools::Call::CompleteGoal => {
+                let told = self.complete_goal();
+                return self.answer(number, told);
+            }
             tools::Call::WriteStdin(write) => return self.write_stdin(turn, number, &write),
         };
         self.effect(Effect::Prepare { call: number, turn: turn.clone(), request });
@@ -202,6 +210,7 @@ impl Machine {
             exit_code: None,
             duration_ms: None,
             process_id: Some(number.to_string()),
+            source: CommandSource::Agent,
         });
         call.item = Some(item.clone());
         call.assessment = Some(assessment.clone());
@@ -229,7 +238,7 @@ impl Machine {
         }
     }
 
-    fn too_many_processes(&self) -> Option<String> {
+    pub(crate) fn too_many_processes(&self) -> Option<String> {
         let (running, limit) = (self.processes.len(), self.limits.processes);
         let message = || format!("{running} commands are running, {limit} at most; end one first");
         (running >= limit).then(message)

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::history::{self, Fragment};
+use crate::history::{self, Fragment, Mark};
 use crate::settings::{Access, ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
 
 /// Facts about the thread's surroundings that the driver looked up.
@@ -27,6 +27,8 @@ pub struct Context {
     pub date: String,
     /// Name of the time zone.
     pub time_zone: String,
+    /// What a compaction asks for; `None` means the built-in words.
+    pub compact_prompt: Option<Arc<str>>,
 }
 
 /// The built-in base instructions.
@@ -35,14 +37,13 @@ pub fn instructions() -> Arc<str> {
     TEXT.clone()
 }
 
-/// A `developer` message as a model item.
-pub fn developer_message(text: &str) -> Arc<str> {
-    history::message("developer", text)
+/// A `developer` message that tells the model of its surroundings.
+pub(crate) fn developer_message(text: &str) -> Fragment {
+    told("developer", text)
 }
 
-/// A message of `role` as a model item.
-pub fn text_message(role: &str, text: &str) -> Arc<str> {
-    history::message(role, text)
+fn told(role: &str, text: &str) -> Fragment {
+    Fragment::new(history::message(role, text), Mark::Context)
 }
 
 /// The head of a thread's history.
@@ -73,7 +74,7 @@ pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragme
         user.push_str("\n</project_document>\n\n");
     }
     user.push_str(&environment(context, settings));
-    vec![history::message("developer", &developer), history::message("user", &user)]
+    vec![told("developer", &developer), told("user", &user)]
 }
 
 /// What to append when the settings changed since the model was last told.
@@ -94,10 +95,10 @@ pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<
         developer.extend(personality_text(context, new).map(str::to_owned));
     }
     if !developer.is_empty() {
-        fragments.push(history::message("developer", &developer.join("\n\n")));
+        fragments.push(told("developer", &developer.join("\n\n")));
     }
     if old.cwd != new.cwd {
-        fragments.push(history::message("user", &environment(context, new)));
+        fragments.push(told("user", &environment(context, new)));
     }
     fragments
 }

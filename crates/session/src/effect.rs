@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use crate::approvals::Ask;
 use crate::event::{Event, TurnStatus, TurnView};
+use crate::goal::Goal;
+use crate::history::Fragment;
 use crate::input::Usage;
 use crate::item::Item;
 use crate::settings::Settings;
@@ -55,12 +57,18 @@ pub enum Effect {
 /// A good answer to a caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To `Input::Start`.
+    /// To `Input::Start` and what else starts a turn.
     Started(TurnView),
     /// To `Input::Steer`.
     Steered { turn: Id },
     /// To `Input::Interrupt`.
     Interrupted,
+    /// To what has no more to say.
+    Done,
+    /// To `Input::SetGoal`.
+    Goal(Box<Goal>),
+    /// To `Input::ClearGoal`: whether there was one.
+    Cleared(bool),
 }
 
 /// A request that does not fit the state, in words for the client.
@@ -74,8 +82,12 @@ pub enum Record {
     TurnStarted { turn: Id, at: Millis },
     /// An item began or became final: the later one replaces the earlier.
     Item { turn: Id, item: Item },
-    /// Model items, in order.
-    History { turn: Id, fragments: Vec<Arc<str>> },
+    /// Model items, in order; `None`: outside of any turn.
+    History { turn: Option<Id>, fragments: Vec<Fragment> },
+    /// The model's history from now on: what came before is summed up in it.
+    Anew { turn: Id, fragments: Vec<Fragment> },
+    /// The goal and its account.
+    Goal(Option<Box<Goal>>),
     /// A turn ended.
     TurnFinished { view: TurnView, status: TurnStatus },
     /// The settings changed.

@@ -5,10 +5,11 @@ use crate::Id;
 use crate::calls::{Call, CallState};
 use crate::effect::{Answer, Effect, Record};
 use crate::event::{Event, Status, TurnError, TurnStatus};
+use crate::history::Fragment;
 use crate::input::{Failure, FailureKind};
 use crate::item::ItemStatus;
 use crate::machine::Machine;
-use crate::turn::with_status;
+use crate::turn::{Kind, with_status};
 
 impl Machine {
     /// Ends the turn for a failure that no retry helps.
@@ -36,7 +37,7 @@ impl Machine {
     pub(crate) fn shutdown(&mut self) {
         self.closed = true;
         self.end(TurnStatus::Interrupted, None);
-        self.end_processes(|_| true);
+        self.end_processes(|_, _| true);
     }
 
     /// Ends the turn. A patch that is being applied is waited for: it is never cut in half.
@@ -53,6 +54,7 @@ impl Machine {
             self.effect(Effect::CancelSample { sample: sample.number });
             self.close_sample(&id, sample);
         }
+        self.drop_compaction(&id);
         for call in &mut calls {
             self.abandon(&id, call, status);
         }
@@ -60,7 +62,7 @@ impl Machine {
             turn.calls = calls;
         }
         if status != TurnStatus::Completed {
-            self.end_processes(|process| process.turn == id);
+            self.end_processes(|_, process| process.turn == id);
             self.stop_waiting();
         }
         self.finish();
@@ -75,10 +77,13 @@ impl Machine {
         let Some(mut turn) = self.turn.take() else { return };
         let Some((status, error)) = turn.ending.take() else { return };
         let id = turn.view.id.clone();
-        let outputs =
+        let outputs: Vec<Fragment> =
             std::mem::take(&mut turn.calls).into_iter().filter_map(Call::into_fragment).collect();
-        self.remember(&id, outputs);
-        self.history.append(&mut turn.pending);
+        match std::mem::replace(&mut turn.kind, Kind::Ordinary) {
+            Kind::Review(review) => self.leave_review(&id, *review),
+            _ => self.remember(&id, outputs),
+        }
+        self.history.extend(std::mem::take(&mut turn.pending));
         for reply in turn.interrupters {
             self.effect(Effect::Reply { reply, result: Ok(Answer::Interrupted) });
         }
@@ -95,7 +100,8 @@ impl Machine {
         }
         let failed = status == TurnStatus::Failed;
         self.set_status(if failed { Status::SystemError } else { Status::Idle });
-        self.effect(Effect::TurnEnded { turn: id });
+        self.effect(Effect::TurnEnded { turn: id.clone() });
+        self.goal_after_turn(&id, status, turn.made_calls);
     }
 
     /// Closes a call that will not finish, and answers it; but a patch that is being applied.

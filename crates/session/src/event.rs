@@ -1,5 +1,6 @@
 //! What a thread tells its subscribers (specification: Events).
 
+use crate::goal::Goal;
 use crate::input::{FailureKind, Usage};
 use crate::item::Item;
 use crate::{Id, Millis};
@@ -112,6 +113,10 @@ pub enum Event {
     TokenUsage { turn: Id, total: Usage, last: Usage },
     /// Something went wrong; `will_retry` tells whether the turn goes on.
     Error { turn: Id, error: TurnError, will_retry: bool },
+    /// The goal changed, or its account grew; with the turn that did it.
+    GoalUpdated { turn: Option<Id>, goal: Box<Goal> },
+    /// The goal was removed.
+    GoalCleared,
     /// A request to the clients was answered or withdrawn.
     RequestResolved { request: u64 },
 }

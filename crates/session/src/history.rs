@@ -1,6 +1,7 @@
 //! The history that the model sees, as ready-made JSON fragments of the Responses API.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -8,17 +9,187 @@ use serde_json::json;
 
 use crate::item::UserContent;
 
-/// One model item, serialised.
-pub(crate) type Fragment = Arc<str>;
+/// One model item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// The item as JSON.
+    pub text: Arc<str>,
+    /// What a compaction does with it.
+    pub mark: Mark,
+}
+
+/// What a compaction does with a part of the history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mark {
+    /// Stored by a version that made no marks: told by its contents.
+    #[default]
+    Unknown,
+    /// Told anew: what the model knows of the settings and the surroundings.
+    Context,
+    /// Kept word for word: the user's messages, and what a client pinned.
+    Kept,
+    /// Summed up.
+    Passing,
+}
+
+impl Mark {
+    /// As a number, for the store.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::Context => 1,
+            Self::Kept => 2,
+            Self::Passing => 3,
+        }
+    }
+
+    /// The reverse of [`Mark::code`].
+    pub fn of(code: u8) -> Self {
+        match code {
+            1 => Self::Context,
+            2 => Self::Kept,
+            3 => Self::Passing,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Fragment {
+    pub(crate) fn new(text: Arc<str>, mark: Mark) -> Self {
+        Self { text, mark }
+    }
+
+    /// Something that a compaction sums up.
+    pub(crate) fn passing(text: Arc<str>) -> Self {
+        Self::new(text, Mark::Passing)
+    }
+
+    /// Something that a compaction keeps.
+    pub(crate) fn kept(text: Arc<str>) -> Self {
+        Self::new(text, Mark::Kept)
+    }
+
+    /// The mark; one that was never made is told by the contents.
+    pub(crate) fn settled_mark(&self) -> Mark {
+        if self.mark != Mark::Unknown {
+            return self.mark;
+        }
+        let head: Head<'_> = match serde_json::from_str(&self.text) {
+            Ok(head) => head,
+            Err(_) => return Mark::Passing,
+        };
+        match (&*head.kind, head.role.as_deref()) {
+            ("message", Some("developer" | "system")) => Mark::Context,
+            ("message", Some("user")) if self.text.contains("<environment_context>") => {
+                Mark::Context
+            }
+            ("message", Some("user")) => Mark::Kept,
+            _ => Mark::Passing,
+        }
+    }
+}
+
+/// The head of a model item.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    role: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    call_id: Option<Cow<'a, str>>,
+}
+
+/// The model's history in memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct History {
+    fragments: Vec<Fragment>,
+    bytes: usize,
+    /// Tokens that the provider counted, and the bytes that there were then.
+    counted: Option<(i64, usize)>,
+}
+
+/// Bytes of JSON that make about a token.
+const BYTES_A_TOKEN: usize = 4;
+
+impl History {
+    pub(crate) fn new(fragments: Vec<Fragment>) -> Self {
+        let bytes = fragments.iter().map(|fragment| fragment.text.len()).sum();
+        Self { fragments, bytes, counted: None }
+    }
+
+    pub(crate) fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+
+    pub(crate) fn push(&mut self, fragment: Fragment) {
+        self.bytes += fragment.text.len();
+        self.fragments.push(fragment);
+    }
+
+    pub(crate) fn extend(&mut self, fragments: impl IntoIterator<Item = Fragment>) {
+        for fragment in fragments {
+            self.push(fragment);
+        }
+    }
+
+    /// What the provider counted for all that is there now.
+    pub(crate) fn count(&mut self, tokens: i64) {
+        self.counted = (tokens > 0).then_some((tokens, self.bytes));
+    }
+
+    /// About how many tokens it takes.
+    pub(crate) fn tokens(&self) -> u64 {
+        let (counted, bytes) = self.counted.unwrap_or((0, 0));
+        let since = self.bytes.saturating_sub(bytes) / BYTES_A_TOKEN;
+        u64::try_from(counted).unwrap_or(0) + since as u64
+    }
+
+    /// About how many tokens a compaction would sum up.
+    pub(crate) fn passing_tokens(&self) -> u64 {
+        let passing =
+            self.fragments.iter().filter(|part| part.settled_mark() == Mark::Passing);
+        (passing.map(|part| part.text.len()).sum::<usize>() / BYTES_A_TOKEN) as u64
+    }
+}
+
+/// `fragments` without the outputs whose calls are not among them: the provider refuses those.
+pub(crate) fn without_orphans(fragments: Vec<Fragment>) -> Vec<Fragment> {
+    let mut calls = BTreeSet::new();
+    let mut whole = Vec::with_capacity(fragments.len());
+    for fragment in fragments {
+        if fragment.text.contains("\"call_id\"")
+            && let Ok(Head { kind, call_id: Some(call_id), .. }) =
+                serde_json::from_str::<Head<'_>>(&fragment.text)
+        {
+            if !kind.ends_with("_output") {
+                calls.insert(call_id.into_owned());
+            } else if !calls.contains(&*call_id) {
+                continue;
+            }
+        }
+        whole.push(fragment);
+    }
+    whole
+}
 
 /// The output given to a call that never got one.
 pub(crate) const ABORTED: &str = "aborted: the turn ended before this call finished";
 
-pub(crate) fn message(role: &str, text: &str) -> Fragment {
+pub(crate) fn message(role: &str, text: &str) -> Arc<str> {
     fragment(&json!({
         "type": "message",
         "role": role,
         "content": [{ "type": "input_text", "text": text }],
+    }))
+}
+
+/// A message of the agent.
+pub(crate) fn said(text: &str) -> Arc<str> {
+    fragment(&json!({
+        "type": "message",
+        "role": "assistant",
+        "content": [{ "type": "output_text", "text": text }],
     }))
 }
 
@@ -33,7 +204,7 @@ pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
             }
         })
         .collect();
-    fragment(&json!({ "type": "message", "role": "user", "content": parts }))
+    Fragment::kept(fragment(&json!({ "type": "message", "role": "user", "content": parts })))
 }
 
 pub(crate) fn call_output(call_id: &str, custom: bool, output: &CallOutput) -> Fragment {
@@ -44,7 +215,7 @@ pub(crate) fn call_output(call_id: &str, custom: bool, output: &CallOutput) -> F
             json!([{ "type": "input_image", "image_url": data_url }])
         }
     };
-    fragment(&json!({ "type": kind, "call_id": call_id, "output": output }))
+    Fragment::passing(fragment(&json!({ "type": kind, "call_id": call_id, "output": output })))
 }
 
 /// What a call gave.
@@ -58,19 +229,13 @@ pub(crate) enum CallOutput {
 
 /// The outputs that a history cut short by a crash lacks: the provider refuses a call without one.
 pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
-    #[derive(Deserialize)]
-    struct Head<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: std::borrow::Cow<'a, str>,
-        #[serde(borrow)]
-        call_id: Option<std::borrow::Cow<'a, str>>,
-    }
     let mut open: BTreeMap<String, Vec<(usize, bool)>> = BTreeMap::new();
     for (at, fragment) in history.iter().enumerate() {
-        if !fragment.contains("\"call_id\"") {
+        if !fragment.text.contains("\"call_id\"") {
             continue;
         }
-        let Ok(Head { kind, call_id: Some(call_id) }) = serde_json::from_str(fragment) else {
+        let Ok(Head { kind, call_id: Some(call_id), .. }) = serde_json::from_str(&fragment.text)
+        else {
             continue;
         };
         match &*kind {
@@ -91,7 +256,7 @@ pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
     missing.into_iter().map(|(_, id, custom)| call_output(&id, custom, &aborted)).collect()
 }
 
-fn fragment(value: &serde_json::Value) -> Fragment {
+fn fragment(value: &serde_json::Value) -> Arc<str> {
     value.to_string().into()
 }
 
@@ -108,10 +273,34 @@ mod tests {
             r#"{"type":"message","role":"user","content":[{"text":"\"call_id\""}]}"#,
         ]
         .into_iter()
-        .map(Arc::from)
+        .map(|text| Fragment::new(text.into(), Mark::Unknown))
         .collect();
         let missing = missing_outputs(&history);
         assert_eq!(missing.len(), 1);
-        assert!(missing[0].contains("custom_tool_call_output") && missing[0].contains("\"b\""));
+        let text = &missing[0].text;
+        assert!(text.contains("custom_tool_call_output") && text.contains("\"b\""));
+        let orphaned = without_orphans(history[1..].to_vec());
+        assert_eq!(orphaned.len(), 2, "the output of `a` goes with its call");
+    }
+
+    #[test]
+    fn fragments_of_old_threads_are_told_by_their_contents() {
+        let mark = |text: &str| Fragment::new(text.into(), Mark::Unknown).settled_mark();
+        let user = |text: &str| mark(&message("user", text));
+        assert_eq!(user("Do it."), Mark::Kept);
+        assert_eq!(user("<environment_context>\n</environment_context>"), Mark::Context);
+        assert_eq!(mark(&message("developer", "x")), Mark::Context);
+        assert_eq!(mark(&said("x")), Mark::Passing);
+        assert_eq!(mark("no JSON"), Mark::Passing);
+        assert_eq!([0, 1, 2, 3].map(|code| Mark::of(code).code()), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn tokens_are_the_providers_as_far_as_it_counted() {
+        let mut history = History::new(vec![Fragment::passing("x".repeat(400).into())]);
+        assert_eq!((history.tokens(), history.passing_tokens()), (100, 100));
+        history.count(77);
+        history.push(Fragment::kept("y".repeat(40).into()));
+        assert_eq!((history.tokens(), history.passing_tokens()), (87, 100));
     }
 }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Id;
 use crate::approvals::Decision;
+use crate::goal::GoalChange;
+use crate::history::Fragment;
 use crate::item::{Action, Change, Phase, SearchAction, UserContent};
 use crate::machine::Configured;
 use crate::settings::Overrides;
@@ -27,6 +29,21 @@ pub enum Input {
     Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
     /// A client stops the running turn; answered when the turn is over.
     Interrupt { reply: u64, turn: String },
+    /// A client has the history compacted: a turn of its own.
+    Compact { reply: u64 },
+    /// A client has something reviewed: a turn of its own. `subject` names it for people, `prompt`
+    /// tells the model all.
+    Review { reply: u64, subject: String, prompt: String, model: Option<String> },
+    /// The user runs a command, outside of the sandbox.
+    Shell { reply: u64, script: String, cwd: PathBuf, actions: Vec<Action> },
+    /// A client adds model items to the history.
+    Inject { reply: u64, fragments: Vec<Fragment> },
+    /// A client ends the commands that run in the background.
+    CleanTerminals { reply: u64 },
+    /// A client sets or changes the goal.
+    SetGoal { reply: u64, change: GoalChange },
+    /// A client removes the goal.
+    ClearGoal { reply: u64 },
     /// A client changes the settings outside of a turn.
     Override { overrides: Overrides },
     /// The configuration changed. Comes between turns only.

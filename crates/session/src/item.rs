@@ -80,7 +80,16 @@ pub enum Action {
     },
 }
 
-/// A command run by the agent.
+/// Who ran a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandSource {
+    /// The agent, through a tool.
+    Agent,
+    /// The user.
+    User,
+}
+
+/// A command run by the agent or the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommandItem {
     /// Item id.
@@ -101,6 +110,8 @@ pub struct CommandItem {
     pub duration_ms: Option<i64>,
     /// The number under which `write_stdin` finds it.
     pub process_id: Option<String>,
+    /// Who ran it.
+    pub source: CommandSource,
 }
 
 /// What happens to one file.
@@ -209,6 +220,25 @@ pub enum Item {
         /// What it did.
         action: Option<SearchAction>,
     },
+    /// A review began.
+    EnteredReviewMode {
+        /// Item id.
+        id: Id,
+        /// What is reviewed.
+        review: String,
+    },
+    /// A review ended.
+    ExitedReviewMode {
+        /// Item id.
+        id: Id,
+        /// What came of it.
+        review: String,
+    },
+    /// The model's history is replaced by a summary.
+    ContextCompaction {
+        /// Item id.
+        id: Id,
+    },
     /// An image that the agent looked at.
     ImageView {
         /// Item id.
@@ -228,6 +258,9 @@ impl Item {
             | Self::Reasoning { id, .. }
             | Self::FileChange { id, .. }
             | Self::WebSearch { id, .. }
+            | Self::EnteredReviewMode { id, .. }
+            | Self::ExitedReviewMode { id, .. }
+            | Self::ContextCompaction { id }
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
         }

@@ -7,34 +7,43 @@
 mod approvals;
 mod asking;
 mod calls;
+mod compaction;
 mod context;
 mod effect;
 mod ending;
 mod event;
+mod goal;
 mod history;
 mod input;
 mod item;
+mod live;
 mod machine;
 mod output;
 mod patches;
 mod plan_tags;
 mod processes;
+mod review;
 mod sampling;
 mod settings;
 mod tools;
 mod turn;
+mod user_shell;
 
 pub use approvals::{Ask, Decision};
-pub use context::{Context, developer_message, instructions, text_message};
+pub use context::{Context, instructions};
 pub use effect::{Answer, Effect, ExecSpec, Prompt, Record, Refusal, ToolRequest};
 pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
+pub use goal::{Goal, GoalChange, GoalStatus};
+pub use history::{Fragment, Mark};
 pub use input::{
     Assessment, Failure, FailureKind, ImageData, Input, ModelEvent, ModelItem, ModelItemKind,
     PatchPlan, Prepared, ProcessEnd, RuleDecision, Usage,
 };
 pub use item::{
-    Action, Change, ChangeKind, CommandItem, Item, ItemStatus, Phase, SearchAction, UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction,
+    UserContent,
 };
+pub use live::Live;
 pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,

@@ -1,5 +1,6 @@
 //! The state machine of one loaded thread: what it holds, and where each input goes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,13 +8,14 @@ use crate::approvals::Grants;
 use crate::context::{self, Context};
 use crate::effect::{Effect, Prompt, Record};
 use crate::event::{Event, Status};
-use crate::history::{self, Fragment};
+use crate::goal::Goal;
+use crate::history::{self, Fragment, History, Mark};
 use crate::input::{Input, Usage};
 use crate::processes::{Ended, Process};
 use crate::settings::{Mode, Overrides, Settings};
-use crate::tools::{self, ToolSet};
+use crate::tools::{self, PatchTool, ToolSet};
 use crate::turn::Turn;
-use crate::{Id, Millis};
+use crate::{Id, Millis, review};
 
 /// Where new ids come from.
 pub trait Ids: Send {
@@ -44,6 +46,8 @@ pub struct Limits {
     pub max_poll_ms: u64,
     /// Steering inputs waiting for the model.
     pub pending_inputs: usize,
+    /// Tokens of history from which on it is compacted before the next request.
+    pub compact_at_tokens: Option<u64>,
 }
 
 impl Default for Limits {
@@ -58,6 +62,7 @@ impl Default for Limits {
             stream_retries: 5,
             max_poll_ms: 300_000,
             pending_inputs: 1_000,
+            compact_at_tokens: None,
         }
     }
 }
@@ -65,8 +70,8 @@ impl Default for Limits {
 /// What a stored thread brings back.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// The model's history.
-    pub history: Vec<Arc<str>>,
+    /// The model's history; `None`: it comes later, by [`Machine::restore`].
+    pub history: Option<Vec<Fragment>>,
     /// What the model was last told of the settings; `None` for a thread without a turn.
     pub introduced: Option<Settings>,
     /// Tokens so far.
@@ -75,6 +80,8 @@ pub struct Restored {
     pub failed: bool,
     /// Whether the thread has its preview.
     pub previewed: bool,
+    /// What the thread works towards.
+    pub goal: Option<Goal>,
 }
 
 /// What a thread takes from its configuration.
@@ -98,7 +105,14 @@ pub struct Machine {
     pub(crate) context: Context,
     pub(crate) limits: Limits,
     pub(crate) ids: Box<dyn Ids>,
-    pub(crate) history: Vec<Fragment>,
+    pub(crate) history: History,
+    /// Whether the history is here.
+    restored: bool,
+    pub(crate) goal: Option<Goal>,
+    /// Since when a turn works on the goal, as far as it is not accounted for.
+    pub(crate) goal_since: Option<Millis>,
+    /// The response that comes in says that the goal is reached.
+    pub(crate) goal_reached: bool,
     pub(crate) introduced: Option<Settings>,
     pub(crate) usage: Usage,
     pub(crate) status: Status,
@@ -128,19 +142,17 @@ impl Machine {
     /// A thread, new or restored. A history that a crash cut is completed.
     pub fn new(configured: Configured, ids: Box<dyn Ids>, restored: Restored) -> Self {
         let Configured { settings, context, tools, limits, plan_effort } = configured;
-        let mut history = restored.history;
-        let repairs = history::missing_outputs(&history);
-        history.extend(repairs.iter().cloned());
         let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
-        // Session ids that an earlier run told the model must not name other commands now: a run
-        // takes fewer numbers than it leaves fragments, eight times over.
-        let next = 1 + 8 * history.len() as u64;
-        Self {
+        let mut machine = Self {
             settings,
             context,
             limits,
             ids,
-            history,
+            history: History::default(),
+            restored: false,
+            goal: restored.goal,
+            goal_since: None,
+            goal_reached: false,
             introduced: restored.introduced,
             usage: restored.usage,
             status: if restored.failed { Status::SystemError } else { Status::Idle },
@@ -151,15 +163,52 @@ impl Machine {
             grants: Grants::default(),
             now: 0,
             closed: false,
-            repairs,
+            repairs: Vec::new(),
             untold: Vec::new(),
             instructions,
             offered: tools::offered(&tools),
             tools,
             plan_effort,
-            next,
+            next: 1,
             effects: Vec::new(),
+        };
+        if let Some(history) = restored.history {
+            machine.restore(history);
         }
+        machine
+    }
+
+    /// Whether the history must come before anything that the model is told.
+    pub fn needs_history(&self) -> bool {
+        !self.restored
+    }
+
+    /// Takes the stored history over. One that a crash cut is completed.
+    pub fn restore(&mut self, mut history: Vec<Fragment>) {
+        for fragment in &mut history {
+            fragment.mark = fragment.settled_mark();
+        }
+        self.repairs = history::missing_outputs(&history);
+        history.extend(self.repairs.iter().cloned());
+        // Session ids that an earlier run told the model must not name other commands now: a run
+        // takes fewer numbers than it leaves fragments, eight times over.
+        self.next = self.next.max(1 + 8 * history.len() as u64);
+        self.history = History::new(history);
+        self.restored = true;
+    }
+
+    /// Turns were dropped, so that the history is another one: it comes again before the next turn,
+    /// and the model is told of the settings again.
+    pub fn forget_history(&mut self) {
+        self.history = History::default();
+        self.restored = false;
+        self.introduced = None;
+        self.repairs.clear();
+    }
+
+    /// What the model was last told of the settings.
+    pub fn introduced(&self) -> Option<&Settings> {
+        self.introduced.as_ref()
     }
 
     /// The settings in force.
@@ -198,6 +247,17 @@ impl Machine {
                 self.steer(reply, content, &expected_turn);
             }
             Input::Interrupt { reply, turn } => self.interrupt(reply, &turn),
+            Input::Compact { reply } => self.compact(reply),
+            Input::Review { reply, subject, prompt, model } => {
+                self.review(reply, subject, &prompt, model);
+            }
+            Input::Shell { reply, script, cwd, actions } => {
+                self.user_shell(reply, script, cwd, actions);
+            }
+            Input::Inject { reply, fragments } => self.inject(reply, fragments),
+            Input::CleanTerminals { reply } => self.clean_terminals(reply),
+            Input::SetGoal { reply, change } => self.set_goal(reply, change),
+            Input::ClearGoal { reply } => self.clear_goal(reply),
             Input::Override { overrides } => self.override_settings(overrides),
             Input::Configure(configured) => self.configure(*configured),
             Input::Model { sample, events } => self.model(sample, events),
@@ -234,20 +294,39 @@ impl Machine {
         self.effects.push(Effect::Persist(record));
     }
 
-    /// Appends to the model's history, and stores it.
+    /// Appends to the model's history, and stores it. A review's history is its own.
     pub(crate) fn remember(&mut self, turn: &Id, fragments: Vec<Fragment>) {
         if fragments.is_empty() {
             return;
         }
+        if let Some(review) = self.turn.as_mut().and_then(Turn::review_mut) {
+            return review.history.extend(fragments);
+        }
         self.history.extend(fragments.iter().cloned());
-        self.persist(Record::History { turn: turn.clone(), fragments });
+        self.persist(Record::History { turn: Some(turn.clone()), fragments });
+    }
+
+    /// How many parts of the history are kept word for word.
+    pub(crate) fn kept_fragments(&self) -> usize {
+        let is_kept = |part: &&Fragment| part.mark == Mark::Kept;
+        self.history.fragments().iter().filter(is_kept).count()
+    }
+
+    /// Tells the model with its next request.
+    pub(crate) fn tell_soon(&mut self, fragment: Fragment) {
+        self.untold.push(fragment);
+    }
+
+    /// What was to be told is told otherwise.
+    pub(crate) fn forget_untold(&mut self) {
+        self.untold.clear();
     }
 
     /// Stores what completed a restored history, so that it stands in the same place next time.
     pub(crate) fn store_repairs(&mut self, turn: &Id) {
         let fragments = std::mem::take(&mut self.repairs);
         if !fragments.is_empty() {
-            self.persist(Record::History { turn: turn.clone(), fragments });
+            self.persist(Record::History { turn: Some(turn.clone()), fragments });
         }
     }
 
@@ -285,9 +364,17 @@ impl Machine {
 
     /// Tells the model what it does not know yet of the settings.
     pub(crate) fn introduce(&mut self, turn: &Id) {
+        if self.turn.as_ref().is_some_and(Turn::is_review) {
+            // A review begins with all of it.
+            return;
+        }
         let untold = std::mem::take(&mut self.untold);
         let mut fragments = match &self.introduced {
-            None => context::introduction(&self.context, &self.settings),
+            None => {
+                let mut all = context::introduction(&self.context, &self.settings);
+                all.extend(self.goal_context());
+                all
+            }
             Some(old) if *old != self.settings => {
                 context::changes(&self.context, old, &self.settings)
             }
@@ -303,17 +390,42 @@ impl Machine {
     pub(crate) fn prompt(&self, output_schema: Option<Arc<str>>) -> Prompt {
         let planning = self.settings.mode == Mode::Plan;
         let effort = self.plan_effort.clone().filter(|_| planning);
+        let review = self.turn.as_ref().and_then(Turn::review);
+        let history = review.map_or(&self.history, |review| &review.history);
+        let model = review.and_then(|review| review.model.clone());
         Prompt {
             provider: self.settings.provider.clone(),
-            model: self.settings.model.clone(),
-            instructions: self.instructions.clone(),
-            input: self.history.clone(),
-            tools: self.offered[usize::from(self.settings.sandbox.is_unconfined())].clone(),
+            model: model.unwrap_or_else(|| self.settings.model.clone()),
+            instructions: match review {
+                Some(_) => review::instructions(),
+                None => self.instructions.clone(),
+            },
+            input: history.fragments().iter().map(|part| part.text.clone()).collect(),
+            tools: self.offered(),
             effort: effort.or_else(|| self.settings.effort.clone()),
             summary: self.settings.summary.clone(),
             verbosity: self.settings.verbosity.clone(),
             output_schema,
             service_tier: self.settings.service_tier.clone(),
+        }
+    }
+
+    /// The tools of the running turn.
+    pub(crate) fn toolset(&self) -> Cow<'_, ToolSet> {
+        let in_review = self.turn.as_ref().is_some_and(Turn::is_review);
+        let goal = self.offers_goal() && !in_review;
+        if !in_review && !goal {
+            return Cow::Borrowed(&self.tools);
+        }
+        let patch = if in_review { PatchTool::Off } else { self.tools.patch };
+        Cow::Owned(ToolSet { goal, patch, ..self.tools.clone() })
+    }
+
+    fn offered(&self) -> Arc<str> {
+        let open = usize::from(self.settings.sandbox.is_unconfined());
+        match self.toolset() {
+            Cow::Borrowed(_) => self.offered[open].clone(),
+            Cow::Owned(tools) => tools::offered(&tools)[open].clone(),
         }
     }
 }

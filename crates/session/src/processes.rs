@@ -26,9 +26,22 @@ pub(crate) struct Process {
     default_tokens: u64,
     tokens: u64,
     streamed_bytes: usize,
+    /// The user ran it.
+    by_user: bool,
 }
 
 impl Process {
+    /// A command of the user's: no call waits for it.
+    pub(crate) fn of_user(turn: Id, item: CommandItem, now: Millis, limits: &Limits) -> Self {
+        let process = Self::new(turn, item, false, now, limits, 0, None);
+        Self { waiting: None, by_user: true, ..process }
+    }
+
+    /// The item as it is now.
+    pub(crate) fn shown(&self, now: Millis) -> Item {
+        self.final_item(now, ItemStatus::InProgress, None)
+    }
+
     pub(crate) fn new(
         turn: Id,
         item: CommandItem,
@@ -50,6 +63,7 @@ impl Process {
             default_tokens: limits.tool_output_tokens,
             tokens: limits.tool_output_tokens,
             streamed_bytes: limits.streamed_bytes,
+            by_user: false,
         };
         process.set_tokens(tokens);
         process
@@ -128,7 +142,10 @@ impl Machine {
         };
         let item = process.final_item(self.now, status, exit_code);
         let turn = process.turn.clone();
-        self.item_completed(&turn, item);
+        self.item_completed(&turn, item.clone());
+        if process.by_user {
+            return self.user_shell_ended(number, &turn, &item);
+        }
         match process.waiting {
             Some(call) => {
                 let answer = process.answer(self.now, &state);
@@ -166,18 +183,21 @@ impl Machine {
     }
 
     /// Kills the commands that `which` names.
-    pub(crate) fn end_processes(&mut self, which: impl Fn(&Process) -> bool) {
+    pub(crate) fn end_processes(&mut self, which: impl Fn(u64, &Process) -> bool) {
         let numbers: Vec<u64> = self
             .processes
             .iter()
-            .filter(|(_, process)| which(process))
+            .filter(|(number, process)| which(**number, process))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
             let Some(process) = self.processes.remove(&number) else { continue };
             self.effect(Effect::Kill { process: number });
             let item = process.final_item(self.now, ItemStatus::Failed, None);
-            self.item_completed(&process.turn, item);
+            self.item_completed(&process.turn, item.clone());
+            if process.by_user {
+                self.user_shell_ended(number, &process.turn, &item);
+            }
         }
     }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crate::calls::Call;
 use crate::effect::{Effect, Record};
 use crate::event::{Event, TurnError};
+use crate::history::Fragment;
 use crate::input::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Usage};
 use crate::item::{Item, Phase};
 use crate::machine::Machine;
 use crate::plan_tags::{self, Piece, Splitter};
 use crate::settings::Mode;
+use crate::turn::Turn;
 use crate::{Id, tools};
 
 /// What an empty item or section counts of the bound on a response.
@@ -43,6 +45,27 @@ impl Sample {
     pub(crate) fn new(number: u64) -> Self {
         Self { number, items: BTreeMap::new(), bytes: 0 }
     }
+
+    /// The items as far as they have come.
+    pub(crate) fn shown(&self) -> Vec<Item> {
+        let mut shown = Vec::new();
+        for streaming in self.items.values() {
+            match streaming {
+                Streaming::Message { id, text, phase, plan } => {
+                    let (id, text) = (id.clone(), text.clone());
+                    shown.push(Item::AgentMessage { id, text, phase: *phase });
+                    let plan = plan.as_ref().and_then(|plan| plan.item.clone());
+                    shown.extend(plan.map(|(id, text)| Item::Plan { id, text }));
+                }
+                Streaming::Reasoning { id, summary, content } => {
+                    let (summary, content) = (summary.clone(), content.clone());
+                    shown.push(Item::Reasoning { id: id.clone(), summary, content });
+                }
+                Streaming::Other => {}
+            }
+        }
+        shown
+    }
 }
 
 impl Machine {
@@ -53,7 +76,11 @@ impl Machine {
                 return;
             }
             let id = turn.view.id.clone();
-            self.model_event(&id, event);
+            if turn.compaction.is_some() {
+                self.compaction_event(&id, event);
+            } else {
+                self.model_event(&id, event);
+            }
         }
     }
 
@@ -79,7 +106,7 @@ impl Machine {
     }
 
     /// Counts streamed bytes; past the bound the turn fails.
-    fn within_bound(&mut self, bytes: usize) -> bool {
+    pub(crate) fn within_bound(&mut self, bytes: usize) -> bool {
         let limit = self.limits.response_bytes;
         let sample = self.turn.as_mut().and_then(|turn| turn.sample.as_mut());
         let Some(sample) = sample else { return false };
@@ -233,7 +260,7 @@ impl Machine {
         if !self.within_bound(raw.len()) {
             return;
         }
-        self.remember(turn, vec![raw]);
+        self.remember(turn, vec![Fragment::passing(raw)]);
         match item {
             ModelItem::Message { text, phase } => self.message_done(turn, index, text, phase),
             ModelItem::Reasoning { summary, content } => {
@@ -248,12 +275,12 @@ impl Machine {
             }
             ModelItem::FunctionCall { call_id, name, arguments } => {
                 self.close_item(turn, index);
-                let call = tools::read_function(&self.tools, &name, &arguments);
+                let call = tools::read_function(&self.toolset(), &name, &arguments);
                 self.call(turn, call_id, false, call);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
                 self.close_item(turn, index);
-                let call = tools::read_custom(&self.tools, &name, &input);
+                let call = tools::read_custom(&self.toolset(), &name, &input);
                 self.call(turn, call_id, true, call);
             }
             ModelItem::WebSearch { query, action } => {
@@ -276,6 +303,9 @@ impl Machine {
             return;
         };
         let text = if plan.is_some() { plan_tags::split(&text).0 } else { text };
+        if let Some(review) = self.turn.as_mut().and_then(Turn::review_mut) {
+            review.text = Some(text.clone());
+        }
         self.item_completed(turn, Item::AgentMessage { id, text, phase: done.or(phase) });
     }
 
@@ -337,18 +367,33 @@ impl Machine {
         if let Some(sample) = sample {
             self.close_sample(turn, sample);
         }
+        let review = self.turn.as_mut().and_then(Turn::review_mut);
+        review.map_or(&mut self.history, |review| &mut review.history).count(usage.total);
+        self.account(turn, usage);
+        self.advance();
+    }
+
+    /// Counts what a response cost.
+    pub(crate) fn account(&mut self, turn: &Id, usage: Usage) {
         self.usage.add(usage);
         let total = self.usage;
         self.persist(Record::TokenUsage { total, last: usage });
         self.emit(Event::TokenUsage { turn: turn.clone(), total, last: usage });
-        self.advance();
+        self.charge_goal(turn, usage);
     }
 
-    /// A broken stream is tried again, with what came of it in the history.
-    fn sample_failed(&mut self, turn: &Id, failure: Failure) {
+    /// A broken stream is tried again, with what came of it in the history; a request that is too
+    /// long, with a history that is compacted.
+    pub(crate) fn sample_failed(&mut self, turn: &Id, failure: Failure) {
         let limit = self.limits.stream_retries;
+        let too_long = failure.kind == FailureKind::ContextWindowExceeded && self.may_compact();
         let Some(active) = &mut self.turn else { return };
         let Some(sample) = active.sample.take() else { return };
+        if too_long {
+            active.again = true;
+            self.close_sample(turn, sample);
+            return self.begin_compaction(turn);
+        }
         let number = sample.number;
         active.attempts += 1;
         let attempt = active.attempts;

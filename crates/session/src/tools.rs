@@ -16,6 +16,8 @@ pub enum PatchTool {
     /// A function with one string.
     #[default]
     Function,
+    /// Not at all.
+    Off,
 }
 
 /// How commands are offered.
@@ -39,6 +41,8 @@ pub struct ToolSet {
     pub commands: CommandTool,
     /// `view_image`.
     pub view_image: bool,
+    /// `get_goal` and `update_goal`: the thread has a goal that is open.
+    pub goal: bool,
     /// Whether the model may ask for a login shell.
     pub login_shell: bool,
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
@@ -52,6 +56,7 @@ impl Default for ToolSet {
             patch: PatchTool::default(),
             commands: CommandTool::default(),
             view_image: true,
+            goal: false,
             login_shell: true,
             web_search: [None, None],
         }
@@ -66,7 +71,9 @@ impl ToolSet {
             CommandTool::Off => &[],
         };
         let mut names = commands.to_vec();
-        names.extend(["apply_patch", "update_plan"]);
+        names.extend((self.patch != PatchTool::Off).then_some("apply_patch"));
+        names.push("update_plan");
+        names.extend(self.goal.then_some(["get_goal", "update_goal"]).into_iter().flatten());
         names.extend(self.view_image.then_some("view_image"));
         names
     }
@@ -88,6 +95,8 @@ pub(crate) enum Call {
     Patch { text: String },
     Plan { explanation: Option<String>, plan: Vec<PlanStep> },
     Image { path: String },
+    GetGoal,
+    CompleteGoal,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -171,6 +180,17 @@ pub(crate) fn read_function(tools: &ToolSet, name: &str, arguments: &str) -> Res
         "write_stdin" => Ok(Call::WriteStdin(arguments_of(name, arguments)?)),
         "apply_patch" => Ok(Call::Patch { text: arguments_of::<Patch>(name, arguments)?.input }),
         "update_plan" => read_plan(arguments),
+        "get_goal" => Ok(Call::GetGoal),
+        "update_goal" => {
+            #[derive(Deserialize)]
+            struct Update {
+                status: String,
+            }
+            match arguments_of::<Update>(name, arguments)?.status.as_str() {
+                "complete" => Ok(Call::CompleteGoal),
+                other => Err(format!("update_goal: `status` must be `complete`, not `{other}`")),
+            }
+        }
         "view_image" => Ok(Call::Image { path: arguments_of::<Image>(name, arguments)?.path }),
         _ => Err(unknown(tools, name)),
     }
@@ -179,7 +199,7 @@ pub(crate) fn read_function(tools: &ToolSet, name: &str, arguments: &str) -> Res
 /// Reads a custom tool call; the error is for the model.
 pub(crate) fn read_custom(tools: &ToolSet, name: &str, input: &str) -> Result<Call, String> {
     match name {
-        "apply_patch" => Ok(Call::Patch { text: input.to_owned() }),
+        "apply_patch" if tools.has(name) => Ok(Call::Patch { text: input.to_owned() }),
         _ => Err(unknown(tools, name)),
     }
 }
@@ -262,7 +282,11 @@ fn write(tools: &ToolSet, web_search: Option<&str>) -> Arc<str> {
         CommandTool::OneShot => vec![shell()],
         CommandTool::Off => Vec::new(),
     };
-    all.extend([update_plan(), apply_patch(tools.patch)]);
+    all.push(update_plan());
+    all.extend((tools.patch != PatchTool::Off).then(|| apply_patch(tools.patch)));
+    if tools.goal {
+        all.extend(goal());
+    }
     all.extend(tools.view_image.then(view_image));
     let mut written: Vec<String> = all.iter().map(Value::to_string).collect();
     written.extend(web_search.map(str::to_owned));
@@ -360,6 +384,20 @@ fn update_plan() -> Value {
     )
 }
 
+fn goal() -> [Value; 2] {
+    let status = json!({ "type": "string", "enum": ["complete"] });
+    [
+        function("get_goal", "Gives the goal of this thread and what it has cost.", &[], json!({})),
+        function(
+            "update_goal",
+            "Says that the goal of this thread is reached: everything that it asks for is done and \
+             checked.",
+            &["status"],
+            json!({ "status": status }),
+        ),
+    ]
+}
+
 fn view_image() -> Value {
     function(
         "view_image",
@@ -381,7 +419,7 @@ fn apply_patch(kind: PatchTool) -> Value {
             "description": description,
             "format": { "type": "grammar", "syntax": "lark", "definition": include_str!("apply_patch.lark") },
         }),
-        PatchTool::Function => function(
+        PatchTool::Function | PatchTool::Off => function(
             "apply_patch",
             description,
             &["input"],

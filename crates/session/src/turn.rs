@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use crate::Id;
 use crate::calls::Call;
+use crate::compaction::Compaction;
 use crate::effect::{Answer, Effect, Record, Refusal};
-use crate::event::{Event, Status, TurnError, TurnStatus, TurnView};
+use crate::event::{Event, TurnError, TurnStatus, TurnView};
 use crate::history::{self, Fragment};
 use crate::input::same;
 use crate::item::{Item, ItemStatus, UserContent};
 use crate::machine::Machine;
+use crate::review::Review;
 use crate::sampling::Sample;
 use crate::settings::Overrides;
+
+/// Characters of a preview.
+const MAX_PREVIEW: usize = 1000;
 
 /// The running turn.
 pub(crate) struct Turn {
@@ -33,6 +38,29 @@ pub(crate) struct Turn {
     pub(crate) ending: Option<(TurnStatus, Option<TurnError>)>,
     /// Callers that interrupted: answered when the turn is over, so that they can start the next.
     pub(crate) interrupters: Vec<u64>,
+    pub(crate) kind: Kind,
+    pub(crate) compaction: Option<Compaction>,
+    /// Length of the history after a compaction in this turn.
+    pub(crate) compacted_at: Option<usize>,
+    /// How many kept parts the history had when the turn began: those are finished business.
+    pub(crate) kept_before: usize,
+    /// Whether the model called a tool.
+    pub(crate) made_calls: bool,
+}
+
+/// What a turn is for.
+pub(crate) enum Kind {
+    /// The user's input is worked on.
+    Ordinary,
+    /// The history is compacted.
+    Compaction,
+    /// A change is reviewed.
+    Review(Box<Review>),
+    /// A command of the user's runs.
+    Shell {
+        /// Its number.
+        process: u64,
+    },
 }
 
 impl Machine {
@@ -54,24 +82,9 @@ impl Machine {
         }
         let view = self.new_turn();
         self.override_settings(overrides);
-        self.persist(Record::TurnStarted { turn: view.id.clone(), at: self.now });
-        self.effect(Effect::Reply { reply, result: Ok(Answer::Started(view.clone())) });
-        self.set_status(Status::Active { waiting_on_approval: false });
-        self.emit(Event::TurnStarted(view.clone()));
-        let turn = view.id.clone();
-        self.turn = Some(Turn {
-            view,
-            joined: Vec::new(),
-            output_schema,
-            sample: None,
-            attempts: 0,
-            retry: None,
-            again: true,
-            calls: Vec::new(),
-            pending: Vec::new(),
-            ending: None,
-            interrupters: Vec::new(),
-        });
+        let kept_before = self.kept_fragments();
+        let turn = Turn { output_schema, again: true, kept_before, ..Turn::new(view, Kind::Ordinary) };
+        let turn = self.begin_turn(reply, turn);
         self.store_repairs(&turn);
         self.introduce(&turn);
         self.preview(&content);
@@ -81,7 +94,7 @@ impl Machine {
         self.advance();
     }
 
-    fn new_turn(&mut self) -> TurnView {
+    pub(crate) fn new_turn(&mut self) -> TurnView {
         TurnView {
             id: self.ids.turn(),
             status: TurnStatus::InProgress,
@@ -148,11 +161,18 @@ impl Machine {
     fn add_pending(&mut self, turn: &Id, content: Vec<UserContent>) {
         self.preview(&content);
         let fragment = history::user_message(&content);
-        self.persist(Record::History { turn: turn.clone(), fragments: vec![fragment.clone()] });
-        if let Some(active) = &mut self.turn {
-            active.pending.push(fragment);
-        }
+        self.add_pending_fragments(turn, vec![fragment]);
         self.show_user_message(turn, content);
+    }
+
+    /// See [`Machine::add_pending`]; what joins a review is stored with its result.
+    pub(crate) fn add_pending_fragments(&mut self, turn: &Id, fragments: Vec<Fragment>) {
+        let Some(active) = &mut self.turn else { return };
+        active.pending.extend(fragments.iter().cloned());
+        match active.review_mut() {
+            Some(review) => review.added.extend(fragments),
+            None => self.persist(Record::History { turn: Some(turn.clone()), fragments }),
+        }
     }
 
     fn show_user_message(&mut self, turn: &Id, content: Vec<UserContent>) {
@@ -170,8 +190,15 @@ impl Machine {
             _ => None,
         });
         if let Some(text) = text {
+            self.preview_text(&text);
+        }
+    }
+
+    /// The first words of a thread name it in lists.
+    pub(crate) fn preview_text(&mut self, text: &str) {
+        if !self.previewed {
             self.previewed = true;
-            self.persist(Record::Preview(text));
+            self.persist(Record::Preview(text.chars().take(MAX_PREVIEW).collect()));
         }
     }
 
@@ -192,7 +219,7 @@ impl Machine {
         self.end(TurnStatus::Interrupted, None);
     }
 
-    fn refuse(&mut self, reply: u64, message: String) {
+    pub(crate) fn refuse(&mut self, reply: u64, message: String) {
         self.effect(Effect::Reply { reply, result: Err(Refusal(message)) });
     }
 
@@ -204,21 +231,34 @@ impl Machine {
         }
         let id = turn.view.id.clone();
         let calls = std::mem::take(&mut turn.calls);
-        let again = std::mem::take(&mut turn.again) || !calls.is_empty();
-        turn.again = again;
+        turn.again |= !calls.is_empty();
+        turn.made_calls |= !calls.is_empty();
         let outputs: Vec<Fragment> = calls.into_iter().filter_map(Call::into_fragment).collect();
         self.remember(&id, outputs);
         let Some(turn) = &mut self.turn else { return };
         if turn.retry.is_some() {
             return;
         }
-        if !turn.again && turn.pending.is_empty() {
-            return self.end(TurnStatus::Completed, None);
+        if turn.compaction.is_some() {
+            return self.sample_compaction();
         }
+        if !turn.again && turn.pending.is_empty() {
+            if turn.awaited().is_none() {
+                self.end(TurnStatus::Completed, None);
+            }
+            return;
+        }
+        if self.must_compact() {
+            return self.begin_compaction(&id);
+        }
+        let Some(turn) = &mut self.turn else { return };
         turn.again = false;
         let pending = std::mem::take(&mut turn.pending);
         let output_schema = turn.output_schema.clone();
-        self.history.extend(pending);
+        match turn.review_mut() {
+            Some(review) => review.history.extend(pending),
+            None => self.history.extend(pending),
+        }
         self.introduce(&id);
         let number = self.number();
         let prompt = self.prompt(output_schema);
@@ -240,6 +280,63 @@ impl Machine {
 }
 
 impl Turn {
+    pub(crate) fn new(view: TurnView, kind: Kind) -> Self {
+        Self {
+            view,
+            joined: Vec::new(),
+            output_schema: None,
+            sample: None,
+            attempts: 0,
+            retry: None,
+            again: false,
+            calls: Vec::new(),
+            pending: Vec::new(),
+            ending: None,
+            interrupters: Vec::new(),
+            kind,
+            compaction: None,
+            compacted_at: None,
+            kept_before: 0,
+            made_calls: false,
+        }
+    }
+
+    pub(crate) fn is_review(&self) -> bool {
+        matches!(self.kind, Kind::Review(_))
+    }
+
+    pub(crate) fn review(&self) -> Option<&Review> {
+        match &self.kind {
+            Kind::Review(review) => Some(review),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn review_mut(&mut self) -> Option<&mut Review> {
+        match &mut self.kind {
+            Kind::Review(review) => Some(review),
+            _ => None,
+        }
+    }
+
+    /// The command of the user's that the turn is there for, while it runs.
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Shell { process } => Some(process),
+            _ => None,
+        }
+    }
+
+    /// Whether the turn is there for this command.
+    pub(crate) fn awaits(&self, process: u64) -> bool {
+        self.awaited() == Some(process)
+    }
+
+    /// The item of a compaction that is under way.
+    pub(crate) fn compaction_item(&self) -> Option<Item> {
+        self.compaction.as_ref().map(Compaction::shown)
+    }
+
     fn answers_to(&self, id: &str) -> bool {
         std::iter::once(&self.view).chain(&self.joined).any(|view| same(&view.id, id))
     }

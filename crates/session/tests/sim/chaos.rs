@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
-    ApprovalPolicy, Assessment, Decision, Failure, FailureKind, Granular, Input, Mode, ModelEvent,
+    ApprovalPolicy, Assessment, Decision, Failure, FailureKind, Fragment, GoalChange, GoalStatus,
+    Granular, Input, Mark, Mode, ModelEvent,
     ModelItem, ModelItemKind, Overrides, PatchPlan, Prepared, ProcessEnd, SandboxPolicy, Usage,
 };
 
@@ -128,10 +129,12 @@ fn script() -> impl Strategy<Value = Script> {
         vec(decision(), 0..6),
         prop::option::of(decision()),
         (1_usize..5, 1_usize..8, 0_u32..4),
+        prop::option::of(10_u64..400),
     )
-        .prop_map(|(responses, turns, approval, decisions, second_answer, limits)| {
+        .prop_map(|(responses, turns, approval, decisions, second_answer, limits, compact_at)| {
             let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
             script.second_answer = second_answer;
+            script.limits.compact_at_tokens = compact_at;
             (script.limits.processes, script.limits.calls, script.limits.stream_retries) = limits;
             script.turns = turns
                 .into_iter()
@@ -165,6 +168,13 @@ enum Act {
         wrong: bool,
     },
     Override(Overrides),
+    Compact,
+    Review,
+    Shell(String),
+    Inject,
+    Clean,
+    Goal(GoalChange),
+    ClearGoal,
     StoreFailed,
     Shutdown,
     /// An input that nothing asked for.
@@ -177,9 +187,30 @@ fn act() -> impl Strategy<Value = Act> {
         3 => any::<bool>().prop_map(|wrong| Act::Steer { wrong }),
         3 => any::<bool>().prop_map(|wrong| Act::Interrupt { wrong }),
         2 => overrides().prop_map(Act::Override),
+        1 => Just(Act::Compact),
+        1 => Just(Act::Review),
+        2 => prop::sample::select(vec!["print:abc", "after:9000", "exit:1", "unstartable"])
+            .prop_map(|command| Act::Shell(command.to_owned())),
+        1 => Just(Act::Inject),
+        1 => Just(Act::Clean),
+        1 => goal().prop_map(Act::Goal),
+        1 => Just(Act::ClearGoal),
         1 => Just(Act::StoreFailed),
         1 => Just(Act::Shutdown),
     ]
+}
+
+fn goal() -> impl Strategy<Value = GoalChange> {
+    let status = prop::sample::select(vec![
+        GoalStatus::Active,
+        GoalStatus::Paused,
+        GoalStatus::Complete,
+        GoalStatus::BudgetLimited,
+    ]);
+    let budget = prop::option::of(1_i64..60);
+    (prop::option::of("[ab]"), prop::option::of(status), prop::option::of(budget)).prop_map(
+        |(objective, status, token_budget)| GoalChange { objective, status, token_budget },
+    )
 }
 
 fn garbage() -> impl Strategy<Value = Act> {
@@ -277,6 +308,27 @@ fn input(world: &mut World, act: Act) -> Input {
             Input::Steer { reply: world.reply(), content, expected_turn: name(wrong) }
         }
         Act::Interrupt { wrong } => Input::Interrupt { reply: world.reply(), turn: name(wrong) },
+        Act::Compact => Input::Compact { reply: world.reply() },
+        Act::Review => Input::Review {
+            reply: world.reply(),
+            subject: "a change".into(),
+            prompt: "look".into(),
+            model: None,
+        },
+        Act::Shell(script) => Input::Shell {
+            reply: world.reply(),
+            script,
+            cwd: "/w".into(),
+            actions: Vec::new(),
+        },
+        Act::Inject => {
+            let text = r#"{"type":"message","role":"user","content":[]}"#.into();
+            let fragments = vec![Fragment { text, mark: Mark::Kept }];
+            Input::Inject { reply: world.reply(), fragments }
+        }
+        Act::Clean => Input::CleanTerminals { reply: world.reply() },
+        Act::Goal(change) => Input::SetGoal { reply: world.reply(), change },
+        Act::ClearGoal => Input::ClearGoal { reply: world.reply() },
         Act::Override(overrides) => Input::Override { overrides },
         Act::StoreFailed => Input::StoreFailed { message: "the disk is full".into() },
         Act::Shutdown => Input::Shutdown,

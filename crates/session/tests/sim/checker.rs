@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use session::{
-    Answer, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record, Status,
+    Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record, Status,
     TurnStatus, TurnView,
 };
 
@@ -42,6 +42,8 @@ pub(crate) struct Checker {
     asked: BTreeSet<u64>,
     /// Running commands; true once their first call was answered.
     running: BTreeMap<u64, bool>,
+    /// Numbers of the user's own commands.
+    users: BTreeSet<String>,
     sample: Option<u64>,
     retry: Option<u64>,
     applying: BTreeSet<u64>,
@@ -65,12 +67,13 @@ impl Checker {
             asks: BTreeMap::new(),
             asked: BTreeSet::new(),
             running: BTreeMap::new(),
+            users: BTreeSet::new(),
             sample: None,
             retry: None,
             applying: BTreeSet::new(),
             stopped: false,
             failed: script.restored.failed,
-            prompts: Prompts::new(&script.restored.history),
+            prompts: Prompts::new(script.restored.history.as_deref().unwrap_or_default()),
         }
     }
 
@@ -82,7 +85,14 @@ impl Checker {
         match input {
             Input::Start { reply, .. }
             | Input::Steer { reply, .. }
-            | Input::Interrupt { reply, .. } => {
+            | Input::Interrupt { reply, .. }
+            | Input::Compact { reply }
+            | Input::Review { reply, .. }
+            | Input::Shell { reply, .. }
+            | Input::Inject { reply, .. }
+            | Input::CleanTerminals { reply }
+            | Input::SetGoal { reply, .. }
+            | Input::ClearGoal { reply } => {
                 assert!(self.replies.insert(*reply, false).is_none(), "reply {reply} used twice");
             }
             Input::Exited { process, .. } => drop(self.running.remove(process)),
@@ -125,10 +135,20 @@ impl Checker {
             Record::Item { turn, item } => {
                 assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
                 self.stored_items.insert(item.id().clone(), item.status());
+                if let Item::Command(command) = item
+                    && command.source == CommandSource::User
+                {
+                    self.users.extend(command.process_id.clone());
+                }
             }
             Record::History { turn, fragments } => {
-                assert!(self.stored_starts.contains(turn), "history of an unknown turn");
+                let known = turn.as_ref().is_none_or(|turn| self.stored_starts.contains(turn));
+                assert!(known, "history of an unknown turn");
                 self.prompts.stored(fragments);
+            }
+            Record::Anew { turn, fragments } => {
+                assert!(self.stored_starts.contains(turn), "history of an unknown turn");
+                self.prompts.begun_anew(fragments);
             }
             Record::TurnFinished { view, status } => {
                 assert_eq!(view.status, *status);
@@ -137,6 +157,7 @@ impl Checker {
             Record::Settings(_)
             | Record::Introduced(_)
             | Record::Preview(_)
+            | Record::Goal(_)
             | Record::TokenUsage { .. } => {}
         }
     }
@@ -160,6 +181,7 @@ impl Checker {
                     Ok(Answer::Started(view)) => assert!(self.stored_starts.contains(&view.id)),
                     Ok(Answer::Interrupted) => assert!(self.stopped),
                     Ok(Answer::Steered { turn }) => self.assert_running(turn),
+                    Ok(Answer::Done | Answer::Goal(_) | Answer::Cleared(_)) => {}
                     Err(refusal) => assert!(!refusal.0.is_empty()),
                 }
             }
@@ -182,8 +204,10 @@ impl Checker {
                 assert!(self.applying.is_empty(), "looked at beside a patch that is applied");
             }
             Effect::Run { process, .. } => {
-                assert!(self.applying.is_empty(), "run beside a patch");
-                assert!(self.running.insert(*process, false).is_none());
+                // The user's own commands wait for nothing.
+                let by_user = self.users.contains(&process.to_string());
+                assert!(by_user || self.applying.is_empty(), "run beside a patch");
+                assert!(self.running.insert(*process, by_user).is_none());
                 assert!(self.running.len() <= self.max_processes, "too many commands");
             }
             Effect::Write { process, .. } => assert!(self.running.contains_key(process)),
@@ -246,7 +270,7 @@ impl Checker {
             Event::RequestResolved { request } => {
                 assert!(self.asks.remove(request).is_some(), "resolved twice: {request}");
             }
-            Event::StatusChanged(_) => {}
+            Event::StatusChanged(_) | Event::GoalUpdated { .. } | Event::GoalCleared => {}
         }
     }
 

@@ -5,6 +5,7 @@
 mod approval_stories;
 mod chaos;
 mod checker;
+mod lasting;
 mod outside;
 mod prompts;
 mod response;

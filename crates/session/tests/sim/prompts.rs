@@ -1,11 +1,12 @@
 //! What must hold of the history that the model is sent: it only grows at its end, equals what is
-//! stored, and answers every call exactly once.
+//! stored, and answers every call exactly once. A compaction begins it anew; what it asks for itself,
+//! and reviews, are conversations of their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use session::Prompt;
+use session::{Fragment, Prompt};
 
 /// The history so far, as stored and as last sent.
 pub(crate) struct Prompts {
@@ -16,20 +17,31 @@ pub(crate) struct Prompts {
 }
 
 impl Prompts {
-    pub(crate) fn new(restored: &[Arc<str>]) -> Self {
-        let mut prompts =
-            Self { stored: restored.to_vec(), sent: Vec::new(), open: BTreeMap::new() };
-        restored.iter().for_each(|fragment| prompts.count(fragment));
-        prompts.sent = restored.to_vec();
+    pub(crate) fn new(restored: &[Fragment]) -> Self {
+        let stored: Vec<Arc<str>> = restored.iter().map(|part| part.text.clone()).collect();
+        let mut prompts = Self { sent: stored.clone(), stored, open: BTreeMap::new() };
+        for fragment in prompts.sent.clone() {
+            prompts.count(&fragment);
+        }
         prompts
     }
 
-    pub(crate) fn stored(&mut self, fragments: &[Arc<str>]) {
-        self.stored.extend(fragments.iter().cloned());
+    pub(crate) fn stored(&mut self, fragments: &[Fragment]) {
+        self.stored.extend(fragments.iter().map(|part| part.text.clone()));
+    }
+
+    pub(crate) fn begun_anew(&mut self, fragments: &[Fragment]) {
+        self.stored = fragments.iter().map(|part| part.text.clone()).collect();
+        self.sent.clear();
+        self.open.clear();
     }
 
     pub(crate) fn sent(&mut self, prompt: &Prompt) {
         let input = &prompt.input;
+        let is_apart = prompt.tools.as_ref() == "[]" || !prompt.tools.contains("apply_patch");
+        if is_apart {
+            return;
+        }
         assert!(input.starts_with(&self.sent), "the prompt does not begin as the last one did");
         let sorted = |fragments: &[Arc<str>]| {
             let mut fragments = fragments.to_vec();

@@ -184,7 +184,7 @@ fn failures() -> Vec<(&'static str, Script)> {
         r#"{"type":"function_call_output","call_id":"x","output":""}"#,
     ];
     restored.restored = Restored {
-        history: history.into_iter().map(Into::into).collect(),
+        history: Some(history.map(crate::script::fragment).into()),
         introduced: Some(settings()),
         failed: true,
         previewed: true,

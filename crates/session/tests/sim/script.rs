@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use session::{
-    ApprovalPolicy, Decision, Limits, Mode, Overrides, ReadAccess, Restored, SandboxPolicy,
+    ApprovalPolicy, Decision, Fragment, Limits, Mark, Mode, Overrides, ReadAccess, Restored, SandboxPolicy,
     Settings, UserContent,
 };
 
@@ -41,7 +41,7 @@ impl Script {
         Self {
             settings: settings(),
             limits: Limits::default(),
-            restored: Restored::default(),
+            restored: Restored { history: Some(Vec::new()), ..Restored::default() },
             turns: vec![Start { text: "go".into(), ..Start::default() }],
             responses: responses.iter().map(|outputs| respond(outputs)).collect(),
             decisions: Vec::new(),
@@ -96,4 +96,9 @@ pub(crate) fn settings() -> Settings {
 /// A user's text as turn input.
 pub(crate) fn text(text: &str) -> Vec<UserContent> {
     vec![UserContent::Text(text.to_owned())]
+}
+
+/// A stored part of the history, of a version that made no marks.
+pub(crate) fn fragment(text: &str) -> Fragment {
+    Fragment { text: text.into(), mark: Mark::Unknown }
 }

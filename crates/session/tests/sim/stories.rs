@@ -7,7 +7,7 @@ use session::{
 
 use crate::response::{Output, cut, exec, failed, patch, respond, say, write};
 use crate::scenarios;
-use crate::script::{Script, settings, text};
+use crate::script::{Script, fragment, settings, text};
 use crate::world::{Order, World};
 
 pub(crate) fn run(script: &Script) -> World {
@@ -322,7 +322,7 @@ fn what_completes_a_cut_history_is_stored() {
     let call = r#"{"type":"function_call","call_id":"twice","name":"x","arguments":""}"#;
     let mut script = Script::new(&[]);
     script.restored = Restored {
-        history: vec![call.into(), call.into()],
+        history: Some(vec![fragment(call), fragment(call)]),
         introduced: Some(settings()),
         ..Restored::default()
     };

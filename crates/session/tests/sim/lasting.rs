@@ -1,0 +1,409 @@
+//! What makes threads last: compaction, reviews, commands of the user, injected items, goals.
+
+use session::{
+    CommandSource, Event, Failure, FailureKind, Fragment, GoalChange, GoalStatus, Input, Item,
+    ItemStatus, Mark, ModelEvent, Record, TurnStatus,
+};
+
+use crate::response::{Output, call, completed, cut, exec, respond, say};
+use crate::script::{Script, text};
+use crate::world::{Order, World};
+
+/// Runs `script`; before each step `when` may step in, once.
+fn run(script: &Script, mut when: impl FnMut(&mut World) -> Option<Input>) -> World {
+    let mut done = false;
+    World::run_with(script, Order::Timely, |world| {
+        if !done && let Some(input) = when(world) {
+            done = true;
+            world.step(input);
+        }
+    })
+}
+
+fn too_long() -> ModelEvent {
+    ModelEvent::Failed(Failure {
+        kind: FailureKind::ContextWindowExceeded,
+        message: "too long".into(),
+        http_status: None,
+        retryable: false,
+        retry_after_ms: None,
+    })
+}
+
+/// A failed response.
+fn refused() -> Vec<ModelEvent> {
+    vec![too_long()]
+}
+
+fn kinds(world: &World) -> Vec<&'static str> {
+    let kind = |item: &&Item| match item {
+        Item::UserMessage { .. } => "user",
+        Item::AgentMessage { .. } => "agent",
+        Item::Command(_) => "command",
+        Item::ContextCompaction { .. } => "compaction",
+        Item::EnteredReviewMode { .. } => "entered",
+        Item::ExitedReviewMode { .. } => "exited",
+        _ => "other",
+    };
+    world.items().iter().map(kind).collect()
+}
+
+/// The input of a request, as one text.
+fn sent(world: &World, request: usize) -> String {
+    world.prompts[request].input.join("\n")
+}
+
+fn compact(world: &mut World) -> Option<Input> {
+    let idle = world.ends().len() == 1 && world.machine.active_turn().is_none();
+    idle.then(|| Input::Compact { reply: world.reply() })
+}
+
+#[test]
+fn a_compaction_keeps_the_users_words_and_sums_up_the_rest() {
+    let mut script = Script::new(&[
+        &[exec("a", "print:noise")],
+        &[say("done with it")],
+        &[say("SUMMARY: all is well")],
+        &[say("hello again")],
+    ]);
+    script.turns[0].text = "the first request".into();
+    let mut next = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if let Some(input) = compact(world) {
+            world.step(input);
+        } else if world.ends().len() == 2 && !next {
+            next = true;
+            let reply = world.reply();
+            let content = text("the second request");
+            let overrides = Default::default();
+            world.step(Input::Start { reply, content, overrides, output_schema: None });
+        }
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed; 3]);
+    assert_eq!(kinds(&world), ["user", "command", "agent", "compaction", "user", "agent"]);
+    assert_eq!(&*world.prompts[2].tools, "[]");
+    assert!(sent(&world, 2).contains("function_call_output"), "summed up with all that there is");
+    let after = sent(&world, 3);
+    for kept in ["the first request", "SUMMARY: all is well", "the second request", "<permissions>"] {
+        assert!(after.contains(kept), "{kept} in {after}");
+    }
+    assert!(!after.contains("function_call") && !after.contains("done with it"), "{after}");
+    assert!(after.contains("do not start any of them again. Wait for"), "{after}");
+    let order = |word: &str| after.find(word).unwrap();
+    assert!(order("the first request") < order("SUMMARY") && order("SUMMARY") < order("the second"));
+    let anew = world.records.iter().filter(|record| matches!(record, Record::Anew { .. })).count();
+    assert_eq!(anew, 1);
+}
+
+#[test]
+fn a_turn_that_grows_too_long_is_compacted_and_goes_on() {
+    let mut script = Script::new(&[
+        &[exec("a", &format!("print:{}", "x".repeat(4000)))],
+        &[say("SUMMARY so far")],
+        &[say("finished")],
+    ]);
+    script.limits.compact_at_tokens = Some(600);
+    script.turns[0].text = "the only request".into();
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    assert_eq!(kinds(&world), ["user", "command", "compaction", "agent"]);
+    let after = sent(&world, 2);
+    assert!(after.contains("the first 0 are finished business"), "{after}");
+    assert!(after.contains("Go on with the last 1"), "{after}");
+}
+
+#[test]
+fn a_request_that_the_provider_finds_too_long_is_compacted_once() {
+    let mut script = Script::new(&[&[exec("a", "print:abc")], &[], &[say("SUMMARY")], &[say("ok")]]);
+    script.responses[1] = refused();
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    assert_eq!(kinds(&world), ["user", "command", "compaction", "agent"]);
+
+    // When even that does not help, the turn fails with the provider's words.
+    script.responses[3] = refused();
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Failed]);
+    let errors = world.events.iter().filter_map(|event| match event {
+        Event::Error { error, .. } => Some(error.kind),
+        _ => None,
+    });
+    assert_eq!(errors.collect::<Vec<_>>(), [FailureKind::ContextWindowExceeded]);
+}
+
+#[test]
+fn a_summary_that_does_not_fit_is_asked_for_with_less() {
+    let mut script = Script::new(&[&[exec("a", "print:abc")], &[exec("b", "print:abc")], &[], &[]]);
+    script.responses[2] = refused();
+    script.responses[3] = refused();
+    script.responses.push(refused());
+    script.responses.push(respond(&[say("SUMMARY")]));
+    script.responses.push(respond(&[say("ok")]));
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    let lengths: Vec<usize> = (3..=5).map(|request| world.prompts[request].input.len()).collect();
+    assert!(lengths[0] > lengths[1] && lengths[1] > lengths[2], "{lengths:?}");
+    for request in 3..=5 {
+        let input = sent(&world, request);
+        let count = |word: &str| input.matches(word).count();
+        assert!(count("\"function_call_output\"") <= count("\"function_call\""), "{input}");
+    }
+
+    // Nothing of it fits.
+    let mut script = Script::new(&[&[exec("a", "print:abc")]]);
+    script.responses.extend(std::iter::repeat_n(refused(), 8));
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Failed]);
+    let compactions = kinds(&world).iter().filter(|kind| **kind == "compaction").count();
+    assert_eq!(compactions, 1);
+    assert!(!world.records.iter().any(|record| matches!(record, Record::Anew { .. })));
+}
+
+#[test]
+fn an_interrupted_compaction_changes_nothing() {
+    let mut script = Script::new(&[&[say("hi")], &[say("SUMMARY")], &[say("ok")]]);
+    script.turns.push(crate::script::Start { text: "more".into(), ..Default::default() });
+    let mut asked = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if !asked && world.ends().len() == 1 && world.machine.active_turn().is_none() {
+            asked = true;
+            let reply = world.reply();
+            world.step(Input::Compact { reply });
+            let turn = world.machine.active_turn().unwrap().to_string();
+            let reply = world.reply();
+            world.step(Input::Interrupt { reply, turn });
+        }
+    });
+    assert!(world.ends().contains(&TurnStatus::Interrupted), "{:?}", world.ends());
+    assert!(!world.records.iter().any(|record| matches!(record, Record::Anew { .. })));
+}
+
+#[test]
+fn what_is_steered_into_a_compaction_is_worked_on_after_it() {
+    let script = Script::new(&[&[say("hi")], &[say("SUMMARY")], &[say("ok")]]);
+    let mut asked = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if !asked && world.ends().len() == 1 && world.machine.active_turn().is_none() {
+            asked = true;
+            let reply = world.reply();
+            world.step(Input::Compact { reply });
+            let expected_turn = world.machine.active_turn().unwrap().to_string();
+            let reply = world.reply();
+            world.step(Input::Steer { reply, content: text("and this"), expected_turn });
+        }
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
+    assert!(sent(&world, 2).ends_with(r#""text":"and this"}],"role":"user","type":"message"}"#)
+        || sent(&world, 2).lines().last().unwrap().contains("and this"));
+}
+
+#[test]
+fn a_review_is_a_conversation_of_its_own() {
+    let mut script = Script::new(&[
+        &[say("SECRET of the thread")],
+        &[exec("a", "safe"), say("looking")],
+        &[say("One finding.")],
+        &[say("I see")],
+    ]);
+    script.turns[0].text = "first".into();
+    let mut step = 0;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        let idle = world.machine.active_turn().is_none();
+        if step == 0 && idle && world.ends().len() == 1 {
+            step = 1;
+            let (reply, model) = (world.reply(), Some("judge".to_owned()));
+            let (subject, prompt) = ("uncommitted changes".into(), "THE DIFF".into());
+            world.step(Input::Review { reply, subject, prompt, model });
+        } else if step == 1 && idle && world.ends().len() == 2 {
+            step = 2;
+            let (reply, overrides) = (world.reply(), Default::default());
+            world.step(Input::Start { reply, content: text("and?"), overrides, output_schema: None });
+        }
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed; 3]);
+    let all = kinds(&world);
+    assert_eq!(all[2], "entered");
+    assert!(all.contains(&"exited") && all.contains(&"command"), "{all:?}");
+    let review = &world.prompts[1];
+    assert_eq!(review.model, "judge");
+    assert!(review.instructions.contains("You review"));
+    assert!(!review.tools.contains("apply_patch"));
+    assert!(sent(&world, 1).contains("THE DIFF") && !sent(&world, 1).contains("SECRET"));
+    assert!(sent(&world, 2).contains("function_call_output"));
+    let after = sent(&world, 3);
+    assert!(after.contains("SECRET") && after.contains("One finding."), "{after}");
+    assert!(!after.contains("THE DIFF") && !after.contains("function_call"), "{after}");
+    assert_eq!(world.prompts[3].model, "m");
+    let exited = world.items().into_iter().find_map(|item| match item {
+        Item::ExitedReviewMode { review, .. } => Some(review.clone()),
+        _ => None,
+    });
+    assert_eq!(exited.as_deref(), Some("One finding."));
+}
+
+#[test]
+fn a_command_of_the_user_is_a_turn_or_joins_one() {
+    let shell = |world: &mut World, script: &str| Input::Shell {
+        reply: world.reply(),
+        script: script.into(),
+        cwd: "/w".into(),
+        actions: Vec::new(),
+    };
+    // A turn of its own; the model hears of it with the next turn.
+    let script = Script::new(&[&[say("hi")], &[say("I saw")]]).then("did you see?");
+    let mut asked = false;
+    let world = World::run_with(&script, Order::Timely, |world| {
+        if !asked {
+            asked = true;
+            let input = shell(world, "print:OUTPUT");
+            world.step(input);
+        }
+    });
+    let command = world.items().into_iter().find_map(|item| match item {
+        Item::Command(command) => Some(command.clone()),
+        _ => None,
+    });
+    let command = command.unwrap();
+    assert_eq!((command.source, command.status), (CommandSource::User, ItemStatus::Completed));
+    assert!(sent(&world, world.prompts.len() - 1).contains("OUTPUT"));
+    assert!(world.ends().iter().all(|end| *end == TurnStatus::Completed), "{:?}", world.ends());
+
+    // Beside a turn: the model is asked again, and told.
+    let script = Script::new(&[&[exec("a", "after:3000")], &[say("ok")], &[say("and that")]]);
+    let world = run(&script, |world| {
+        (world.prompts.len() == 1).then(|| shell(world, "print:OUTPUT after:100"))
+    });
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    assert!(sent(&world, 1).contains("OUTPUT"));
+
+    // An interrupt ends a command that is a turn.
+    let mut script = Script::new(&[]);
+    script.turns.clear();
+    let mut world = World::new(&script, Order::Timely);
+    let input = shell(&mut world, "forever");
+    world.step(input);
+    let turn = world.machine.active_turn().unwrap().to_string();
+    let reply = world.reply();
+    world.step(Input::Interrupt { reply, turn });
+    assert_eq!(world.ends(), [TurnStatus::Interrupted]);
+    assert!(world.machine.is_quiet());
+}
+
+#[test]
+fn injected_items_reach_the_model_in_their_place() {
+    let item = || Fragment {
+        text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
+        mark: Mark::Passing,
+    };
+    let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);
+    let world = run(&script, |world| {
+        (world.prompts.len() == 1)
+            .then(|| Input::Inject { reply: world.reply(), fragments: vec![item()] })
+    });
+    let input = &world.prompts[1].input;
+    assert!(input.last().unwrap().contains("INJECTED"), "behind the output of the call");
+    let outside = run(&Script::new(&[&[say("ok")]]), |world| {
+        Some(Input::Inject { reply: world.reply(), fragments: vec![item()] })
+    });
+    assert!(sent(&outside, 0).contains("INJECTED"));
+    let history = outside.records.iter().find_map(|record| match record {
+        Record::History { turn, .. } => Some(turn.clone()),
+        _ => None,
+    });
+    assert_eq!(history, Some(None), "stored outside of any turn");
+}
+
+fn set_goal(world: &mut World, objective: &str, token_budget: Option<i64>) -> Input {
+    let change = GoalChange {
+        objective: Some(objective.into()),
+        status: Some(GoalStatus::Active),
+        token_budget: Some(token_budget),
+    };
+    Input::SetGoal { reply: world.reply(), change }
+}
+
+#[test]
+fn a_goal_starts_turns_until_it_is_reached() {
+    let complete = call("c", "update_goal", serde_json::json!({ "status": "complete" }));
+    let mut script = Script::new(&[
+        &[exec("a", "safe")],
+        &[say("not yet")],
+        &[exec("b", "safe"), complete],
+        &[say("reached")],
+    ]);
+    script.turns.clear();
+    let mut world = World::new(&script, Order::Timely);
+    let input = set_goal(&mut world, "make it work", None);
+    world.step(input);
+    let world = run_on(world);
+    assert_eq!(world.ends(), [TurnStatus::Completed; 2], "one by itself, one that went on");
+    let goal = world.machine.goal().unwrap();
+    assert_eq!(goal.status, GoalStatus::Complete);
+    // Each of the first three responses: 10 tokens in, 4 of them cached, 3 out.
+    assert_eq!(goal.tokens_used, 3 * 9);
+    assert!(goal.time_used_ms > 0);
+    assert!(sent(&world, 0).contains("make it work") && sent(&world, 0).contains("goal_continuation"));
+    assert!(world.prompts[0].tools.contains("update_goal"));
+    assert!(!world.prompts[3].tools.contains("update_goal"), "reached: not offered any more");
+}
+
+#[test]
+fn a_goal_without_progress_or_budget_stops() {
+    let mut script = Script::new(&[&[say("I do not know what to do")]]);
+    script.turns.clear();
+    let mut world = World::new(&script, Order::Timely);
+    let input = set_goal(&mut world, "x", None);
+    world.step(input);
+    let world = run_on(world);
+    assert_eq!(world.ends().len(), 1, "a turn that called no tool is not gone on with");
+
+    let mut script = Script::new(&[&[exec("a", "safe")], &[exec("b", "safe")], &[say("stopped")]]);
+    script.turns.clear();
+    let mut world = World::new(&script, Order::Timely);
+    let input = set_goal(&mut world, "x", Some(15));
+    world.step(input);
+    let world = run_on(world);
+    assert_eq!(world.ends().len(), 1);
+    let goal = world.machine.goal().unwrap();
+    assert_eq!((goal.status, goal.tokens_used), (GoalStatus::BudgetLimited, 18));
+    assert!(sent(&world, 2).contains("token budget is used up"));
+}
+
+#[test]
+fn an_interrupt_pauses_the_goal() {
+    let mut script = Script::new(&[&[exec("a", "forever")]]);
+    script.turns.clear();
+    let mut world = World::new(&script, Order::Timely);
+    let input = set_goal(&mut world, "x", None);
+    world.step(input);
+    let turn = world.machine.active_turn().unwrap().to_string();
+    let reply = world.reply();
+    world.step(Input::Interrupt { reply, turn });
+    assert_eq!(world.machine.goal().unwrap().status, GoalStatus::Paused);
+    assert!(world.machine.active_turn().is_none());
+    let reply = world.reply();
+    world.step(Input::ClearGoal { reply });
+    assert_eq!(world.machine.goal(), None);
+}
+
+fn run_on(mut world: World) -> World {
+    world.run_out();
+    world
+}
+
+#[test]
+fn a_client_that_joins_sees_what_is_not_final() {
+    let mut script = Script::new(&[]);
+    let mut events = cut(&[Output::Reasoning { summary: vec!["thinking".into()], content: vec![] }, say("half a word")]);
+    events.truncate(events.len() - 1);
+    events.push(completed());
+    script.responses = vec![events];
+    let mut live = Vec::new();
+    World::run_with(&script, Order::Timely, |world| {
+        let seen = world.machine.live();
+        if let Some((_, Item::AgentMessage { text, .. })) = seen.items.last() {
+            live.push((seen.turns.len(), text.clone()));
+        }
+    });
+    assert!(live.contains(&(1, "half ".into())), "{live:?}");
+}
