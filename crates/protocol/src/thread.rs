@@ -50,6 +50,7 @@ methods! {
         thread_fork(ThreadForkParams) -> ThreadStartResponse,
         Stable, Ordered, [
             "excludeTurns",
+            "lastTurnId",
             "path",
             "permissions",
             "persistExtendedHistory",
@@ -394,6 +395,10 @@ pub struct ThreadForkParams {
     pub ephemeral: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_source: Option<ThreadSource>,
+    /// The fork ends with this turn; absent, with the last one that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub last_turn_id: Option<String>,
     /// Leaves `thread.turns` empty.
     #[serde(default, skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]

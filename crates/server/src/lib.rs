@@ -3,6 +3,7 @@
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
+mod change;
 mod config_source;
 mod config_watch;
 mod connection;

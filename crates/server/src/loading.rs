@@ -62,6 +62,20 @@ pub(crate) struct Extra {
     /// The settings as the model was last told them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) introduced: Option<Settings>,
+    /// What the thread works towards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goal: Option<session::Goal>,
+}
+
+impl Extra {
+    pub(crate) fn read(record: &ThreadRecord) -> Self {
+        let extra = record.extra.as_deref().and_then(|json| serde_json::from_str(json).ok());
+        extra.unwrap_or_default()
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data")
+    }
 }
 
 /// Makes a new thread: stored before anybody hears of it, unless it is ephemeral.
@@ -90,31 +104,34 @@ pub(crate) async fn new_thread(
         updated_at: now,
         source_kind: convert::thread::source_kind(&options.session_source),
         source: convert::thread::source_json(&options.session_source),
-        git_info: crate::git::info(&settings.cwd)
-            .and_then(|info| serde_json::to_string(&info).ok()),
+        git_info: git_info(&settings),
         settings: serde_json::to_string(&settings).expect("settings are plain data"),
         cli_version: options.version.clone(),
-        extra: serde_json::to_string(&extra).ok(),
+        extra: Some(extra.json()),
         ..ThreadRecord::default()
     };
     if !ephemeral {
         let create = Write::CreateThread(Box::new(record.clone()));
         core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
     }
-    let start = start(core, config, source, settings, record, extra, Restored::default());
+    let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
+    let start = start(core, config, source, settings, record, extra, restored);
     let handle = ThreadHandle::spawn(Start { ephemeral, ..start });
     core.threads().insert(id.clone(), handle.clone());
     Ok((id, handle))
 }
 
 /// The loaded thread of that id, loaded now if need be; with the overrides that a client wishes.
+/// Loading reads the thread's head only: its history comes with the first turn.
 pub(crate) async fn resume_thread(
     core: &Arc<Core>,
     peer: &Peer,
     id: &str,
     wishes: &Wishes,
 ) -> Result<(ThreadHandle, Overrides), ErrorObject> {
-    if let Some(handle) = core.loaded(id) {
+    // There is one actor a thread, and none while it is archived or deleted.
+    let _loading = core.loading.lock().await;
+    if let Some(handle) = core.loaded(id).filter(ThreadHandle::lives) {
         let cwd = wishes.cwd.clone().unwrap_or_else(|| core.options.cwd.clone());
         let (config, _) = configuration(core, peer, &cwd, wishes)?;
         return Ok((handle, overrides(&config, wishes, cwd, core.options.tmpdir())?));
@@ -122,28 +139,27 @@ pub(crate) async fn resume_thread(
     let store = core.store().await?;
     let found = store.thread(id).await.map_err(|error| stored(&error))?;
     let Some(StoredThread { record, .. }) = found else { return Err(unknown(id)) };
-    let mut settings: Settings = serde_json::from_str(&record.settings).map_err(|error| {
-        ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
-    })?;
+    if record.archived {
+        let message = format!("thread {id} is archived; call thread/unarchive first");
+        return Err(ErrorObject::invalid_request(message));
+    }
+    let mut settings = settings_of(&record)?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, wishes)?;
     for told in required::constrain_settings(&mut settings, &config) {
         warnings::tell_plain(peer, told);
     }
     let overrides = overrides(&config, wishes, cwd, core.options.tmpdir())?;
-    let history = store.history(id).await.map_err(|error| stored(&error))?;
+    core.lease(id).await?;
     let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
-    let mut extra: Extra = record
-        .extra
-        .as_deref()
-        .and_then(|json| serde_json::from_str(json).ok())
-        .unwrap_or_default();
+    let mut extra = Extra::read(&record);
     let restored = Restored {
-        history: history.into_iter().map(Arc::from).collect(),
+        history: None,
         introduced: extra.introduced.clone(),
         usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
         failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
         previewed: !record.preview.is_empty(),
+        goal: extra.goal.clone(),
     };
     if let Some(instructions) = &wishes.base_instructions {
         extra.base_instructions = Some(instructions.clone());
@@ -152,26 +168,130 @@ pub(crate) async fn resume_thread(
         extra.developer_instructions = Some(instructions.clone());
     }
     let start = start(core, config, source, settings, record, extra, restored);
-    // Another client may have loaded it meanwhile: there is one actor a thread.
-    let mut threads = core.threads();
-    if let Some(handle) = threads.get(id) {
-        return Ok((handle.clone(), overrides));
-    }
     let handle = ThreadHandle::spawn(start);
-    threads.insert(id.to_owned(), handle.clone());
+    core.threads().insert(id.to_owned(), handle.clone());
     Ok((handle, overrides))
+}
+
+/// Where a fork ends, and whether it is kept.
+pub(crate) struct Fork<'a> {
+    pub(crate) parent: &'a str,
+    /// `None`: with the last turn that has ended.
+    pub(crate) last_turn: Option<String>,
+    pub(crate) ephemeral: bool,
+    pub(crate) source: Option<ThreadSource>,
+    /// The kind of thread that lists show it as, when it is not the server's usual one.
+    pub(crate) session_source: Option<(String, String)>,
+}
+
+/// Makes a thread that begins with the turns of another one, and loads it.
+pub(crate) async fn fork_thread(
+    core: &Arc<Core>,
+    peer: &Peer,
+    fork: Fork<'_>,
+    wishes: Wishes,
+) -> Result<ThreadHandle, ErrorObject> {
+    let store = core.store().await?;
+    let found = store.thread(fork.parent).await.map_err(|error| stored(&error))?;
+    let Some(StoredThread { record: parent, .. }) = found else {
+        return Err(match core.loaded(fork.parent) {
+            Some(_) => ErrorObject::invalid_request(
+                "an ephemeral thread cannot be forked: nothing of it is stored",
+            ),
+            None => unknown(fork.parent),
+        });
+    };
+    let mut settings = settings_of(&parent)?;
+    let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
+    let (config, source) = configuration(core, peer, &cwd, &wishes)?;
+    settings.apply(overrides(&config, &wishes, cwd, core.options.tmpdir())?);
+    for told in required::constrain_settings(&mut settings, &config) {
+        warnings::tell_plain(peer, told);
+    }
+    let told = Extra::read(&parent);
+    let extra = Extra {
+        base_instructions: wishes.base_instructions.or(told.base_instructions),
+        developer_instructions: wishes.developer_instructions.or(told.developer_instructions),
+        thread_source: fork.source,
+        // What an earlier part of the thread was told is not known any more: it is told again.
+        introduced: told.introduced.filter(|_| fork.last_turn.is_none()),
+        ..Extra::default()
+    };
+    let options = &core.options;
+    let now = options.clock.now_ms() / 1000;
+    let (source_kind, source_json) = fork.session_source.unwrap_or_else(|| {
+        let name = &options.session_source;
+        (convert::thread::source_kind(name), convert::thread::source_json(name))
+    });
+    let record = ThreadRecord {
+        id: options.ids.next(),
+        session_id: parent.session_id.clone(),
+        forked_from_id: Some(parent.id.clone()),
+        preview: parent.preview.clone(),
+        name: None,
+        model_provider: settings.provider.clone(),
+        model: settings.model.clone(),
+        cwd: settings.cwd.display().to_string(),
+        created_at: now,
+        updated_at: now,
+        source_kind,
+        source: source_json,
+        archived: false,
+        git_info: git_info(&settings),
+        settings: serde_json::to_string(&settings).expect("settings are plain data"),
+        cli_version: options.version.clone(),
+        token_usage: parent.token_usage.clone(),
+        extra: Some(extra.json()),
+    };
+    let mut restored = Restored {
+        introduced: extra.introduced.clone(),
+        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+        previewed: !record.preview.is_empty(),
+        ..Restored::default()
+    };
+    if fork.ephemeral {
+        let history = store.history(fork.parent).await.map_err(|error| stored(&error))?;
+        restored.history = Some(convert::thread::fragments(history));
+    } else {
+        let (record, parent) = (Box::new(record.clone()), parent.id.clone());
+        let write = Write::Fork { record, parent, last_turn: fork.last_turn };
+        store.commit(vec![write]).await.map_err(|error| stored(&error))?;
+    }
+    let id = record.id.clone();
+    let start = start(core, config, source, settings, record, extra, restored);
+    let handle = ThreadHandle::spawn(Start { ephemeral: fork.ephemeral, ..start });
+    core.threads().insert(id, handle.clone());
+    Ok(handle)
+}
+
+fn settings_of(record: &ThreadRecord) -> Result<Settings, ErrorObject> {
+    serde_json::from_str(&record.settings).map_err(|error| {
+        let id = &record.id;
+        ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
+    })
+}
+
+fn git_info(settings: &Settings) -> Option<String> {
+    crate::git::info(&settings.cwd).and_then(|info| serde_json::to_string(&info).ok())
 }
 
 /// The error for a thread that does not exist.
 pub(crate) fn unknown(id: &str) -> ErrorObject {
-    ErrorObject::invalid_request(format!("thread not found: {id}"))
+    let shown: String = id.chars().take(80).collect();
+    ErrorObject::invalid_request(format!("thread not found: {shown}"))
 }
 
 /// The error for a store that failed; a bad cursor and an unknown thread are the client's.
 pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
+    use store::StoreError;
     match error {
-        store::StoreError::BadCursor { .. } => ErrorObject::invalid_params(error.to_string()),
-        store::StoreError::ThreadNotFound { thread } => unknown(thread),
+        StoreError::BadCursor { .. } => ErrorObject::invalid_params(error.to_string()),
+        StoreError::ThreadNotFound { thread } => unknown(thread),
+        StoreError::TurnNotFound { .. }
+        | StoreError::Leased { .. }
+        | StoreError::NotLeased { .. }
+        | StoreError::TurnInFlight { .. }
+        | StoreError::TooFewTurns { .. } => ErrorObject::invalid_request(error.to_string()),
         _ => ErrorObject::internal(error.to_string()),
     }
 }
@@ -237,7 +357,7 @@ pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: Setti
         configured: Configured {
             context: context(&core.options, config, extra, &doc, &info),
             tools: tools(config, &info),
-            limits: limits(config, &settings.provider),
+            limits: limits(config, &settings.provider, window),
             plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
             settings,
         },
@@ -260,6 +380,7 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
             (true, false) => CommandTool::OneShot,
         },
         view_image: config.tools.view_image,
+        goal: false,
         login_shell: config.allow_login_shell,
         web_search: [false, true].map(|full_access| web_search(config, full_access)),
     }
@@ -322,10 +443,23 @@ fn context(
         shell: shell.to_string_lossy().into_owned(),
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
+        compact_prompt: compact_prompt(config),
     }
 }
 
-fn limits(config: &Config, provider: &str) -> Limits {
+/// The prompt of compactions: given in the configuration, or in a file that it names.
+fn compact_prompt(config: &Config) -> Option<Arc<str>> {
+    let from_file = || {
+        let path = config.experimental_compact_prompt_file.as_ref()?;
+        std::fs::read_to_string(path).ok()
+    };
+    config.compact_prompt.clone().or_else(from_file).map(Arc::from)
+}
+
+/// Of a model's input, in percent, what a history may take before it is compacted.
+const COMPACT_AT_PERCENT: u64 = 90;
+
+fn limits(config: &Config, provider: &str, window: u64) -> Limits {
     let mut limits = Limits::default();
     if let Some(config::Provider::Http(http)) = config.providers.get(provider) {
         limits.stream_retries = http.stream_max_retries;
@@ -334,6 +468,8 @@ fn limits(config: &Config, provider: &str) -> Limits {
         limits.tool_output_tokens = *tokens;
     }
     limits.max_poll_ms = *config.background_terminal_max_timeout;
+    let configured = config.model_auto_compact_token_limit.map(|tokens| *tokens);
+    limits.compact_at_tokens = Some(configured.unwrap_or(window / 100 * COMPACT_AT_PERCENT));
     limits
 }
 

@@ -6,7 +6,16 @@ use store::{OrphanedTurn, Store, StoreError, TurnOutcome, Write};
 
 /// Closes every orphaned turn.
 pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
-    for orphan in store.claim_orphaned_turns().await? {
+    close(store, store.claim_orphaned_turns().await?, now_ms).await
+}
+
+/// Closes these turns.
+pub(crate) async fn close(
+    store: &Store,
+    orphans: Vec<OrphanedTurn>,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    for orphan in orphans {
         store.commit(closing_writes(orphan, now_ms)).await?;
     }
     Ok(())

@@ -17,9 +17,12 @@ use serde_json::{Map, Value};
 use store::{OpenOptions, Store, StoreError};
 use tokio::sync::OnceCell;
 
+use protocol::connection::WarningNotification;
+
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, Peer};
+use crate::loading::stored;
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -60,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) rules: SharedRules,
     pub(crate) requests: Requests,
     store: OnceCell<Store>,
+    /// Held while a thread is loaded, unloaded, archived or deleted.
+    pub(crate) loading: tokio::sync::Mutex<()>,
     threads: Mutex<HashMap<String, ThreadHandle>>,
     connections: AtomicU64,
     peers: Mutex<HashMap<ConnectionId, Arc<Peer>>>,
@@ -89,6 +94,7 @@ impl Server {
             rules: SharedRules::new(&options),
             requests: Requests::default(),
             store: OnceCell::new(),
+            loading: tokio::sync::Mutex::default(),
             threads: Mutex::default(),
             connections: AtomicU64::new(0),
             peers: Mutex::default(),
@@ -141,11 +147,52 @@ impl Core {
             Err(_) => self.options.home.clone(),
         };
         let now = self.options.clock.now_ms();
-        let options = OpenOptions::new(now, self.options.ids.next());
+        let options = OpenOptions {
+            set_damaged_aside: true,
+            ..OpenOptions::new(now, self.options.ids.next())
+        };
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
+        if let Some(path) = store.set_aside() {
+            let message = aside_message(path);
+            self.warn("store", &message);
+            self.tell_everybody::<protocol::Warning>(&WarningNotification {
+                thread_id: None,
+                message,
+            });
+        }
         crate::recovery::close_orphans(&store, now).await?;
         Ok(store)
+    }
+
+    /// Takes the lease of a stored thread that is not loaded; turns that died with their server are
+    /// closed.
+    pub(crate) async fn lease(&self, thread: &str) -> Result<(), ErrorObject> {
+        let store = self.store().await?;
+        let orphans = store.lease(thread).await.map_err(|error| stored(&error))?;
+        let now = self.options.clock.now_ms();
+        crate::recovery::close(store, orphans, now).await.map_err(|error| stored(&error))
+    }
+
+    /// Closes what servers that died left in flight.
+    pub(crate) async fn close_orphans(&self) -> Result<(), ErrorObject> {
+        let now = self.options.clock.now_ms();
+        let closed = crate::recovery::close_orphans(self.store().await?, now).await;
+        closed.map_err(|error| stored(&error))
+    }
+
+    /// Ends a loaded thread: its turn is interrupted, its commands are killed. The caller holds
+    /// `loading`.
+    pub(crate) async fn end_thread(&self, id: &str) {
+        let Some(handle) = self.loaded(id) else { return };
+        handle.send(Command::Shutdown).await;
+        handle.ended().await;
+        self.threads().remove(id);
+        let status = ThreadStatusChangedNotification {
+            thread_id: id.to_owned(),
+            status: ThreadStatus::NotLoaded,
+        };
+        self.tell_everybody::<ThreadStatusChanged>(&status);
     }
 
     /// Writes a line into the server's log.
@@ -174,10 +221,14 @@ impl Core {
         if let Some(watching) = self.watching.get() {
             watching.follow(&loaded.files);
         }
-        if let Some(path) = &config.model_instructions_file {
-            std::fs::File::open(path).map_err(|error| {
-                fault(format!("`model_instructions_file`: {}: {error}", path.display()))
-            })?;
+        for (key, path) in [
+            ("model_instructions_file", &config.model_instructions_file),
+            ("experimental_compact_prompt_file", &config.experimental_compact_prompt_file),
+        ] {
+            if let Some(path) = path {
+                std::fs::File::open(path)
+                    .map_err(|error| fault(format!("`{key}`: {}: {error}", path.display())))?;
+            }
         }
         Ok(loaded)
     }
@@ -256,7 +307,18 @@ impl Core {
         for error in self.config.broken() {
             warnings::tell_error(peer, &error);
         }
+        if let Some(path) = self.store.get().and_then(Store::set_aside) {
+            warnings::tell_warning(peer, aside_message(path));
+        }
     }
+}
+
+fn aside_message(path: &Path) -> String {
+    format!(
+        "the database of threads was damaged and is kept as {}; threads from now on are in a new \
+         one. `agentd doctor` tells more",
+        path.display()
+    )
 }
 
 /// Private to the user: transcripts and credentials lie in it.

@@ -7,6 +7,7 @@ use config::{Error, Place, Warning, WarningKind};
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use protocol::connection::{
     ConfigWarningNotification, DeprecationNoticeNotification, TextPosition, TextRange,
+    WarningNotification,
 };
 use protocol::{ConfigWarning, DeprecationNotice};
 use serde::Serialize;
@@ -37,6 +38,20 @@ pub(crate) fn tell_error(peer: &Peer, error: &Error) {
 /// Tells a client what is not about a place in a file.
 pub(crate) fn tell_plain(peer: &Peer, summary: String) {
     send_once::<ConfigWarning>(peer, &summary.clone(), &plain(summary));
+}
+
+/// Tells a client something that the configuration has nothing to do with.
+pub(crate) fn tell_warning(peer: &Peer, message: String) {
+    let identity = message.clone();
+    let params = WarningNotification { thread_id: None, message };
+    send_once::<protocol::Warning>(peer, &identity, &params);
+}
+
+/// Tells a client something about a thread.
+pub(crate) fn tell_about_thread(peer: &Peer, thread: &str, message: String) {
+    let identity = format!("{thread}: {message}");
+    let params = WarningNotification { thread_id: Some(thread.to_owned()), message };
+    send_once::<protocol::Warning>(peer, &identity, &params);
 }
 
 /// The notification about a file that broke while its last good content stays in use.

@@ -3156,6 +3156,8 @@ export interface ThreadForkParams {
   ephemeral?: boolean;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
+  /** The fork ends with this turn; absent, with the last one that has ended. */
+  lastTurnId?: string | null;
   model?: string | null;
   modelProvider?: string | null;
   /** Forks this log file in place of the id. */

@@ -17,6 +17,8 @@ options! {
         enable_request_compression: bool = true, ANY | PINNABLE, done("model", "compression::large_bodies");
         /// `service_tier = "fast"` is passed on.
         fast_mode: bool = true, ANY | PINNABLE, done("server", "config_effects::fast_mode");
+        /// Threads can have goals (`thread/goal/*`). Experimental.
+        goals: bool = false, ANY | PINNABLE, done("server", "goals::the_feature_and_the_capability_are_needed");
         /// The model can start sub-agents.
         multi_agent: bool = true, ANY | PINNABLE, AGENTS;
         /// `personality` is passed on to the model.
@@ -74,7 +76,7 @@ pub enum Stage {
 /// The stage of the feature of that name; every feature that is not listed is stable.
 pub fn stage(name: &str) -> Stage {
     match name {
-        "apps" | "prevent_idle_sleep" | "smart_approvals" => Stage::Experimental,
+        "apps" | "goals" | "prevent_idle_sleep" | "smart_approvals" => Stage::Experimental,
         "codex_hooks" => Stage::UnderDevelopment,
         "web_search" | "web_search_cached" | "web_search_request" => Stage::Deprecated,
         _ => Stage::Stable,

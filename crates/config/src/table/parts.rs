@@ -11,4 +11,3 @@ pub(super) const APPS: Effect = Effect::With("apps");
 pub(super) const AGENTS: Effect = Effect::With("sub-agents");
 pub(super) const SKILLS: Effect = Effect::With("skills");
 pub(super) const ACCOUNTS: Effect = Effect::With("accounts");
-pub(super) const COMPACTION: Effect = Effect::With("compaction of long threads");

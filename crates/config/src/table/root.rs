@@ -13,7 +13,7 @@ use super::model::{
     Milliseconds, ModelProvider, OssProvider, Personality, PlanReasoningEffort, ReasoningEffort,
     ReasoningSummary, ServiceTier, Tokens, Verbosity,
 };
-use super::parts::{ACCOUNTS, COMPACTION, MCP, TELEMETRY, TERMINAL, WINDOWS};
+use super::parts::{ACCOUNTS, MCP, TELEMETRY, TERMINAL, WINDOWS};
 use super::sandbox::{
     ApprovalPolicy, Permissions, SandboxMode, ShellEnvironmentPolicy, Windows, WorkspaceWrite,
 };
@@ -54,7 +54,7 @@ options! {
         /// Id of the model; unset takes the first of the provider's catalog.
         model: Option<String>, ANY, done("server", "config_effects::sampling");
         /// Model of reviews; unset takes the thread's.
-        review_model: Option<String>, ANY, Effect::With("`review/start`");
+        review_model: Option<String>, ANY, done("server", "reviews::the_configured_model_reviews");
         /// Id of a provider: `default`, `offline`, or one of `model_providers`.
         model_provider: String = "default".to_owned(), ANY, done("config", "providers::selected");
         /// Address of the built-in provider `default`.
@@ -75,7 +75,7 @@ options! {
         /// Tokens that fit the model's context; unset asks the catalog.
         model_context_window: Option<Tokens>, ANY, done("server", "config_effects::context_window");
         /// Tokens of a thread above which it is compacted.
-        model_auto_compact_token_limit: Option<Tokens>, ANY, COMPACTION;
+        model_auto_compact_token_limit: Option<Tokens>, ANY, done("server", "compaction::a_long_thread_is_compacted_by_itself");
         /// A JSON file with the catalog of models, read when the server starts.
         model_catalog_json: Option<PathBuf>, ANY | RESTART, done("server", "config_effects::model_catalog");
         /// A file with the model's base instructions, in place of the built-in ones.
@@ -85,9 +85,9 @@ options! {
         /// Reserved by the specification; has no effect. Write `model_instructions_file`.
         instructions: Option<String>, ANY, Effect::With("nothing yet: the specification reserves it; write `model_instructions_file`");
         /// The prompt that a thread is compacted with.
-        compact_prompt: Option<String>, ANY, COMPACTION;
+        compact_prompt: Option<String>, ANY, done("server", "compaction::the_configured_prompt_asks_for_the_summary");
         /// A file with that prompt.
-        experimental_compact_prompt_file: Option<PathBuf>, ANY, COMPACTION;
+        experimental_compact_prompt_file: Option<PathBuf>, ANY, done("server", "compaction::the_configured_prompt_asks_for_the_summary");
         /// Style of answers, for models that have one.
         personality: Option<Personality>, ANY, done("server", "config_effects::personality");
         /// Preferred service tier at the provider.

@@ -5,7 +5,7 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.
@@ -128,6 +128,26 @@ fn breakdown(usage: Usage) -> record::TokenUsageBreakdown {
         cached_input_tokens: usage.cached_input,
         output_tokens: usage.output,
         reasoning_output_tokens: usage.reasoning_output,
+    }
+}
+
+/// A thread's goal.
+pub(crate) fn goal(thread: &str, goal: &Goal) -> protocol::goal::ThreadGoal {
+    use protocol::goal::ThreadGoalStatus as Status;
+    protocol::goal::ThreadGoal {
+        thread_id: thread.to_owned(),
+        objective: goal.objective.clone(),
+        status: match goal.status {
+            GoalStatus::Active => Status::Active,
+            GoalStatus::Paused => Status::Paused,
+            GoalStatus::BudgetLimited => Status::BudgetLimited,
+            GoalStatus::Complete => Status::Complete,
+        },
+        token_budget: goal.token_budget,
+        tokens_used: goal.tokens_used,
+        time_used_seconds: goal.time_used_ms / 1000,
+        created_at: goal.created_at / 1000,
+        updated_at: goal.updated_at / 1000,
     }
 }
 

@@ -3,7 +3,7 @@
 use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
-    Action, Change, ChangeKind, CommandItem, Item, ItemStatus, Phase, SearchAction, UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction, UserContent,
 };
 
 /// The item as it is told and stored.
@@ -44,6 +44,21 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             query: query.clone(),
             action: action.as_ref().map(search_action),
         }),
+        Item::EnteredReviewMode { id, review } => {
+            wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
+                id: id.to_string(),
+                review: review.clone(),
+            })
+        }
+        Item::ExitedReviewMode { id, review } => {
+            wire::ThreadItem::ExitedReviewMode(wire::ReviewModeItem {
+                id: id.to_string(),
+                review: review.clone(),
+            })
+        }
+        Item::ContextCompaction { id } => {
+            wire::ThreadItem::ContextCompaction(wire::ContextCompactionItem { id: id.to_string() })
+        }
         Item::ImageView { id, path } => wire::ThreadItem::ImageView(wire::ImageViewItem {
             id: id.to_string(),
             path: path.clone(),
@@ -66,6 +81,9 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::Command(_) => "commandExecution",
         Item::FileChange { .. } => "fileChange",
         Item::WebSearch { .. } => "webSearch",
+        Item::EnteredReviewMode { .. } => "enteredReviewMode",
+        Item::ExitedReviewMode { .. } => "exitedReviewMode",
+        Item::ContextCompaction { .. } => "contextCompaction",
         Item::ImageView { .. } => "imageView",
     }
 }
@@ -104,7 +122,10 @@ fn command_item(command: &CommandItem) -> wire::CommandExecutionItem {
         command: command.command.clone(),
         cwd: command.cwd.display().to_string(),
         process_id: command.process_id.clone(),
-        source: wire::CommandExecutionSource::Agent,
+        source: match command.source {
+            CommandSource::Agent => wire::CommandExecutionSource::Agent,
+            CommandSource::User => wire::CommandExecutionSource::UserShell,
+        },
         status: match command.status {
             ItemStatus::InProgress => wire::CommandExecutionStatus::InProgress,
             ItemStatus::Completed => wire::CommandExecutionStatus::Completed,

@@ -1,16 +1,20 @@
 //! Thread and turn records: from the store and the session to the wire.
 
+use std::collections::HashMap;
+
 use protocol::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
     FileChangeRequestApprovalParams, GitInfo, SessionSource, Thread, ThreadItem, ThreadStatus,
     Turn, TurnItemsView, TurnStatus,
 };
 use serde::Serialize;
-use session::{Ask, Id, Millis};
+use session::{Ask, Id, Live, Millis};
 use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 
+use crate::convert;
 use crate::convert::event;
 use crate::convert::item::action;
+use crate::loading::Extra;
 use crate::thread::Snapshot;
 
 /// A loaded thread.
@@ -38,7 +42,7 @@ fn thread(record: &ThreadRecord, status: ThreadStatus, turns: Vec<Turn>) -> Thre
         cwd: record.cwd.clone(),
         cli_version: record.cli_version.clone(),
         source: source(&record.source),
-        thread_source: None,
+        thread_source: Extra::read(record).thread_source,
         agent_nickname: None,
         agent_role: None,
         forked_from_id: record.forked_from_id.clone(),
@@ -62,12 +66,44 @@ pub(crate) fn source_kind(name: &str) -> String {
     if known.contains(&name) { name.to_owned() } else { "unknown".to_owned() }
 }
 
+/// Kind and source of a thread that was made for a review.
+pub(crate) fn review_source() -> (String, String) {
+    let source = SessionSource::SubAgent(protocol::thread_record::SubAgentSource::Review);
+    ("subAgentReview".to_owned(), serde_json::to_string(&source).expect("plain data"))
+}
+
 fn source(json: &str) -> SessionSource {
     serde_json::from_str(json).unwrap_or(SessionSource::Unknown)
 }
 
 fn git_info(json: &str) -> Option<GitInfo> {
     serde_json::from_str(json).ok()
+}
+
+/// A stored part of the model's history.
+pub(crate) fn fragments(stored: Vec<store::Fragment>) -> Vec<session::Fragment> {
+    let one = |part: store::Fragment| session::Fragment {
+        text: part.text,
+        mark: session::Mark::of(part.mark),
+    };
+    stored.into_iter().map(one).collect()
+}
+
+/// The turns that run in a loaded thread: with the stored items of each, and what is not final yet.
+pub(crate) fn running(live: &Live, stored: &HashMap<String, Vec<ItemRow>>) -> Vec<Turn> {
+    let turn = |view: &session::TurnView| {
+        let mut items: Vec<ThreadItem> = Vec::new();
+        let own = |turn: &Id| *turn == view.id;
+        let is_live = |id: &str| live.items.iter().any(|(_, item)| **item.id() == *id);
+        for row in stored.get(&*view.id).into_iter().flatten().filter(|row| !is_live(&row.id)) {
+            items.extend(serde_json::from_str::<ThreadItem>(&row.payload).ok());
+        }
+        items.extend(
+            live.items.iter().filter(|(turn, _)| own(turn)).map(|(_, item)| convert::item::item(item)),
+        );
+        Turn { items, items_view: TurnItemsView::Full, ..event::turn(view) }
+    };
+    live.turns.iter().map(turn).collect()
 }
 
 /// A stored turn with the given items of it.

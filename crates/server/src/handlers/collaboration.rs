@@ -1,14 +1,34 @@
-//! Collaboration modes. None of it works in this version: each method says so.
+//! Collaboration modes: what a turn's `collaborationMode` can be.
 
 use jsonrpc::ErrorObject;
-use protocol::{CollaborationMethods, CollaborationModeListResponse, Empty};
+use protocol::{
+    CollaborationMethods, CollaborationModeListResponse, CollaborationModeMask, Empty, ModeKind,
+    ReasoningEffort,
+};
 
 use crate::connection::Cx;
-use crate::handlers::not_implemented;
 use crate::server::Server;
 
 impl CollaborationMethods<Cx> for Server {
-    not_implemented! {
-        collaboration_mode_list(Empty) -> CollaborationModeListResponse = "collaborationMode/list";
+    /// The presets: which mode, and the effort that goes with it where the configuration names one.
+    async fn collaboration_mode_list(
+        &self,
+        cx: Cx,
+        _params: Empty,
+    ) -> Result<CollaborationModeListResponse, ErrorObject> {
+        let config = self.own_configuration(&cx)?.config;
+        let planning: Option<ReasoningEffort> = config
+            .plan_mode_reasoning_effort
+            .map(|effort| serde_json::Value::from(effort.as_str()))
+            .and_then(|effort| serde_json::from_value(effort).ok());
+        let mask = |name: &str, mode, reasoning_effort| CollaborationModeMask {
+            name: name.to_owned(),
+            mode: Some(mode),
+            model: None,
+            reasoning_effort,
+        };
+        let data =
+            vec![mask("Plan", ModeKind::Plan, planning), mask("Default", ModeKind::Default, None)];
+        Ok(CollaborationModeListResponse { data })
     }
 }

@@ -75,7 +75,7 @@ impl FeaturesMethods<Cx> for Server {
 }
 
 impl Server {
-    fn own_configuration(&self, cx: &Cx) -> Result<Resolved, ErrorObject> {
+    pub(crate) fn own_configuration(&self, cx: &Cx) -> Result<Resolved, ErrorObject> {
         let loaded = self.core.config.own(&self.core.options);
         let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
         warnings::tell(&cx.peer, &loaded.resolved.warnings);

@@ -1,25 +1,26 @@
-//! Threads: started, resumed, read, listed (specification: Threads).
+//! Threads: started, resumed, forked, read, changed (specification: Threads). Lists stand in `lists`,
+//! what changes a thread that need not be loaded in `edits`.
+
+mod edits;
+mod inject;
+mod lists;
+
+use std::collections::HashMap;
 
 use jsonrpc::ErrorObject;
 use protocol::permission::ActivePermissionProfile;
 use protocol::*;
-use session::Overrides;
-use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
+use session::{Input, Overrides};
 use tokio::sync::oneshot;
 
 use crate::connection::Cx;
 use crate::convert;
-use crate::convert::settings::{name, wire_approval, wire_sandbox};
-use crate::handlers::turn::existing_folder;
+use crate::convert::settings::{wire_approval, wire_sandbox};
+use crate::handlers::turn::{ask, existing_folder, send};
 use crate::handlers::{not_implemented, refuse_missing};
-use crate::loading::{self, Extra, Wishes, stored, unknown};
+use crate::loading::{self, Extra, Fork, Wishes, stored, unknown};
 use crate::server::Server;
 use crate::thread::{Command, Snapshot, ThreadHandle};
-
-/// Rows of a page when the client names no number.
-const PAGE: u32 = 25;
-/// Rows of a page at most.
-const MAX_PAGE: u32 = 100;
 
 impl ThreadMethods<Cx> for Server {
     async fn thread_start(
@@ -60,7 +61,7 @@ impl ThreadMethods<Cx> for Server {
         let ephemeral = params.ephemeral.unwrap_or(false);
         let (_, handle) =
             loading::new_thread(&self.core, &cx.peer, wishes, ephemeral, extra).await?;
-        attach(&cx, &handle, Overrides::default(), true).await
+        self.attach(&cx, &handle, Overrides::default(), true).await
     }
 
     async fn thread_resume(
@@ -88,7 +89,46 @@ impl ThreadMethods<Cx> for Server {
         };
         let (handle, overrides) =
             loading::resume_thread(&self.core, &cx.peer, &params.thread_id, &wishes).await?;
-        attach(&cx, &handle, overrides, false).await
+        let mut response = self.attach(&cx, &handle, overrides, false).await?;
+        if params.exclude_turns {
+            response.thread.turns.clear();
+        }
+        Ok(response)
+    }
+
+    async fn thread_fork(
+        &self,
+        cx: Cx,
+        params: ThreadForkParams,
+    ) -> Result<ThreadStartResponse, ErrorObject> {
+        refuse_missing("thread/fork", &[("path", params.path.is_some())])?;
+        if params.ephemeral && params.last_turn_id.is_some() {
+            let message = "`ephemeral` and `lastTurnId` exclude each other: give one";
+            return Err(ErrorObject::invalid_params(message));
+        }
+        let wishes = Wishes {
+            model: params.model,
+            model_provider: params.model_provider,
+            service_tier: params.service_tier,
+            cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+            approval_policy: params.approval_policy,
+            approvals_reviewer: params.approvals_reviewer,
+            sandbox: params.sandbox,
+            permissions: params.permissions,
+            personality: None,
+            base_instructions: params.base_instructions,
+            developer_instructions: params.developer_instructions,
+            config: params.config.map(|config| config.into_iter().collect()),
+        };
+        let fork = Fork {
+            parent: &params.thread_id,
+            last_turn: params.last_turn_id,
+            ephemeral: params.ephemeral,
+            source: params.thread_source,
+            session_source: None,
+        };
+        let handle = loading::fork_thread(&self.core, &cx.peer, fork, wishes).await?;
+        self.attach(&cx, &handle, Overrides::default(), true).await
     }
 
     async fn thread_read(
@@ -108,10 +148,7 @@ impl ThreadMethods<Cx> for Server {
         if let Some(snapshot) = loaded {
             return Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) });
         }
-        let found = self.core.store().await?.thread(id).await.map_err(|error| stored(&error))?;
-        let found = found.ok_or_else(|| unknown(id))?;
-        let thread = convert::thread::stored(&found, ThreadStatus::NotLoaded, turns);
-        Ok(ThreadReadResponse { thread })
+        Ok(ThreadReadResponse { thread: self.stored_thread(id, turns).await? })
     }
 
     async fn thread_list(
@@ -119,14 +156,7 @@ impl ThreadMethods<Cx> for Server {
         _cx: Cx,
         params: ThreadListParams,
     ) -> Result<ThreadListResponse, ErrorObject> {
-        let query = list_query(params);
-        let page = self.core.store().await?.threads(query).await.map_err(|error| stored(&error))?;
-        let data = page.rows.iter().map(|row| self.listed(row)).collect();
-        Ok(ThreadListResponse {
-            data,
-            next_cursor: page.next_cursor,
-            backwards_cursor: page.backwards_cursor,
-        })
+        self.list_threads(params).await
     }
 
     async fn thread_turns_list(
@@ -134,27 +164,15 @@ impl ThreadMethods<Cx> for Server {
         _cx: Cx,
         params: ThreadTurnsListParams,
     ) -> Result<ThreadTurnsListResponse, ErrorObject> {
-        let query = TurnsQuery {
-            limit: page_size(params.limit),
-            cursor: params.cursor,
-            direction: direction(params.sort_direction),
-        };
-        let view = params.items_view.unwrap_or(TurnItemsView::Summary);
-        let store = self.core.store().await?;
-        let page = store
-            .turns_with_items(&params.thread_id, query)
-            .await
-            .map_err(|error| stored(&error))?;
-        let data = page
-            .rows
-            .iter()
-            .map(|(turn, items)| convert::thread::turn(turn, items, view))
-            .collect();
-        Ok(ThreadTurnsListResponse {
-            data,
-            next_cursor: page.next_cursor,
-            backwards_cursor: page.backwards_cursor,
-        })
+        self.list_turns(params).await
+    }
+
+    async fn thread_items_list(
+        &self,
+        _cx: Cx,
+        params: ThreadItemsListParams,
+    ) -> Result<ThreadItemsListResponse, ErrorObject> {
+        self.list_items(params).await
     }
 
     async fn thread_turns_items_list(
@@ -173,15 +191,7 @@ impl ThreadMethods<Cx> for Server {
         _cx: Cx,
         params: ThreadLoadedListParams,
     ) -> Result<ThreadLoadedListResponse, ErrorObject> {
-        let mut ids: Vec<String> = self.core.threads().keys().cloned().collect();
-        ids.sort_unstable();
-        if let Some(cursor) = &params.cursor {
-            ids.retain(|id| id > cursor);
-        }
-        let limit = params.limit.map_or(usize::MAX, |limit| limit.max(1) as usize);
-        let next_cursor = (ids.len() > limit).then(|| ids[limit - 1].clone());
-        ids.truncate(limit);
-        Ok(ThreadLoadedListResponse { data: ids, next_cursor })
+        self.list_loaded(params)
     }
 
     async fn thread_unsubscribe(
@@ -203,21 +213,104 @@ impl ThreadMethods<Cx> for Server {
         Ok(ThreadUnsubscribeResponse { status })
     }
 
+    async fn thread_archive(&self, _cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+        self.archive(&params.thread_id).await
+    }
+
+    async fn thread_unarchive(
+        &self,
+        _cx: Cx,
+        params: ThreadIdParams,
+    ) -> Result<ThreadReadResponse, ErrorObject> {
+        self.unarchive(&params.thread_id).await
+    }
+
+    async fn thread_delete(&self, _cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+        self.delete(&params.thread_id).await
+    }
+
+    async fn thread_name_set(
+        &self,
+        _cx: Cx,
+        params: ThreadNameSetParams,
+    ) -> Result<Empty, ErrorObject> {
+        self.set_name(params).await
+    }
+
+    async fn thread_metadata_update(
+        &self,
+        _cx: Cx,
+        params: ThreadMetadataUpdateParams,
+    ) -> Result<ThreadReadResponse, ErrorObject> {
+        self.update_metadata(params).await
+    }
+
+    /// Drops the last turns; answers with those that are left.
+    async fn thread_rollback(
+        &self,
+        _cx: Cx,
+        params: ThreadRollbackParams,
+    ) -> Result<ThreadReadResponse, ErrorObject> {
+        if params.num_turns == 0 {
+            return Err(ErrorObject::invalid_params("`numTurns` must be at least 1"));
+        }
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        let turns = params.num_turns;
+        told(&handle, |answer| Command::RollBack { turns, answer }).await?;
+        let turns = self.all_turns(&params.thread_id).await?;
+        let snapshot = look(&handle).await.ok_or_else(not_loaded)?;
+        Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) })
+    }
+
+    async fn thread_inject_items(
+        &self,
+        cx: Cx,
+        params: ThreadInjectItemsParams,
+    ) -> Result<Empty, ErrorObject> {
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        let fragments = inject::fragments(&params.items)?;
+        ask(&handle, cx.gate(), move |reply| Input::Inject { reply, fragments }).await?;
+        Ok(Empty {})
+    }
+
+    async fn thread_compact_start(
+        &self,
+        cx: Cx,
+        params: ThreadIdParams,
+    ) -> Result<Empty, ErrorObject> {
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        ask(&handle, cx.gate(), |reply| Input::Compact { reply }).await?;
+        Ok(Empty {})
+    }
+
+    async fn thread_shell_command(
+        &self,
+        cx: Cx,
+        params: ThreadShellCommandParams,
+    ) -> Result<Empty, ErrorObject> {
+        let script = params.command;
+        if script.trim().is_empty() {
+            return Err(ErrorObject::invalid_params("`command` must not be empty"));
+        }
+        if script.contains('\0') {
+            return Err(ErrorObject::invalid_params("`command` must not hold a NUL character"));
+        }
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        send(&handle, cx.gate(), |answer, gate| Command::Shell { script, answer, gate }).await?;
+        Ok(Empty {})
+    }
+
+    async fn thread_background_terminals_clean(
+        &self,
+        cx: Cx,
+        params: ThreadIdParams,
+    ) -> Result<Empty, ErrorObject> {
+        let handle = self.loaded_thread(&params.thread_id).await?;
+        ask(&handle, cx.gate(), |reply| Input::CleanTerminals { reply }).await?;
+        Ok(Empty {})
+    }
+
     not_implemented! {
-        thread_fork(ThreadForkParams) -> ThreadStartResponse = "thread/fork";
-        thread_items_list(ThreadItemsListParams) -> ThreadItemsListResponse = "thread/items/list";
-        thread_archive(ThreadIdParams) -> Empty = "thread/archive";
-        thread_unarchive(ThreadIdParams) -> ThreadReadResponse = "thread/unarchive";
-        thread_delete(ThreadIdParams) -> Empty = "thread/delete";
-        thread_name_set(ThreadNameSetParams) -> Empty = "thread/name/set";
-        thread_metadata_update(ThreadMetadataUpdateParams) -> ThreadReadResponse
-            = "thread/metadata/update";
-        thread_compact_start(ThreadIdParams) -> Empty = "thread/compact/start";
-        thread_shell_command(ThreadShellCommandParams) -> Empty = "thread/shellCommand";
-        thread_background_terminals_clean(ThreadIdParams) -> Empty
-            = "thread/backgroundTerminals/clean";
-        thread_rollback(ThreadRollbackParams) -> ThreadReadResponse = "thread/rollback";
-        thread_inject_items(ThreadInjectItemsParams) -> Empty = "thread/inject_items";
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty
             = "thread/approveGuardianDeniedAction";
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse
@@ -230,67 +323,83 @@ impl ThreadMethods<Cx> for Server {
 
 impl Server {
     /// The loaded thread of that id.
-    pub(crate) fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, ErrorObject> {
-        self.core.loaded(id).ok_or_else(|| unknown(id))
-    }
-
-    fn listed(&self, row: &StoredThread) -> Thread {
-        let status = match self.core.loaded(&row.record.id).and_then(|handle| handle.status()) {
-            Some(status) => convert::event::status(status),
-            None => ThreadStatus::NotLoaded,
-        };
-        convert::thread::stored(row, status, Vec::new())
-    }
-
-    /// Every turn with its items, oldest first.
-    async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, ErrorObject> {
+    pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, ErrorObject> {
+        if let Some(handle) = self.core.loaded(id) {
+            return Ok(handle);
+        }
         let store = self.core.store().await?;
-        let mut turns = Vec::new();
-        let mut cursor = None;
-        loop {
-            let query = TurnsQuery { limit: MAX_PAGE, cursor, direction: Direction::Ascending };
-            let page =
-                store.turns_with_items(thread, query).await.map_err(|error| stored(&error))?;
-            turns.extend(
-                page.rows
-                    .iter()
-                    .map(|(turn, items)| convert::thread::turn(turn, items, TurnItemsView::Full)),
-            );
-            match page.next_cursor {
-                Some(next) => cursor = Some(next),
-                None => return Ok(turns),
+        let found = store.thread(id).await.map_err(|error| stored(&error))?;
+        Err(match found {
+            Some(_) => ErrorObject::invalid_request(format!(
+                "thread not loaded: {id}; call thread/resume first"
+            )),
+            None => unknown(id),
+        })
+    }
+
+    /// Subscribes the caller and answers with what the thread is; a turn that runs is shown with
+    /// what there is of it, and goes on from there.
+    pub(crate) async fn attach(
+        &self,
+        cx: &Cx,
+        handle: &ThreadHandle,
+        overrides: Overrides,
+        announce: bool,
+    ) -> Result<ThreadStartResponse, ErrorObject> {
+        let (snapshot, answer) = oneshot::channel();
+        let (peer, gate) = (cx.peer.clone(), cx.gate());
+        handle.send(Command::Attach { peer, overrides, announce, snapshot, gate }).await;
+        let snapshot = answer.await.map_err(|_| not_loaded())?;
+        // Until the response is queued the thread stands still.
+        let mut items = HashMap::new();
+        if !snapshot.ephemeral && !snapshot.live.turns.is_empty() {
+            let store = self.core.store().await?;
+            for turn in &snapshot.live.turns {
+                let found = store.items(&snapshot.record.id, &turn.id).await;
+                items.insert(turn.id.to_string(), found.map_err(|error| stored(&error))?);
             }
         }
+        let running = convert::thread::running(&snapshot.live, &items);
+        Ok(response(&snapshot, running))
+    }
+
+    /// A stored thread as it is when nobody has it loaded.
+    pub(crate) async fn stored_thread(
+        &self,
+        id: &str,
+        turns: Vec<Turn>,
+    ) -> Result<Thread, ErrorObject> {
+        let found = self.core.store().await?.thread(id).await.map_err(|error| stored(&error))?;
+        let found = found.ok_or_else(|| unknown(id))?;
+        Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
     }
 }
 
-/// Subscribes the caller and answers with what the thread is.
-async fn attach(
-    cx: &Cx,
-    handle: &ThreadHandle,
-    overrides: Overrides,
-    announce: bool,
-) -> Result<ThreadStartResponse, ErrorObject> {
-    let (snapshot, answer) = oneshot::channel();
-    let (peer, gate) = (cx.peer.clone(), cx.gate());
-    handle.send(Command::Attach { peer, overrides, announce, snapshot, gate }).await;
-    let snapshot = answer
-        .await
-        .map_err(|_| ErrorObject::invalid_request("the thread is not loaded any more"))?;
-    Ok(response(&snapshot))
+fn not_loaded() -> ErrorObject {
+    ErrorObject::invalid_request("the thread is not loaded any more; call thread/resume")
 }
 
-async fn look(handle: &ThreadHandle) -> Option<Snapshot> {
+/// Sends a command whose answer says whether it worked.
+pub(crate) async fn told(
+    handle: &ThreadHandle,
+    command: impl FnOnce(oneshot::Sender<Result<(), ErrorObject>>) -> Command,
+) -> Result<(), ErrorObject> {
+    let (sender, answer) = oneshot::channel();
+    handle.send(command(sender)).await;
+    answer.await.map_err(|_| not_loaded())?
+}
+
+pub(crate) async fn look(handle: &ThreadHandle) -> Option<Snapshot> {
     let (snapshot, answer) = oneshot::channel();
     handle.send(Command::Look { snapshot }).await;
     answer.await.ok()
 }
 
-fn response(snapshot: &Snapshot) -> ThreadStartResponse {
+fn response(snapshot: &Snapshot, running: Vec<Turn>) -> ThreadStartResponse {
     let settings = &snapshot.settings;
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
-        thread: convert::thread::loaded(snapshot, Vec::new()),
+        thread: convert::thread::loaded(snapshot, running),
         model: settings.model.clone(),
         model_provider: settings.provider.clone(),
         service_tier: settings.service_tier.clone(),
@@ -313,41 +422,4 @@ fn response(snapshot: &Snapshot) -> ThreadStartResponse {
 fn active_profile(policy: &session::SandboxPolicy) -> Option<ActivePermissionProfile> {
     let session::SandboxPolicy::Profile { name, .. } = policy else { return None };
     Some(ActivePermissionProfile { id: name.clone(), extends: None, modifications: Vec::new() })
-}
-
-fn list_query(params: ThreadListParams) -> ListQuery {
-    let mut sources: Vec<String> =
-        params.source_kinds.unwrap_or_default().iter().map(name).collect();
-    if sources.is_empty() {
-        sources = vec!["cli".to_owned(), "editor".to_owned()];
-    }
-    ListQuery {
-        limit: page_size(params.limit),
-        cursor: params.cursor,
-        sort: match params.sort_key {
-            Some(ThreadSortKey::UpdatedAt) => SortKey::Updated,
-            Some(ThreadSortKey::CreatedAt) | None => SortKey::Created,
-        },
-        direction: direction(params.sort_direction),
-        archived: params.archived.unwrap_or(false),
-        providers: params.model_providers.unwrap_or_default(),
-        sources,
-        cwds: match params.cwd {
-            None => Vec::new(),
-            Some(ThreadListCwdFilter::One(cwd)) => vec![cwd],
-            Some(ThreadListCwdFilter::Many(cwds)) => cwds,
-        },
-        search: params.search_term,
-    }
-}
-
-fn page_size(limit: Option<u32>) -> u32 {
-    limit.map_or(PAGE, |limit| limit.clamp(1, MAX_PAGE))
-}
-
-fn direction(direction: Option<SortDirection>) -> Direction {
-    match direction {
-        Some(SortDirection::Asc) => Direction::Ascending,
-        Some(SortDirection::Desc) | None => Direction::Descending,
-    }
 }

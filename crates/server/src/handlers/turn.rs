@@ -8,7 +8,7 @@ use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse, UserInput,
 };
-use session::{Answer, Mode, Overrides, Refusal, UserContent};
+use session::{Answer, Input, Mode, Overrides, Refusal, UserContent};
 use tokio::sync::oneshot;
 
 use crate::connection::{Cx, Gate};
@@ -25,7 +25,7 @@ impl TurnMethods<Cx> for Server {
         params: TurnStartParams,
     ) -> Result<TurnStartResponse, ErrorObject> {
         refuse_missing("turn/start", &not_yet(&params))?;
-        let handle = self.loaded_thread(&params.thread_id)?;
+        let handle = self.loaded_thread(&params.thread_id).await?;
         let content = user_content(&params.input)?;
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
         let overrides = overrides(&params)?;
@@ -34,7 +34,7 @@ impl TurnMethods<Cx> for Server {
             let message = "`permissions` and `sandboxPolicy` exclude each other: give one";
             return Err(ErrorObject::invalid_params(message));
         }
-        let started = ask(&handle, cx.gate(), |answer, gate| Command::StartTurn {
+        let started = send(&handle, cx.gate(), |answer, gate| Command::StartTurn {
             content,
             overrides: Box::new(overrides),
             permissions,
@@ -55,14 +55,13 @@ impl TurnMethods<Cx> for Server {
     ) -> Result<TurnSteerResponse, ErrorObject> {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
-        let handle = self.loaded_thread(&params.thread_id)?;
+        let handle = self.loaded_thread(&params.thread_id).await?;
         let content = user_content(&params.input)?;
         let expected_turn = params.expected_turn_id;
-        let steered = ask(&handle, cx.gate(), |answer, gate| Command::Steer {
+        let steered = ask(&handle, cx.gate(), move |reply| Input::Steer {
+            reply,
             content,
             expected_turn,
-            answer,
-            gate,
         });
         match steered.await? {
             Answer::Steered { turn } => Ok(TurnSteerResponse { turn_id: turn.to_string() }),
@@ -75,15 +74,25 @@ impl TurnMethods<Cx> for Server {
         cx: Cx,
         params: TurnInterruptParams,
     ) -> Result<Empty, ErrorObject> {
-        let handle = self.loaded_thread(&params.thread_id)?;
+        let handle = self.loaded_thread(&params.thread_id).await?;
         let turn = params.turn_id;
-        ask(&handle, cx.gate(), |answer, gate| Command::Interrupt { turn, answer, gate }).await?;
+        ask(&handle, cx.gate(), move |reply| Input::Interrupt { reply, turn }).await?;
         Ok(Empty {})
     }
 }
 
+/// Gives the session an input and waits for its answer.
+pub(crate) async fn ask(
+    handle: &ThreadHandle,
+    gate: Gate,
+    input: impl FnOnce(u64) -> Input + Send + 'static,
+) -> Result<Answer, ErrorObject> {
+    let input = Box::new(input);
+    send(handle, gate, |answer, gate| Command::Ask { input, answer, gate }).await
+}
+
 /// Sends a command to the thread and waits for the session's answer.
-async fn ask(
+pub(crate) async fn send(
     handle: &ThreadHandle,
     gate: Gate,
     command: impl FnOnce(oneshot::Sender<Result<Answer, Refusal>>, Gate) -> Command,

@@ -156,6 +156,11 @@ impl Actor {
                     self.step(Input::Model { sample, events }, &mut steps);
                 }
                 Next::Unload => {
+                    // Somebody may be loading or archiving it just now: then it stays for a while.
+                    let core = self.core.clone();
+                    let Ok(_loading) = core.loading.try_lock() else { continue };
+                    self.inbox.close();
+                    release(&core, &self.id, self.ephemeral).await;
                     self.core.forget(&self.id);
                     return;
                 }
@@ -173,6 +178,9 @@ impl Actor {
             self.execute(steps).await;
             self.subscribers.pace().await;
         }
+        self.inbox.close();
+        let (core, id) = (self.core.clone(), self.id.clone());
+        release(&core, &id, self.ephemeral).await;
     }
 
     async fn next(&mut self) -> Next {
@@ -257,17 +265,38 @@ impl Actor {
                         }
                     }
                 }
+                if let Err(refusal) = self.ensure_history(steps).await {
+                    let _ = answer.send(Err(refusal));
+                    return;
+                }
                 let overrides = self.allowed(*overrides);
                 let reply = self.wait(answer, gate);
                 self.step(Input::Start { reply, content, overrides, output_schema }, steps);
             }
-            Command::Steer { content, expected_turn, answer, gate } => {
+            Command::Ask { input, answer, gate } => {
+                if let Err(refusal) = self.ensure_history(steps).await {
+                    let _ = answer.send(Err(refusal));
+                    return;
+                }
                 let reply = self.wait(answer, gate);
-                self.step(Input::Steer { reply, content, expected_turn }, steps);
+                self.step(input(reply), steps);
             }
-            Command::Interrupt { turn, answer, gate } => {
+            Command::Shell { script, answer, gate } => {
+                if let Err(refusal) = self.ensure_history(steps).await {
+                    let _ = answer.send(Err(refusal));
+                    return;
+                }
                 let reply = self.wait(answer, gate);
-                self.step(Input::Interrupt { reply, turn }, steps);
+                let input = self.user_shell(reply, script);
+                self.step(input, steps);
+            }
+            Command::RollBack { turns, answer } => {
+                self.execute(std::mem::take(steps)).await;
+                let _ = answer.send(self.roll_back(turns).await);
+            }
+            Command::Change { changes, answer } => {
+                self.execute(std::mem::take(steps)).await;
+                let _ = answer.send(self.change(*changes).await);
             }
             Command::Attach { peer, overrides, announce, snapshot, gate } => {
                 let overrides = self.allowed(overrides);
@@ -305,6 +334,8 @@ impl Actor {
             settings: self.machine.settings().clone(),
             status: self.machine.status(),
             instruction_sources: self.instruction_sources.clone(),
+            live: self.machine.live(),
+            goal: self.machine.goal().cloned(),
         }
     }
 
@@ -448,6 +479,17 @@ impl Actor {
             request_id: ask.wire_id.into(),
         };
         self.subscribers.notify::<protocol::ServerRequestResolved>(&params);
+    }
+}
+
+/// Lets another server have a thread.
+async fn release(core: &Core, thread: &str, ephemeral: bool) {
+    if ephemeral {
+        return;
+    }
+    if let Ok(store) = core.store().await {
+        // A lease that stays ends with this server.
+        let _ = store.release(thread).await;
     }
 }
 

@@ -92,6 +92,14 @@ impl Actor {
         self.assess(Invocation::Argv(argv), display, cwd)
     }
 
+    /// What a script does, for display.
+    pub(super) fn actions(&self, script: &str, cwd: &Path) -> Vec<session::Action> {
+        let required = self.config.requirements.prefix_rules();
+        let invocation = Invocation::Script(script);
+        let found = self.core.rules.assess(invocation, cwd, &self.resolver(), required);
+        found.actions.into_iter().map(action).collect()
+    }
+
     fn workdir(&self, workdir: Option<&str>) -> PathBuf {
         let cwd = &self.machine.settings().cwd;
         workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder))

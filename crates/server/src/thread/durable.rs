@@ -43,7 +43,14 @@ impl Actor {
             match step.effect {
                 Effect::Reply {
                     reply,
-                    result: Ok(Answer::Started(_) | Answer::Steered { .. }),
+                    result:
+                        Ok(
+                            Answer::Started(_)
+                            | Answer::Steered { .. }
+                            | Answer::Done
+                            | Answer::Goal(_)
+                            | Answer::Cleared(_),
+                        ),
                 } => {
                     let result = Err(Refusal(told.clone()));
                     self.perform(Step { effect: Effect::Reply { reply, result }, json: None })
@@ -79,6 +86,7 @@ impl Actor {
                 self.record.cwd = settings.cwd.display().to_string();
             }
             Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
+            Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
             _ => {}
         }
     }

@@ -21,11 +21,14 @@ pub(crate) fn write(
             Write::StartTurn { thread, turn: turn.to_string(), started_at_ms: *at }
         }
         Record::Item { turn, item } => put_item(thread, turn, item, json),
-        Record::History { turn, fragments } => Write::AppendHistory {
-            thread,
-            turn: Some(turn.to_string()),
-            fragments: fragments.clone(),
-        },
+        Record::History { turn, fragments } => {
+            let turn = turn.as_ref().map(ToString::to_string);
+            Write::AppendHistory { thread, turn, fragments: stored(fragments), anew: false }
+        }
+        Record::Anew { turn, fragments } => {
+            let turn = Some(turn.to_string());
+            Write::AppendHistory { thread, turn, fragments: stored(fragments), anew: true }
+        }
         Record::TurnFinished { view, status } => finish(thread, view, *status),
         Record::Settings(settings) => update(
             thread,
@@ -37,7 +40,7 @@ pub(crate) fn write(
                 ..ThreadChanges::default()
             },
         ),
-        Record::Introduced(_) => {
+        Record::Introduced(_) | Record::Goal(_) => {
             let extra = serde_json::to_string(extra).expect("plain data");
             update(thread, ThreadChanges { extra: Some(Some(extra)), ..ThreadChanges::default() })
         }
@@ -52,6 +55,14 @@ pub(crate) fn write(
             update(thread, changes)
         }
     }
+}
+
+fn stored(fragments: &[session::Fragment]) -> Vec<store::Fragment> {
+    let one = |part: &session::Fragment| store::Fragment {
+        text: part.text.clone(),
+        mark: part.mark.code(),
+    };
+    fragments.iter().map(one).collect()
 }
 
 fn update(thread: String, changes: ThreadChanges) -> Write {

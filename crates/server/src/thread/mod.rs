@@ -4,6 +4,7 @@ mod actor;
 mod afterwards;
 mod commands;
 mod durable;
+mod edits;
 mod log;
 mod patches;
 pub(crate) mod reload;
@@ -15,8 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Answer, Input, Overrides, Refusal, Settings, Status, UserContent};
-use store::ThreadRecord;
+use jsonrpc::ErrorObject;
+use session::{Answer, Goal, Input, Live, Overrides, Refusal, Settings, Status, UserContent};
+use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{ConnectionId, Gate, Peer};
@@ -41,15 +43,18 @@ pub(crate) enum Command {
         answer: oneshot::Sender<Result<Answer, Refusal>>,
         gate: Gate,
     },
-    /// `turn/steer`.
-    Steer {
-        content: Vec<UserContent>,
-        expected_turn: String,
+    /// What the session answers: it is made with the number of its reply.
+    Ask {
+        input: Box<dyn FnOnce(u64) -> Input + Send>,
         answer: oneshot::Sender<Result<Answer, Refusal>>,
         gate: Gate,
     },
-    /// `turn/interrupt`.
-    Interrupt { turn: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    /// `thread/shellCommand`.
+    Shell { script: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    /// `thread/rollback`.
+    RollBack { turns: u32, answer: oneshot::Sender<Result<(), ErrorObject>> },
+    /// Facts about the thread change; answered when they are stored.
+    Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), ErrorObject>> },
     /// A connection follows the thread; with `announce` it hears `thread/started` too.
     Attach {
         peer: Arc<Peer>,
@@ -86,6 +91,10 @@ pub(crate) struct Snapshot {
     pub(crate) settings: Settings,
     pub(crate) status: Status,
     pub(crate) instruction_sources: Vec<PathBuf>,
+    /// What of the running turn is not final.
+    pub(crate) live: Live,
+    /// What the thread works towards.
+    pub(crate) goal: Option<Goal>,
 }
 
 /// A loaded thread.
@@ -113,6 +122,11 @@ impl ThreadHandle {
             core.threads().retain(|other, handle| *other != id || handle.status().is_some());
         });
         Self { sender, status }
+    }
+
+    /// Whether the actor has not ended.
+    pub(crate) fn lives(&self) -> bool {
+        self.status().is_some() && !self.sender.is_closed()
     }
 
     /// Gives the thread something to do; `false` when it has ended.

@@ -108,6 +108,18 @@ impl Teller {
                 };
                 to.notify::<protocol::ItemCommandExecutionTerminalInteraction>(&params);
             }
+            Event::GoalUpdated { turn, goal } => {
+                let params = protocol::goal::ThreadGoalUpdatedNotification {
+                    goal: event::goal(&thread_id, goal),
+                    thread_id,
+                    turn_id: turn.as_ref().map(ToString::to_string),
+                };
+                to.notify::<protocol::ThreadGoalUpdated>(&params);
+            }
+            Event::GoalCleared => {
+                let params = record::ThreadIdNotification { thread_id };
+                to.notify::<protocol::ThreadGoalCleared>(&params);
+            }
             // Told by the actor, which knows the request's id on the wire.
             Event::RequestResolved { .. } => {}
             Event::MessageDelta { .. }

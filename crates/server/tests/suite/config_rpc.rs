@@ -198,7 +198,7 @@ async fn features_are_listed_and_switched() {
             break;
         }
     }
-    assert_eq!(names.len(), 16, "{names:?}");
+    assert_eq!(names.len(), 17, "{names:?}");
     let set = json!({ "enablement": { "shell_tool": false } });
     peer.call("experimentalFeature/enablement/set", set).await;
     let thread = peer.start_thread(json!({})).await;

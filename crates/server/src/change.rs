@@ -1,0 +1,241 @@
+//! A change that is to be reviewed, read with git. Nothing that the repository names is run: git gets
+//! no hooks, no file system monitor, no external diff and no filter, and is itself confined to
+//! reading, with the network off.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use sandbox::{OutputBuffer, Policy, ReadAccess, Spawn, Stdin};
+use session::Settings;
+
+use crate::convert::settings::confinement;
+use crate::server::Core;
+use crate::thread::environment;
+
+/// Bytes of a change that the model is given; it can look at the rest itself.
+const MAX_DIFF: usize = 256 * 1024;
+/// Bytes of one new file.
+const MAX_NEW_FILE: u64 = 32 * 1024;
+/// New files that are given with their contents.
+const MAX_NEW_FILES: usize = 50;
+/// How long git may take.
+const MAX_RUN: Duration = Duration::from_secs(20);
+
+/// What to review.
+pub(crate) enum Target {
+    /// Staged, unstaged and new.
+    Uncommitted,
+    /// Everything since this branch was left.
+    Branch(String),
+    /// One commit.
+    Commit {
+        sha: String,
+        title: Option<String>,
+    },
+    /// What the user's own words say.
+    Custom(String),
+}
+
+/// What was read.
+#[derive(Default)]
+pub(crate) struct Change {
+    /// As git shows it.
+    diff: String,
+    /// How to see it, for the model.
+    command: String,
+    /// Why it could not be read.
+    pub(crate) unread: Option<String>,
+}
+
+impl Target {
+    /// For people.
+    pub(crate) fn subject(&self) -> String {
+        match self {
+            Self::Uncommitted => "current changes".to_owned(),
+            Self::Branch(branch) => format!("changes against `{branch}`"),
+            Self::Commit { sha, title } => {
+                let short: String = sha.chars().take(7).collect();
+                match title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
+                    Some(title) => format!("commit {short}: {title}"),
+                    None => format!("commit {short}"),
+                }
+            }
+            Self::Custom(instructions) => instructions.clone(),
+        }
+    }
+}
+
+impl Change {
+    /// What the model is asked.
+    pub(crate) fn prompt(&self, target: &Target) -> String {
+        let asked = match target {
+            Target::Uncommitted => {
+                "Review the changes of this working folder that are not committed: staged, \
+                 unstaged and new files."
+                    .to_owned()
+            }
+            Target::Branch(branch) => format!(
+                "Review the changes that were made since the branch `{branch}` was left."
+            ),
+            Target::Commit { .. } => format!("Review {}.", target.subject()),
+            Target::Custom(instructions) => return instructions.clone(),
+        };
+        if let Some(why) = &self.unread {
+            return format!("{asked}\n\nIt could not be read for you: {why}. Look for yourself.");
+        }
+        if self.diff.trim().is_empty() {
+            return format!("{asked}\n\n`{}` shows no change: say so.", self.command);
+        }
+        let mut shown = self.diff.as_str();
+        let mut cut = "";
+        if shown.len() > MAX_DIFF {
+            let end = (0..=MAX_DIFF).rev().find(|at| shown.is_char_boundary(*at)).unwrap_or(0);
+            shown = &shown[..end];
+            cut = "\n\nThe change is longer than what is shown. See the rest with the command.";
+        }
+        format!("{asked}\n\n<change command=\"{}\">\n{shown}\n</change>{cut}", self.command)
+    }
+}
+
+/// Reads the change.
+pub(crate) async fn read(
+    core: &Core,
+    config: &config::Config,
+    settings: &Settings,
+    target: &Target,
+) -> Change {
+    let git = Git { core, config, settings, overrides: Vec::new() };
+    match git.change(target).await {
+        Ok(change) => change,
+        Err(why) => Change { unread: Some(why), ..Change::default() },
+    }
+}
+
+struct Git<'a> {
+    core: &'a Core,
+    config: &'a config::Config,
+    settings: &'a Settings,
+    /// `-c` arguments that switch the repository's filters off.
+    overrides: Vec<String>,
+}
+
+/// How a diff is made: nothing of the repository's choice is run for it.
+const DIFF: [&str; 5] =
+    ["--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"];
+
+impl Git<'_> {
+    async fn change(mut self, target: &Target) -> Result<Change, String> {
+        if matches!(target, Target::Custom(_)) {
+            return Ok(Change::default());
+        }
+        self.run(&["rev-parse", "--is-inside-work-tree"]).await?;
+        self.switch_filters_off().await;
+        match target {
+            Target::Uncommitted => self.uncommitted().await,
+            Target::Branch(branch) => {
+                let tip = self.commit(branch).await?;
+                let base = self.run(&["merge-base", "HEAD", &tip]).await?;
+                let base = base.trim().to_owned();
+                let diff = self.run(&with("diff", &[&base])).await?;
+                Ok(Change { diff, command: format!("git diff {base}"), unread: None })
+            }
+            Target::Commit { sha, .. } => {
+                let sha = self.commit(sha).await?;
+                let diff = self.run(&with("show", &["--format=fuller", "--stat", "--patch", &sha])).await?;
+                Ok(Change { diff, command: format!("git show {sha}"), unread: None })
+            }
+            Target::Custom(_) => Ok(Change::default()),
+        }
+    }
+
+    async fn uncommitted(&self) -> Result<Change, String> {
+        let has_commits = self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await.is_ok();
+        let against: &[&str] = if has_commits { &["HEAD"] } else { &["--cached"] };
+        let mut diff = self.run(&with("diff", against)).await?;
+        let names = self.run(&["ls-files", "--others", "--exclude-standard", "-z"]).await?;
+        for (at, name) in names.split('\0').filter(|name| !name.is_empty()).enumerate() {
+            if diff.len() > MAX_DIFF {
+                break;
+            }
+            diff.push_str(&format!("\nnew file, not added: {name}\n"));
+            if at < MAX_NEW_FILES {
+                diff.push_str(&new_file(&self.settings.cwd.join(name)));
+            }
+        }
+        let command = if has_commits { "git diff HEAD" } else { "git diff --cached" };
+        Ok(Change { diff, command: command.to_owned(), unread: None })
+    }
+
+    /// The commit that a name means.
+    async fn commit(&self, name: &str) -> Result<String, String> {
+        let wanted = format!("{name}^{{commit}}");
+        let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).await;
+        found
+            .map(|sha| sha.trim().to_owned())
+            .map_err(|_| format!("the repository has no commit `{name}`"))
+    }
+
+    /// A filter is a program that the repository's configuration names.
+    async fn switch_filters_off(&mut self) {
+        // No filter at all is an exit code of 1.
+        let names = self.run(&["config", "--null", "--name-only", "--get-regexp", "^filter\\."]).await;
+        for key in names.unwrap_or_default().split('\0') {
+            let Some((filter, _)) = key.rsplit_once('.') else { continue };
+            for option in ["clean=", "smudge=", "process=", "required=false"] {
+                self.overrides.push(format!("{filter}.{option}"));
+            }
+        }
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut argv: Vec<OsString> = ["git", "--no-pager", "--no-optional-locks"].map(Into::into).into();
+        let fixed = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "diff.external="];
+        for option in fixed.into_iter().chain(self.overrides.iter().map(String::as_str)) {
+            argv.extend(["-c".into(), option.into()]);
+        }
+        argv.extend(arguments.iter().map(Into::into));
+        let mut env = environment(self.core, self.config);
+        env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
+        env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
+        let policy = if self.settings.sandbox.is_unconfined() {
+            confinement(&self.settings.sandbox, &self.settings.cwd)
+        } else {
+            Policy::ReadOnly { read: ReadAccess::Full, network: false }
+        };
+        let cwd = self.settings.cwd.clone();
+        let spawn = Spawn { argv, cwd, env, policy, tty: None, stdin: Stdin::Null };
+        let mut process =
+            self.core.sandbox.spawn(spawn).await.map_err(|error| format!("git: {error}"))?;
+        let (mut stdout, mut stderr) = (OutputBuffer::new(4 * MAX_DIFF), OutputBuffer::new(4096));
+        let exit = tokio::time::timeout(MAX_RUN, process.collect(&mut stdout, &mut stderr)).await;
+        let exit = exit.map_err(|_| "git took too long".to_owned())?;
+        if exit.success() {
+            return Ok(String::from_utf8_lossy(&stdout.bytes()).into_owned());
+        }
+        let said = stderr.bytes();
+        let said = String::from_utf8_lossy(&said);
+        let first = said.lines().next().unwrap_or("git failed").trim();
+        Err(first.trim_start_matches("fatal: ").to_owned())
+    }
+}
+
+fn with<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec![command];
+    arguments.extend(DIFF);
+    arguments.extend(rest);
+    arguments
+}
+
+/// The contents of a new file, when it is a plain text file; links are not followed.
+fn new_file(path: &Path) -> String {
+    let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
+    let mut bytes = Vec::new();
+    let opened = if is_file { std::fs::File::open(path).ok() } else { None };
+    let read = opened.and_then(|file| file.take(MAX_NEW_FILE).read_to_end(&mut bytes).ok());
+    match (read, std::str::from_utf8(&bytes)) {
+        (Some(_), Ok(text)) => text.lines().map(|line| format!("+{line}\n")).collect(),
+        _ => "(no text)\n".to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! Model items that a client adds to a thread: checked as far as the provider would refuse them, as
+//! a history that is refused once is refused for good.
+
+use std::collections::BTreeSet;
+
+use jsonrpc::ErrorObject;
+use protocol::response_item::{ContentItem, ResponseItem};
+use serde::Deserialize;
+use serde_json::Value;
+use session::{Fragment, Mark};
+
+/// Most items of one request.
+const MAX_ITEMS: usize = 1000;
+
+/// The items as parts of the history.
+///
+/// # Errors
+/// `-32602` naming the item and what is wrong with it.
+pub(super) fn fragments(items: &[Value]) -> Result<Vec<Fragment>, ErrorObject> {
+    if items.is_empty() || items.len() > MAX_ITEMS {
+        let message = format!("`items` must hold 1 to {MAX_ITEMS} items, not {}", items.len());
+        return Err(ErrorObject::invalid_params(message));
+    }
+    let mut calls = BTreeSet::new();
+    let mut fragments = Vec::with_capacity(items.len());
+    for (at, value) in items.iter().enumerate() {
+        let bad =
+            |why: String| ErrorObject::invalid_params(format!("`items[{at}]`: {why}"));
+        let item = ResponseItem::deserialize(value).map_err(|error| bad(error.to_string()))?;
+        let mark = check(&item, &mut calls).map_err(bad)?;
+        fragments.push(Fragment { text: value.to_string().into(), mark });
+    }
+    match calls.first() {
+        Some(call) => Err(ErrorObject::invalid_params(format!(
+            "`items`: the call `{call}` has no output among them"
+        ))),
+        None => Ok(fragments),
+    }
+}
+
+/// What a compaction does with the item; in words why the model could not be sent it.
+fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, String> {
+    match item {
+        ResponseItem::Message { role, content, .. } => message(role, content),
+        ResponseItem::Reasoning { encrypted_content, .. } => match encrypted_content {
+            Some(_) => Ok(Mark::Passing),
+            None => Err("reasoning needs its `encrypted_content`".to_owned()),
+        },
+        ResponseItem::FunctionCall { call_id, .. }
+        | ResponseItem::CustomToolCall { call_id, .. } => match calls.insert(call_id.clone()) {
+            true => Ok(Mark::Passing),
+            false => Err(format!("the call `{call_id}` stands there twice")),
+        },
+        ResponseItem::FunctionCallOutput { call_id, .. }
+        | ResponseItem::CustomToolCallOutput { call_id, .. } => match calls.remove(call_id) {
+            true => Ok(Mark::Passing),
+            false => Err(format!("the output of `{call_id}` has no call before it")),
+        },
+        _ => Err("items of this type cannot be added; add messages, reasoning, or calls with \
+                  their outputs"
+            .to_owned()),
+    }
+}
+
+fn message(role: &str, content: &[ContentItem]) -> Result<Mark, String> {
+    let said_by_model = role == "assistant";
+    let mark = match role {
+        "user" | "developer" | "system" => Mark::Kept,
+        "assistant" => Mark::Passing,
+        _ => {
+            return Err(format!(
+                "the role is `{role}`, not `user`, `assistant`, `developer` or `system`"
+            ));
+        }
+    };
+    if content.is_empty() {
+        return Err("`content` must not be empty".to_owned());
+    }
+    for part in content {
+        let is_output = matches!(part, ContentItem::OutputText { .. });
+        if is_output != said_by_model {
+            return Err(format!(
+                "a message of the role `{role}` has `{}` content",
+                if said_by_model { "output_text" } else { "input_text` or `input_image" }
+            ));
+        }
+    }
+    Ok(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_the_model_would_refuse_is_refused() {
+        let check = |items: Value, expected: &str| {
+            let error = fragments(items.as_array().unwrap()).unwrap_err().message;
+            assert!(error.contains(expected), "{error}");
+        };
+        let said = |role: &str, kind: &str| {
+            json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] })
+        };
+        check(json!([]), "1 to 1000");
+        check(json!([5]), "items[0]");
+        check(json!([{ "type": "message", "role": "user" }]), "content");
+        check(json!([said("user", "input_text"), said("wizard", "input_text")]), "items[1]");
+        check(json!([said("user", "output_text")]), "input_text");
+        check(json!([said("assistant", "input_text")]), "output_text");
+        check(json!([{ "type": "message", "role": "user", "content": [] }]), "empty");
+        check(json!([{ "type": "web_search_call" }]), "cannot be added");
+        check(json!([{ "type": "from_the_future" }]), "cannot be added");
+        let call = json!({ "type": "function_call", "name": "x", "arguments": "", "call_id": "a" });
+        let output = json!({ "type": "function_call_output", "call_id": "a", "output": "" });
+        check(json!([call]), "no output");
+        check(json!([output]), "no call before it");
+        check(json!([call, call]), "twice");
+        let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
+        let marks: Vec<Mark> =
+            fragments(&good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
+        assert_eq!(marks, [Mark::Passing, Mark::Passing, Mark::Kept, Mark::Passing]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Pages of threads, of turns and of items.
+
+use jsonrpc::ErrorObject;
+use protocol::*;
+use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
+
+use crate::convert;
+use crate::convert::settings::name;
+use crate::loading::{stored, unknown};
+use crate::server::Server;
+
+/// Rows of a page when the client names no number.
+const PAGE: u32 = 25;
+/// Rows of a page at most.
+const MAX_PAGE: u32 = 100;
+/// A larger `limit` is a mistake rather than a wish.
+const MAX_LIMIT: u32 = 10_000;
+
+impl Server {
+    pub(super) async fn list_threads(
+        &self,
+        params: ThreadListParams,
+    ) -> Result<ThreadListResponse, ErrorObject> {
+        let query = list_query(params)?;
+        let page = self.core.store().await?.threads(query).await.map_err(|error| stored(&error))?;
+        let data = page.rows.iter().map(|row| self.listed(row)).collect();
+        Ok(ThreadListResponse {
+            data,
+            next_cursor: page.next_cursor,
+            backwards_cursor: page.backwards_cursor,
+        })
+    }
+
+    pub(super) async fn list_turns(
+        &self,
+        params: ThreadTurnsListParams,
+    ) -> Result<ThreadTurnsListResponse, ErrorObject> {
+        let query = turns_query(params.limit, params.cursor, params.sort_direction)?;
+        let view = params.items_view.unwrap_or(TurnItemsView::Summary);
+        self.close_dead_turns(&params.thread_id).await?;
+        let store = self.core.store().await?;
+        let (rows, next_cursor, backwards_cursor) = if view == TurnItemsView::NotLoaded {
+            let page = store.turns(&params.thread_id, query).await;
+            let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+            let rows = page.rows.into_iter().map(|turn| (turn, Vec::new())).collect();
+            (rows, page.next_cursor, page.backwards_cursor)
+        } else {
+            let page = store.turns_with_items(&params.thread_id, query).await;
+            let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+            (page.rows, page.next_cursor, page.backwards_cursor)
+        };
+        let data =
+            rows.iter().map(|(turn, items)| convert::thread::turn(turn, items, view)).collect();
+        Ok(ThreadTurnsListResponse { data, next_cursor, backwards_cursor })
+    }
+
+    pub(super) async fn list_items(
+        &self,
+        params: ThreadItemsListParams,
+    ) -> Result<ThreadItemsListResponse, ErrorObject> {
+        let query = turns_query(params.limit, params.cursor, params.sort_direction)?;
+        let store = self.core.store().await?;
+        let turn = params.turn_id.as_deref();
+        let page = store.items_page(&params.thread_id, turn, query).await;
+        let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+        let entry = |(turn_id, row): (String, store::ItemRow)| {
+            let item = serde_json::from_str(&row.payload).ok()?;
+            Some(ThreadItemEntry { turn_id, item })
+        };
+        Ok(ThreadItemsListResponse {
+            data: page.rows.into_iter().filter_map(entry).collect(),
+            next_cursor: page.next_cursor,
+            backwards_cursor: page.backwards_cursor,
+        })
+    }
+
+    pub(super) fn list_loaded(
+        &self,
+        params: ThreadLoadedListParams,
+    ) -> Result<ThreadLoadedListResponse, ErrorObject> {
+        let limit = match params.limit {
+            Some(limit) => checked_limit(limit)? as usize,
+            None => usize::MAX,
+        };
+        let mut ids: Vec<String> = self.core.threads().keys().cloned().collect();
+        ids.sort_unstable();
+        if let Some(cursor) = &params.cursor {
+            ids.retain(|id| id > cursor);
+        }
+        let next_cursor = (ids.len() > limit).then(|| ids[limit - 1].clone());
+        ids.truncate(limit);
+        Ok(ThreadLoadedListResponse { data: ids, next_cursor })
+    }
+
+    fn listed(&self, row: &StoredThread) -> Thread {
+        let status = match self.core.loaded(&row.record.id).and_then(|handle| handle.status()) {
+            Some(status) => convert::event::status(status),
+            None => ThreadStatus::NotLoaded,
+        };
+        convert::thread::stored(row, status, Vec::new())
+    }
+
+    /// Every turn with its items, oldest first.
+    pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, ErrorObject> {
+        self.close_dead_turns(thread).await?;
+        let store = self.core.store().await?;
+        let mut turns = Vec::new();
+        let mut cursor = None;
+        loop {
+            let query = TurnsQuery { limit: MAX_PAGE, cursor, direction: Direction::Ascending };
+            let page =
+                store.turns_with_items(thread, query).await.map_err(|error| stored(&error))?;
+            turns.extend(
+                page.rows
+                    .iter()
+                    .map(|(turn, items)| convert::thread::turn(turn, items, TurnItemsView::Full)),
+            );
+            match page.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => return Ok(turns),
+            }
+        }
+    }
+
+    /// A turn that another server left in flight when it died is not shown as running for ever.
+    async fn close_dead_turns(&self, thread: &str) -> Result<(), ErrorObject> {
+        if self.core.loaded(thread).is_some() {
+            return Ok(());
+        }
+        let last = self.core.store().await?.last_turn(thread).await;
+        let last = last.map_err(|error| stored(&error))?;
+        if last.is_some_and(|turn| turn.status == store::TurnStatus::InProgress) {
+            self.core.close_orphans().await?;
+        }
+        Ok(())
+    }
+
+    /// The error of a list about one thread; an ephemeral one has nothing to list.
+    fn unlisted(&self, thread: &str, error: &store::StoreError) -> ErrorObject {
+        match error {
+            store::StoreError::ThreadNotFound { .. } if self.core.loaded(thread).is_some() => {
+                ErrorObject::invalid_request("an ephemeral thread keeps no turns")
+            }
+            store::StoreError::TurnNotFound { turn, .. } => {
+                let shown: String = turn.chars().take(80).collect();
+                ErrorObject::invalid_request(format!(
+                    "turn not found: {shown} is no turn of this thread"
+                ))
+            }
+            store::StoreError::ThreadNotFound { .. } => unknown(thread),
+            _ => stored(error),
+        }
+    }
+}
+
+fn list_query(params: ThreadListParams) -> Result<ListQuery, ErrorObject> {
+    let mut sources: Vec<String> =
+        params.source_kinds.unwrap_or_default().iter().map(name).collect();
+    if sources.is_empty() {
+        sources = vec!["cli".to_owned(), "editor".to_owned()];
+    }
+    Ok(ListQuery {
+        limit: page_size(params.limit)?,
+        cursor: params.cursor,
+        sort: match params.sort_key {
+            Some(ThreadSortKey::UpdatedAt) => SortKey::Updated,
+            Some(ThreadSortKey::CreatedAt) | None => SortKey::Created,
+        },
+        direction: direction(params.sort_direction),
+        archived: params.archived.unwrap_or(false),
+        providers: params.model_providers.unwrap_or_default(),
+        sources,
+        cwds: match params.cwd {
+            None => Vec::new(),
+            Some(ThreadListCwdFilter::One(cwd)) => vec![cwd],
+            Some(ThreadListCwdFilter::Many(cwds)) => cwds,
+        },
+        search: params.search_term,
+    })
+}
+
+fn turns_query(
+    limit: Option<u32>,
+    cursor: Option<String>,
+    sort: Option<SortDirection>,
+) -> Result<TurnsQuery, ErrorObject> {
+    Ok(TurnsQuery { limit: page_size(limit)?, cursor, direction: direction(sort) })
+}
+
+fn page_size(limit: Option<u32>) -> Result<u32, ErrorObject> {
+    limit.map_or(Ok(PAGE), |limit| Ok(checked_limit(limit)?.min(MAX_PAGE)))
+}
+
+fn checked_limit(limit: u32) -> Result<u32, ErrorObject> {
+    if (1..=MAX_LIMIT).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ErrorObject::invalid_params(format!(
+        "`limit` must be from 1 to {MAX_LIMIT}, not {limit}; a page holds at most {MAX_PAGE}"
+    )))
+}
+
+fn direction(direction: Option<SortDirection>) -> Direction {
+    match direction {
+        Some(SortDirection::Asc) => Direction::Ascending,
+        Some(SortDirection::Desc) | None => Direction::Descending,
+    }
+}
