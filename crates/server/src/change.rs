@@ -30,10 +30,7 @@ pub(crate) enum Target {
     /// Everything since this branch was left.
     Branch(String),
     /// One commit.
-    Commit {
-        sha: String,
-        title: Option<String>,
-    },
+    Commit { sha: String, title: Option<String> },
     /// What the user's own words say.
     Custom(String),
 }
@@ -76,9 +73,9 @@ impl Change {
                  unstaged and new files."
                     .to_owned()
             }
-            Target::Branch(branch) => format!(
-                "Review the changes that were made since the branch `{branch}` was left."
-            ),
+            Target::Branch(branch) => {
+                format!("Review the changes that were made since the branch `{branch}` was left.")
+            }
             Target::Commit { .. } => format!("Review {}.", target.subject()),
             Target::Custom(instructions) => return instructions.clone(),
         };
@@ -143,7 +140,9 @@ impl Git<'_> {
             }
             Target::Commit { sha, .. } => {
                 let sha = self.commit(sha).await?;
-                let diff = self.run(&with("show", &["--format=fuller", "--stat", "--patch", &sha])).await?;
+                let diff = self
+                    .run(&with("show", &["--format=fuller", "--stat", "--patch", &sha]))
+                    .await?;
                 Ok(Change { diff, command: format!("git show {sha}"), unread: None })
             }
             Target::Custom(_) => Ok(Change::default()),
@@ -171,7 +170,8 @@ impl Git<'_> {
     /// The commit that a name means.
     async fn commit(&self, name: &str) -> Result<String, String> {
         let wanted = format!("{name}^{{commit}}");
-        let found = self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).await;
+        let found =
+            self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).await;
         found
             .map(|sha| sha.trim().to_owned())
             .map_err(|_| format!("the repository has no commit `{name}`"))
@@ -180,7 +180,8 @@ impl Git<'_> {
     /// A filter is a program that the repository's configuration names.
     async fn switch_filters_off(&mut self) {
         // No filter at all is an exit code of 1.
-        let names = self.run(&["config", "--null", "--name-only", "--get-regexp", "^filter\\."]).await;
+        let names =
+            self.run(&["config", "--null", "--name-only", "--get-regexp", "^filter\\."]).await;
         for key in names.unwrap_or_default().split('\0') {
             let Some((filter, _)) = key.rsplit_once('.') else { continue };
             for option in ["clean=", "smudge=", "process=", "required=false"] {
@@ -190,7 +191,8 @@ impl Git<'_> {
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<String, String> {
-        let mut argv: Vec<OsString> = ["git", "--no-pager", "--no-optional-locks"].map(Into::into).into();
+        let mut argv: Vec<OsString> =
+            ["git", "--no-pager", "--no-optional-locks"].map(Into::into).into();
         let fixed = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "diff.external="];
         for option in fixed.into_iter().chain(self.overrides.iter().map(String::as_str)) {
             argv.extend(["-c".into(), option.into()]);

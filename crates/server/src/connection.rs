@@ -105,6 +105,11 @@ pub(crate) struct Cx {
 pub(crate) struct Gate(oneshot::Receiver<()>);
 
 impl Gate {
+    /// A gate that nobody waits at: what is told may come before the response.
+    pub(crate) fn open() -> Self {
+        Self(oneshot::channel().1)
+    }
+
     pub(crate) async fn opened(self) {
         // The sender is dropped without a word, on every way out of the request.
         let _ = self.0.await;

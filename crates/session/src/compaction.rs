@@ -106,8 +106,7 @@ impl Machine {
             }
             ModelEvent::ItemDone { raw, item, .. } => {
                 let is_within = self.within_bound(raw.len());
-                let compaction =
-                    self.turn.as_mut().and_then(|turn| turn.compaction.as_mut());
+                let compaction = self.turn.as_mut().and_then(|turn| turn.compaction.as_mut());
                 if let (true, Some(compaction), ModelItem::Message { text, .. }) =
                     (is_within, compaction, item)
                 {

@@ -214,8 +214,7 @@ impl Machine {
     pub(crate) fn goal_after_turn(&mut self, turn: &Id, status: TurnStatus, made_calls: bool) {
         self.goal_clock_stops();
         let closed = self.closed;
-        let Some(goal) = self.goal.as_mut().filter(|goal| goal.status == GoalStatus::Active)
-        else {
+        let Some(goal) = self.goal.as_mut().filter(|goal| goal.status == GoalStatus::Active) else {
             return;
         };
         if status == TurnStatus::Interrupted && !closed {
@@ -283,10 +282,7 @@ fn goal_text(goal: &Goal) -> String {
         Some(budget) => format!("{} of {budget} tokens are used. ", goal.tokens_used),
         None => String::new(),
     };
-    format!(
-        "<goal>\n<objective>\n{}\n</objective>\n{budget}{state}\n</goal>",
-        goal.objective
-    )
+    format!("<goal>\n<objective>\n{}\n</objective>\n{budget}{state}\n</goal>", goal.objective)
 }
 
 #[cfg(test)]

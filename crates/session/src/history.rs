@@ -147,8 +147,7 @@ impl History {
 
     /// About how many tokens a compaction would sum up.
     pub(crate) fn passing_tokens(&self) -> u64 {
-        let passing =
-            self.fragments.iter().filter(|part| part.settled_mark() == Mark::Passing);
+        let passing = self.fragments.iter().filter(|part| part.settled_mark() == Mark::Passing);
         (passing.map(|part| part.text.len()).sum::<usize>() / BYTES_A_TOKEN) as u64
     }
 }

@@ -83,7 +83,8 @@ impl Machine {
         let view = self.new_turn();
         self.override_settings(overrides);
         let kept_before = self.kept_fragments();
-        let turn = Turn { output_schema, again: true, kept_before, ..Turn::new(view, Kind::Ordinary) };
+        let turn =
+            Turn { output_schema, again: true, kept_before, ..Turn::new(view, Kind::Ordinary) };
         let turn = self.begin_turn(reply, turn);
         self.store_repairs(&turn);
         self.introduce(&turn);

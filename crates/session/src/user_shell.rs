@@ -136,9 +136,7 @@ impl Machine {
     /// `thread/backgroundTerminals/clean`: ends the commands that no call waits for.
     pub(crate) fn clean_terminals(&mut self, reply: u64) {
         let awaited = self.turn.as_ref().and_then(Turn::awaited);
-        self.end_processes(|number, process| {
-            process.waiting.is_none() && Some(number) != awaited
-        });
+        self.end_processes(|number, process| process.waiting.is_none() && Some(number) != awaited);
         self.ended.clear();
         self.effect(Effect::Reply { reply, result: Ok(Answer::Done) });
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use store::{
-    Direction, Fragment, ListQuery, OpenOptions, SortKey, Store, ThreadRecord, TurnOutcome, TurnsQuery, Write,
+    Direction, Fragment, ListQuery, OpenOptions, SortKey, Store, ThreadRecord, TurnOutcome,
+    TurnsQuery, Write,
 };
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

@@ -9,11 +9,7 @@ use crate::{StoreError, owner};
 
 /// Renames the database and its log files, and tells where it is now. Does nothing while another
 /// store is open in the folder: that one may be writing to it.
-pub(crate) fn put(
-    path: &Path,
-    owners: &Path,
-    now_ms: i64,
-) -> Result<Option<PathBuf>, StoreError> {
+pub(crate) fn put(path: &Path, owners: &Path, now_ms: i64) -> Result<Option<PathBuf>, StoreError> {
     if !owner::living(owners, "")?.is_empty() {
         return Ok(None);
     }

@@ -98,7 +98,8 @@ const CHECKS: [(&str, &str); 5] = [
 fn check_chunks(conn: &Connection, problems: &mut Vec<String>) -> Result<(), Failure> {
     let mut counted: HashMap<i64, i64> = HashMap::new();
     for table in ["item", "history"] {
-        let mut packed = conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
+        let mut packed =
+            conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
         let mut rows = packed.query([])?;
         while let Some(row) = rows.next()? {
             for id in content::references(row.get_ref(0)?.as_blob().unwrap_or_default()) {

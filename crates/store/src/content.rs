@@ -83,8 +83,8 @@ pub(crate) fn load(
 /// Lets go of the chunks that a packed value refers to. The last reference takes a chunk with it.
 pub(crate) fn release(conn: &Connection, packed: Option<&[u8]>) -> Result<(), Failure> {
     let Some((&CHUNKED, ids)) = packed.and_then(<[u8]>::split_first) else { return Ok(()) };
-    let mut less = conn
-        .prepare_cached("UPDATE chunk SET refs = refs - 1 WHERE id = ?1 RETURNING refs")?;
+    let mut less =
+        conn.prepare_cached("UPDATE chunk SET refs = refs - 1 WHERE id = ?1 RETURNING refs")?;
     let mut remove = conn.prepare_cached("DELETE FROM chunk WHERE id = ?1")?;
     for id in chunk_ids(ids) {
         let left: Option<i64> = less.query_row([id], |row| row.get(0)).optional()?;
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn damage_is_told() {
         let conn = database();
-        for packed in [&[][..], &[9], &[COMPRESSED], &[COMPRESSED, 255, 255, 255, 255, 0, 0, 0, 0, 7]]
+        for packed in
+            [&[][..], &[9], &[COMPRESSED], &[COMPRESSED, 255, 255, 255, 255, 0, 0, 0, 0, 7]]
         {
             assert!(load(&conn, String::new(), Some(packed.to_vec())).is_err(), "{packed:?}");
         }

@@ -134,9 +134,7 @@ pub enum StoreError {
         turn: String,
     },
     /// Another open store has the thread.
-    #[error(
-        "thread {thread} is open in another server ({holder}); use that one, or end it first"
-    )]
+    #[error("thread {thread} is open in another server ({holder}); use that one, or end it first")]
     Leased {
         /// Id of the thread.
         thread: String,

@@ -29,7 +29,8 @@ pub(crate) struct Segment {
 impl Segment {
     /// Keys of its turns.
     pub(crate) fn turns(&self) -> Result<Range<i64>, StoreError> {
-        Ok(keys::turn_key(self.source, self.first)? + 1..keys::turn_key(self.source, self.last)? + 1)
+        Ok(keys::turn_key(self.source, self.first)? + 1
+            ..keys::turn_key(self.source, self.last)? + 1)
     }
 
     /// Keys of its part of the model's history.
@@ -82,8 +83,7 @@ impl Lineage {
 
     /// Key of the visible turn with this id.
     pub(crate) fn find(&self, conn: &Connection, id: &str) -> Result<Option<i64>, Failure> {
-        let mut by_id =
-            conn.prepare_cached("SELECT pk FROM turn WHERE thread = ?1 AND id = ?2")?;
+        let mut by_id = conn.prepare_cached("SELECT pk FROM turn WHERE thread = ?1 AND id = ?2")?;
         for segment in self.segments.iter().rev() {
             let found: Option<i64> =
                 by_id.query_row(params![segment.source, id], |row| row.get(0)).optional()?;

@@ -73,9 +73,10 @@ fn keyed_turns(
             continue;
         }
         let left = (limit + 1).saturating_sub(rows.len());
-        let found = statement.query_map(params![range.start, range.end, sql_limit(left)], |row| {
-            Ok((row.get(0)?, turn_row(row)?))
-        })?;
+        let found = statement
+            .query_map(params![range.start, range.end, sql_limit(left)], |row| {
+                Ok((row.get(0)?, turn_row(row)?))
+            })?;
         for row in found {
             rows.push(row?);
         }
@@ -194,9 +195,7 @@ pub(crate) fn items_page(
             free.insert(by_key.query_row([turn], |row| row.get(0))?);
         }
     }
-    Ok(page.map(|(key, item)| {
-        (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)
-    }))
+    Ok(page.map(|(key, item)| (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)))
 }
 
 /// The model items of a thread in order, from where its history last began anew.
@@ -235,14 +234,14 @@ pub(crate) fn places(
     let sql = format!("SELECT {TURN_COLUMNS} FROM turn WHERE pk = ?1");
     let mut places = Vec::new();
     for segment in &lineage.segments {
-        let from = behind.map_or(segment.first, |ordinal| segment.first.max(i64::from(ordinal) + 1));
+        let from =
+            behind.map_or(segment.first, |ordinal| segment.first.max(i64::from(ordinal) + 1));
         for ordinal in from..=segment.last {
             if places.len() >= limit {
                 return Ok(places);
             }
             let key = keys::turn_key(segment.source, ordinal)?;
-            let turn =
-                conn.prepare_cached(&sql)?.query_row([key], turn_row).optional()?;
+            let turn = conn.prepare_cached(&sql)?.query_row([key], turn_row).optional()?;
             let mut range = keys::entries_of(key, key);
             range.end = range.end.min(segment.history_end);
             let history = fragments_between(conn, range)?;

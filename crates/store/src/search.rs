@@ -79,7 +79,9 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Found, Failure> {
     let limit = i64::try_from(FEW + 1).unwrap_or(i64::MAX);
     let found = match trigrams(term) {
         Some(expression) => conn
-            .prepare_cached("SELECT rowid FROM thread_search WHERE thread_search MATCH ?1 LIMIT ?2")?
+            .prepare_cached(
+                "SELECT rowid FROM thread_search WHERE thread_search MATCH ?1 LIMIT ?2",
+            )?
             .query_map(params![expression, limit], |row| row.get(0))?
             .collect::<Result<Vec<i64>, _>>()?,
         // Too short for the index: the narrow table is read from one end to the other.

@@ -60,7 +60,13 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// The usual options.
     pub fn new(now_ms: i64, owner: impl Into<String>) -> Self {
-        Self { now_ms, owner: owner.into(), synchronous: Synchronous::default(), max_pages: None, set_damaged_aside: false }
+        Self {
+            now_ms,
+            owner: owner.into(),
+            synchronous: Synchronous::default(),
+            max_pages: None,
+            set_damaged_aside: false,
+        }
     }
 }
 
@@ -106,8 +112,8 @@ impl Store {
             log_pages: Arc::default(),
         };
         let mut set_aside = None;
-        let connected = aside::check_header(&target.path, &owners)
-            .and_then(|()| target.connect(Role::Writer));
+        let connected =
+            aside::check_header(&target.path, &owners).and_then(|()| target.connect(Role::Writer));
         let conn = match connected {
             Err(StoreError::Corrupt { path, detail }) if options.set_damaged_aside => {
                 let moved = aside::put(&path, &owners, options.now_ms)?;
@@ -167,7 +173,8 @@ impl Store {
         };
         let thread =
             writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
-        let inner = Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, set_aside };
+        let inner =
+            Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, set_aside };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -65,8 +65,7 @@ fn walk(
     term: Option<String>,
     limit: usize,
 ) -> Result<Vec<ThreadPosition>, Failure> {
-    let partition =
-        if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
+    let partition = if query.cwds.is_empty() { Partition::Source } else { Partition::Folder };
     let mut statement = Statement::of(query, tag, term, partition)?;
     if !query.cwds.is_empty() {
         statement.filter("source_kind", &query.sources);
@@ -176,8 +175,7 @@ impl Statement {
         };
         let limit = i64::from(query.limit.max(1)) + 1;
         let values = std::iter::once(Value::from(partition)).chain(self.values.iter().cloned());
-        let sql =
-            format!("{} ORDER BY {sort}_at {order}, pk {order} LIMIT {limit}", self.sql);
+        let sql = format!("{} ORDER BY {sort}_at {order}, pk {order} LIMIT {limit}", self.sql);
         let mut statement = conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params_from_iter(values))?;
         while let Some(row) = rows.next()? {

@@ -95,13 +95,19 @@ async fn what_is_removed_is_gone_from_the_file() {
     let store = common::open(dir.path());
     let secret = "the very secret words ".repeat(2000);
     store.commit(vec![create(record("a", 1)), start("a", "1", 1)]).await.unwrap();
-    let writes =
-        vec![put("a", "1", "item", &secret), append("a", Some("1"), &["short secret"]), finish("a", "1")];
+    let writes = vec![
+        put("a", "1", "item", &secret),
+        append("a", Some("1"), &["short secret"]),
+        finish("a", "1"),
+    ];
     store.commit(writes).await.unwrap();
     store.commit(vec![fork("b", "a", None)]).await.unwrap();
     store.commit(vec![delete("a")]).await.unwrap();
     assert_eq!(store.thread("a").await.unwrap(), None);
-    assert!(matches!(store.turns("a", TurnsQuery::default()).await, Err(StoreError::ThreadNotFound { .. })));
+    assert!(matches!(
+        store.turns("a", TurnsQuery::default()).await,
+        Err(StoreError::ThreadNotFound { .. })
+    ));
     assert_eq!(store.items("b", "1").await.unwrap()[0].payload, secret);
     assert_eq!(history(&store, "b").await, ["short secret"]);
     // Its id is free again.
@@ -132,7 +138,10 @@ async fn items_page_across_turns_both_ways() {
         store.commit(writes).await.unwrap();
     }
     store.commit(vec![fork("b", "a", Some("2"))]).await.unwrap();
-    store.commit(vec![start("b", "b1", 1), put("b", "b1", "own", "x"), finish("b", "b1")]).await.unwrap();
+    store
+        .commit(vec![start("b", "b1", 1), put("b", "b1", "own", "x"), finish("b", "b1")])
+        .await
+        .unwrap();
     let walk = async |turn: Option<&str>, direction| {
         let mut found = Vec::new();
         let mut query = TurnsQuery { limit: 2, direction, ..TurnsQuery::default() };
@@ -152,7 +161,10 @@ async fn items_page_across_turns_both_ways() {
     assert_eq!(walk(Some("2"), Direction::Ascending).await, all[1..3]);
     let hidden = store.items_page("b", Some("3"), TurnsQuery::default()).await;
     assert!(matches!(hidden, Err(StoreError::TurnNotFound { .. })));
-    let page = store.items_page("b", None, TurnsQuery { limit: 1, ..TurnsQuery::default() }).await.unwrap();
+    let page = store
+        .items_page("b", None, TurnsQuery { limit: 1, ..TurnsQuery::default() })
+        .await
+        .unwrap();
     let query = TurnsQuery { cursor: page.next_cursor, ..TurnsQuery::default() };
     let error = store.items_page("a", None, query).await.unwrap_err();
     assert!(matches!(error, StoreError::BadCursor { .. }), "{error}");
@@ -222,12 +234,7 @@ proptest! {
     }
 }
 
-async fn apply(
-    store: &Store,
-    copies: &mut BTreeMap<String, Copied>,
-    number: usize,
-    step: &Step,
-) {
+async fn apply(store: &Store, copies: &mut BTreeMap<String, Copied>, number: usize, step: &Step) {
     let names: Vec<String> = copies.keys().cloned().collect();
     let name = |which: usize| names.get(which % names.len().max(1)).cloned();
     match step {

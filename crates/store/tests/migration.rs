@@ -27,8 +27,7 @@ async fn version_1_keeps_everything() {
         let mut statement = old.prepare(sql).unwrap();
         statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     };
-    let (items, fragments) =
-        (rows(payloads), rows("SELECT fragment FROM history ORDER BY pk"));
+    let (items, fragments) = (rows(payloads), rows("SELECT fragment FROM history ORDER BY pk"));
     assert_eq!((items.len(), fragments.len()), (20, 32));
     drop(old);
 
@@ -61,7 +60,8 @@ async fn version_1_keeps_everything() {
         finish(&thread, "new"),
     ];
     store.commit(writes).await.unwrap();
-    let turns = store.turns(&thread, TurnsQuery { limit: 9, ..TurnsQuery::default() }).await.unwrap();
+    let turns =
+        store.turns(&thread, TurnsQuery { limit: 9, ..TurnsQuery::default() }).await.unwrap();
     let ordinals: Vec<u32> = turns.rows.iter().map(|row| row.ordinal).collect();
     assert_eq!(ordinals, [3, 2, 1]);
     assert!(turns.rows.iter().all(|row| row.status == TurnStatus::Completed));
@@ -69,7 +69,8 @@ async fn version_1_keeps_everything() {
 
     // What was written before there was an index is found too.
     let search = Some("THREAD 2: straße UND öl".to_owned());
-    let found = store.threads(ListQuery { limit: 10, search, ..ListQuery::default() }).await.unwrap();
+    let found =
+        store.threads(ListQuery { limit: 10, search, ..ListQuery::default() }).await.unwrap();
     assert_eq!(found.rows.len(), 1);
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();

@@ -5,8 +5,8 @@ mod common;
 
 use common::{append, create, finish, history, listed, open, options, put, record, start};
 use store::{
-    Direction, Fragment, ItemRow, Store, StoreError, Synchronous, ThreadChanges, TurnOutcome, TurnStatus,
-    TurnsQuery, Write,
+    Direction, Fragment, ItemRow, Store, StoreError, Synchronous, ThreadChanges, TurnOutcome,
+    TurnStatus, TurnsQuery, Write,
 };
 
 /// Runs a test on both kinds of store: they must not differ.

@@ -5,7 +5,8 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus,
+    TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.

@@ -3,7 +3,8 @@
 use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
-    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction, UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction,
+    UserContent,
 };
 
 /// The item as it is told and stored.

@@ -99,7 +99,10 @@ pub(crate) fn running(live: &Live, stored: &HashMap<String, Vec<ItemRow>>) -> Ve
             items.extend(serde_json::from_str::<ThreadItem>(&row.payload).ok());
         }
         items.extend(
-            live.items.iter().filter(|(turn, _)| own(turn)).map(|(_, item)| convert::item::item(item)),
+            live.items
+                .iter()
+                .filter(|(turn, _)| own(turn))
+                .map(|(_, item)| convert::item::item(item)),
         );
         Turn { items, items_view: TurnItemsView::Full, ..event::turn(view) }
     };

@@ -7,7 +7,7 @@ use protocol::{
 use session::{Answer, Input, Overrides};
 
 use crate::change::{self, Target};
-use crate::connection::Cx;
+use crate::connection::{Cx, Gate};
 use crate::convert;
 use crate::handlers::thread::look;
 use crate::handlers::turn::ask;
@@ -36,7 +36,9 @@ impl ReviewMethods<Cx> for Server {
             };
             let wishes = Wishes::default();
             let fork = loading::fork_thread(&self.core, &cx.peer, fork, wishes).await?;
-            let attached = self.attach(&cx, &fork, Overrides::default(), true).await?;
+            // The review's events follow the response, so the thread is announced before it.
+            let gate = Gate::open();
+            let attached = self.attach_at(&cx, &fork, Overrides::default(), true, gate).await?;
             (attached.thread.id, fork)
         } else {
             (params.thread_id, original)
@@ -50,12 +52,8 @@ impl ReviewMethods<Cx> for Server {
         }
         let (subject, prompt) = (target.subject(), change.prompt(&target));
         let model = config.review_model.clone();
-        let started = ask(&handle, cx.gate(), move |reply| Input::Review {
-            reply,
-            subject,
-            prompt,
-            model,
-        });
+        let started =
+            ask(&handle, cx.gate(), move |reply| Input::Review { reply, subject, prompt, model });
         match started.await? {
             Answer::Started(view) => Ok(ReviewStartResponse {
                 turn: convert::event::turn(&view),

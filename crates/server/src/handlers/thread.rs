@@ -13,7 +13,7 @@ use protocol::*;
 use session::{Input, Overrides};
 use tokio::sync::oneshot;
 
-use crate::connection::Cx;
+use crate::connection::{Cx, Gate};
 use crate::convert;
 use crate::convert::settings::{wire_approval, wire_sandbox};
 use crate::handlers::turn::{ask, existing_folder, send};
@@ -346,8 +346,20 @@ impl Server {
         overrides: Overrides,
         announce: bool,
     ) -> Result<ThreadStartResponse, ErrorObject> {
+        self.attach_at(cx, handle, overrides, announce, cx.gate()).await
+    }
+
+    /// See [`Server::attach`]; with the gate that what is told waits at.
+    pub(crate) async fn attach_at(
+        &self,
+        cx: &Cx,
+        handle: &ThreadHandle,
+        overrides: Overrides,
+        announce: bool,
+        gate: Gate,
+    ) -> Result<ThreadStartResponse, ErrorObject> {
         let (snapshot, answer) = oneshot::channel();
-        let (peer, gate) = (cx.peer.clone(), cx.gate());
+        let peer = cx.peer.clone();
         handle.send(Command::Attach { peer, overrides, announce, snapshot, gate }).await;
         let snapshot = answer.await.map_err(|_| not_loaded())?;
         // Until the response is queued the thread stands still.

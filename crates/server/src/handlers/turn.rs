@@ -58,11 +58,8 @@ impl TurnMethods<Cx> for Server {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let content = user_content(&params.input)?;
         let expected_turn = params.expected_turn_id;
-        let steered = ask(&handle, cx.gate(), move |reply| Input::Steer {
-            reply,
-            content,
-            expected_turn,
-        });
+        let steered =
+            ask(&handle, cx.gate(), move |reply| Input::Steer { reply, content, expected_turn });
         match steered.await? {
             Answer::Steered { turn } => Ok(TurnSteerResponse { turn_id: turn.to_string() }),
             _ => Err(ErrorObject::internal("turn/steer was answered as something else")),

@@ -19,7 +19,8 @@ impl Actor {
         // What waits to be stored is part of it.
         self.execute(std::mem::take(steps)).await;
         let fetched = self.fetch_history().await;
-        let told = |error: ErrorObject| Refusal(format!("the history cannot be read: {}", error.message));
+        let told =
+            |error: ErrorObject| Refusal(format!("the history cannot be read: {}", error.message));
         fetched.map_err(told)
     }
 
@@ -43,8 +44,7 @@ impl Actor {
         // The model is told of the settings again: what told it may be among what is dropped.
         let mut extra = self.extra.clone();
         extra.introduced = None;
-        let changes =
-            ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
+        let changes = ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
         let thread = self.id.to_string();
         let writes = vec![
             Write::RollBack { thread: thread.clone(), turns },

@@ -15,8 +15,8 @@ mod tell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use protocol::permission::PermissionProfileSelectionParams;
 use jsonrpc::ErrorObject;
+use protocol::permission::PermissionProfileSelectionParams;
 use session::{Answer, Goal, Input, Live, Overrides, Refusal, Settings, Status, UserContent};
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};

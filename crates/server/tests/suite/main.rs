@@ -3,25 +3,34 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod approvals;
+mod archive;
 mod background;
 mod commands;
+mod compaction;
 mod config_effects;
 mod config_rpc;
 mod configuration;
 mod connections;
 mod crashes;
 mod failures;
+mod forks;
 mod fuzz;
+mod goals;
 mod handshake;
 mod history;
+mod homes;
+mod inject;
+mod joining;
 mod lines;
 mod methods;
 mod patches;
 mod permissions;
 mod requirements;
+mod reviews;
 mod steering;
 mod streaming;
 mod threads;
+mod user_shell;
 
 use serde_json::{Value, json};
 

@@ -7,8 +7,8 @@ use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
     ApprovalPolicy, Assessment, Decision, Failure, FailureKind, Fragment, GoalChange, GoalStatus,
-    Granular, Input, Mark, Mode, ModelEvent,
-    ModelItem, ModelItemKind, Overrides, PatchPlan, Prepared, ProcessEnd, SandboxPolicy, Usage,
+    Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides, PatchPlan,
+    Prepared, ProcessEnd, SandboxPolicy, Usage,
 };
 
 use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
@@ -131,24 +131,27 @@ fn script() -> impl Strategy<Value = Script> {
         (1_usize..5, 1_usize..8, 0_u32..4),
         prop::option::of(10_u64..400),
     )
-        .prop_map(|(responses, turns, approval, decisions, second_answer, limits, compact_at)| {
-            let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
-            script.second_answer = second_answer;
-            script.limits.compact_at_tokens = compact_at;
-            (script.limits.processes, script.limits.calls, script.limits.stream_retries) = limits;
-            script.turns = turns
-                .into_iter()
-                .map(|overrides| Start { text: "go".into(), overrides, output_schema: None })
-                .collect();
-            let mut ids = 0..;
-            for (mut outputs, failure) in responses {
-                outputs.iter_mut().for_each(|output| name(output, &mut ids));
-                let mut events = cut(&outputs);
-                events.push(failure.map_or_else(completed, failed));
-                script.responses.push(events);
-            }
-            script
-        })
+        .prop_map(
+            |(responses, turns, approval, decisions, second_answer, limits, compact_at)| {
+                let mut script = Script::new(&[]).asking(approval).deciding(&decisions);
+                script.second_answer = second_answer;
+                script.limits.compact_at_tokens = compact_at;
+                (script.limits.processes, script.limits.calls, script.limits.stream_retries) =
+                    limits;
+                script.turns = turns
+                    .into_iter()
+                    .map(|overrides| Start { text: "go".into(), overrides, output_schema: None })
+                    .collect();
+                let mut ids = 0..;
+                for (mut outputs, failure) in responses {
+                    outputs.iter_mut().for_each(|output| name(output, &mut ids));
+                    let mut events = cut(&outputs);
+                    events.push(failure.map_or_else(completed, failed));
+                    script.responses.push(events);
+                }
+                script
+            },
+        )
 }
 
 fn name(output: &mut Output, ids: &mut impl Iterator<Item = u32>) {
@@ -315,12 +318,9 @@ fn input(world: &mut World, act: Act) -> Input {
             prompt: "look".into(),
             model: None,
         },
-        Act::Shell(script) => Input::Shell {
-            reply: world.reply(),
-            script,
-            cwd: "/w".into(),
-            actions: Vec::new(),
-        },
+        Act::Shell(script) => {
+            Input::Shell { reply: world.reply(), script, cwd: "/w".into(), actions: Vec::new() }
+        }
         Act::Inject => {
             let text = r#"{"type":"message","role":"user","content":[]}"#.into();
             let fragments = vec![Fragment { text, mark: Mark::Kept }];

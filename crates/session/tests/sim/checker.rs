@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use session::{
-    Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record, Status,
-    TurnStatus, TurnView,
+    Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record,
+    Status, TurnStatus, TurnView,
 };
 
 use crate::prompts::Prompts;

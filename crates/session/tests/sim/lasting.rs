@@ -84,13 +84,16 @@ fn a_compaction_keeps_the_users_words_and_sums_up_the_rest() {
     assert_eq!(&*world.prompts[2].tools, "[]");
     assert!(sent(&world, 2).contains("function_call_output"), "summed up with all that there is");
     let after = sent(&world, 3);
-    for kept in ["the first request", "SUMMARY: all is well", "the second request", "<permissions>"] {
+    for kept in ["the first request", "SUMMARY: all is well", "the second request", "<permissions>"]
+    {
         assert!(after.contains(kept), "{kept} in {after}");
     }
     assert!(!after.contains("function_call") && !after.contains("done with it"), "{after}");
     assert!(after.contains("do not start any of them again. Wait for"), "{after}");
     let order = |word: &str| after.find(word).unwrap();
-    assert!(order("the first request") < order("SUMMARY") && order("SUMMARY") < order("the second"));
+    assert!(
+        order("the first request") < order("SUMMARY") && order("SUMMARY") < order("the second")
+    );
     let anew = world.records.iter().filter(|record| matches!(record, Record::Anew { .. })).count();
     assert_eq!(anew, 1);
 }
@@ -114,7 +117,8 @@ fn a_turn_that_grows_too_long_is_compacted_and_goes_on() {
 
 #[test]
 fn a_request_that_the_provider_finds_too_long_is_compacted_once() {
-    let mut script = Script::new(&[&[exec("a", "print:abc")], &[], &[say("SUMMARY")], &[say("ok")]]);
+    let mut script =
+        Script::new(&[&[exec("a", "print:abc")], &[], &[say("SUMMARY")], &[say("ok")]]);
     script.responses[1] = refused();
     let world = run(&script, |_| None);
     assert_eq!(world.ends(), [TurnStatus::Completed]);
@@ -193,8 +197,10 @@ fn what_is_steered_into_a_compaction_is_worked_on_after_it() {
         }
     });
     assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
-    assert!(sent(&world, 2).ends_with(r#""text":"and this"}],"role":"user","type":"message"}"#)
-        || sent(&world, 2).lines().last().unwrap().contains("and this"));
+    assert!(
+        sent(&world, 2).ends_with(r#""text":"and this"}],"role":"user","type":"message"}"#)
+            || sent(&world, 2).lines().last().unwrap().contains("and this")
+    );
 }
 
 #[test]
@@ -217,7 +223,12 @@ fn a_review_is_a_conversation_of_its_own() {
         } else if step == 1 && idle && world.ends().len() == 2 {
             step = 2;
             let (reply, overrides) = (world.reply(), Default::default());
-            world.step(Input::Start { reply, content: text("and?"), overrides, output_schema: None });
+            world.step(Input::Start {
+                reply,
+                content: text("and?"),
+                overrides,
+                output_schema: None,
+            });
         }
     });
     assert_eq!(world.ends(), [TurnStatus::Completed; 3]);
@@ -291,9 +302,11 @@ fn a_command_of_the_user_is_a_turn_or_joins_one() {
 
 #[test]
 fn injected_items_reach_the_model_in_their_place() {
-    let item = || Fragment {
+    let item = || {
+        Fragment {
         text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
         mark: Mark::Passing,
+    }
     };
     let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);
     let world = run(&script, |world| {
@@ -342,7 +355,9 @@ fn a_goal_starts_turns_until_it_is_reached() {
     // Each of the first three responses: 10 tokens in, 4 of them cached, 3 out.
     assert_eq!(goal.tokens_used, 3 * 9);
     assert!(goal.time_used_ms > 0);
-    assert!(sent(&world, 0).contains("make it work") && sent(&world, 0).contains("goal_continuation"));
+    assert!(
+        sent(&world, 0).contains("make it work") && sent(&world, 0).contains("goal_continuation")
+    );
     assert!(world.prompts[0].tools.contains("update_goal"));
     assert!(!world.prompts[3].tools.contains("update_goal"), "reached: not offered any more");
 }
@@ -394,7 +409,10 @@ fn run_on(mut world: World) -> World {
 #[test]
 fn a_client_that_joins_sees_what_is_not_final() {
     let mut script = Script::new(&[]);
-    let mut events = cut(&[Output::Reasoning { summary: vec!["thinking".into()], content: vec![] }, say("half a word")]);
+    let mut events = cut(&[
+        Output::Reasoning { summary: vec!["thinking".into()], content: vec![] },
+        say("half a word"),
+    ]);
     events.truncate(events.len() - 1);
     events.push(completed());
     script.responses = vec![events];

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use session::{
-    ApprovalPolicy, Decision, Fragment, Limits, Mark, Mode, Overrides, ReadAccess, Restored, SandboxPolicy,
-    Settings, UserContent,
+    ApprovalPolicy, Decision, Fragment, Limits, Mark, Mode, Overrides, ReadAccess, Restored,
+    SandboxPolicy, Settings, UserContent,
 };
 
 use crate::response::{Output, Response, respond};

@@ -64,7 +64,12 @@ pub fn put(thread: &str, turn: &str, item: &str, payload: &str) -> Write {
 pub fn append(thread: &str, turn: Option<&str>, fragments: &[&str]) -> Write {
     let fragment = |text: &&str| Fragment { text: Arc::from(*text), mark: 0 };
     let fragments = fragments.iter().map(fragment).collect();
-    Write::AppendHistory { thread: thread.into(), turn: turn.map(Into::into), fragments, anew: false }
+    Write::AppendHistory {
+        thread: thread.into(),
+        turn: turn.map(Into::into),
+        fragments,
+        anew: false,
+    }
 }
 
 pub fn finish(thread: &str, turn: &str) -> Write {

@@ -76,10 +76,7 @@ impl Server {
         Ok(Empty {})
     }
 
-    pub(super) async fn set_name(
-        &self,
-        params: ThreadNameSetParams,
-    ) -> Result<Empty, ErrorObject> {
+    pub(super) async fn set_name(&self, params: ThreadNameSetParams) -> Result<Empty, ErrorObject> {
         let name = params.name.trim();
         let characters = name.chars().count();
         if !(1..=MAX_NAME).contains(&characters) {
@@ -122,8 +119,7 @@ impl Server {
             }
             let json = serde_json::to_string(&info).expect("plain data");
             let git_info = (info != GitInfo::default()).then_some(json);
-            let changes =
-                ThreadChanges { git_info: Some(git_info), ..ThreadChanges::default() };
+            let changes = ThreadChanges { git_info: Some(git_info), ..ThreadChanges::default() };
             self.change(id, changes).await?;
         }
         self.current(id).await
@@ -164,7 +160,6 @@ impl Server {
 }
 
 fn archived(id: &str, archived: bool) -> Write {
-    let changes =
-        Box::new(ThreadChanges { archived: Some(archived), ..ThreadChanges::default() });
+    let changes = Box::new(ThreadChanges { archived: Some(archived), ..ThreadChanges::default() });
     Write::UpdateThread { thread: id.to_owned(), changes }
 }

@@ -24,8 +24,7 @@ pub(super) fn fragments(items: &[Value]) -> Result<Vec<Fragment>, ErrorObject> {
     let mut calls = BTreeSet::new();
     let mut fragments = Vec::with_capacity(items.len());
     for (at, value) in items.iter().enumerate() {
-        let bad =
-            |why: String| ErrorObject::invalid_params(format!("`items[{at}]`: {why}"));
+        let bad = |why: String| ErrorObject::invalid_params(format!("`items[{at}]`: {why}"));
         let item = ResponseItem::deserialize(value).map_err(|error| bad(error.to_string()))?;
         let mark = check(&item, &mut calls).map_err(bad)?;
         fragments.push(Fragment { text: value.to_string().into(), mark });
@@ -100,9 +99,7 @@ mod tests {
             let error = fragments(items.as_array().unwrap()).unwrap_err().message;
             assert!(error.contains(expected), "{error}");
         };
-        let said = |role: &str, kind: &str| {
-            json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] })
-        };
+        let said = |role: &str, kind: &str| json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] });
         check(json!([]), "1 to 1000");
         check(json!([5]), "items[0]");
         check(json!([{ "type": "message", "role": "user" }]), "content");

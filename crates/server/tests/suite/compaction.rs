@@ -1,0 +1,224 @@
+//! Long threads are compacted: on demand, by themselves, and when the provider finds a request too
+//! long.
+
+use serde_json::{Value, json};
+use testkit::{World, assert_lines};
+
+use crate::{runs, says};
+
+fn too_long() -> Value {
+    json!({ "steps": [{ "error": { "code": "context_length_exceeded", "message": "too long" } }] })
+}
+
+/// Appends to the world's configuration, in front of its tables.
+fn configure(world: &World, line: &str) {
+    let path = world.home().join("config.toml");
+    let old = std::fs::read_to_string(&path).unwrap();
+    world.write_config(&format!("{line}\n{old}"));
+}
+
+#[tokio::test]
+async fn a_compaction_on_demand_is_a_turn_of_its_own() {
+    let world = World::with_responses(json!([
+        runs("echo NOISE"),
+        says("The answer is 42."),
+        says("SUMMARY: they asked and were answered."),
+        says("Again."),
+    ]))
+    .await;
+    std::fs::write(world.workspace().join("AGENTS.md"), "PROJECT RULES").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "developerInstructions": "PINNED INSTRUCTIONS", "sandbox": "dangerFullAccess",
+        "approvalPolicy": "never" });
+    let thread = peer.start_thread(params).await;
+    let fault = peer.refused("thread/compact/start", json!({ "threadId": thread })).await;
+    assert!(fault.message.contains("no history"), "{fault:?}");
+    peer.run_turn(&thread, "What is the answer?").await;
+    peer.settled().await;
+    peer.forget();
+    let answer = peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    assert_eq!(answer, json!({}));
+    peer.item("contextCompaction").await;
+    peer.expect("turn/completed").await;
+    assert_lines(
+        peer.transcript(),
+        "> thread/compact/start
+         < thread/compact/start
+         * thread/status/changed active
+         * turn/started turn2 inProgress
+         * item/started item4 contextCompaction
+         * item/completed item4 contextCompaction
+         * turn/completed turn2 completed",
+    );
+    peer.run_turn(&thread, "And now?").await;
+    let requests = world.model().raw_requests();
+    let last = requests.last().unwrap();
+    for kept in
+        ["PROJECT RULES", "PINNED INSTRUCTIONS", "What is the answer?", "SUMMARY:", "And now?"]
+    {
+        assert_eq!(last.matches(kept).count(), 1, "{kept} in {last}");
+    }
+    assert!(!last.contains("42") && !last.contains("NOISE"), "{last}");
+    assert_eq!(requests.len(), 4, "nothing was run again");
+    // What clients see is whole, and so it is after a new start.
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "threadId": thread, "itemsView": "full" });
+    let turns = peer.call("thread/turns/list", params).await;
+    let kinds: Vec<Vec<&str>> = turns["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|turn| {
+            let items = turn["items"].as_array().unwrap();
+            items.iter().map(|item| item["type"].as_str().unwrap()).collect()
+        })
+        .collect();
+    let expected: [&[&str]; 3] = [
+        &["userMessage", "commandExecution", "agentMessage"],
+        &["contextCompaction"],
+        &["userMessage", "agentMessage"],
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[tokio::test]
+async fn a_compacted_history_is_what_a_new_start_finds() {
+    let world =
+        World::with_responses(json!([says("One."), says("SUMMARY"), says("Two."), says("Three.")]))
+            .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "first").await;
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    peer.item("contextCompaction").await;
+    peer.expect("turn/completed").await;
+    peer.run_turn(&thread, "second").await;
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer.run_turn(&thread, "third").await;
+    let requests = world.model().requests();
+    let (before, after) = (&requests[2]["input"], &requests[3]["input"]);
+    let before = before.as_array().unwrap();
+    assert_eq!(after.as_array().unwrap()[..before.len()], before[..], "the prompt cache holds");
+    // A rollback over the compaction brings back what it summed up.
+    peer.call("thread/rollback", json!({ "threadId": thread, "numTurns": 3 })).await;
+    peer.run_turn(&thread, "other second").await;
+    let last = world.model().raw_requests().pop().unwrap();
+    assert!(
+        last.contains("One.") && !last.contains("SUMMARY") && !last.contains("third"),
+        "{last}"
+    );
+}
+
+#[tokio::test]
+async fn a_long_thread_is_compacted_by_itself() {
+    let noise = "x".repeat(20_000);
+    let world = World::with_responses(json!([
+        says(&noise),
+        says("SUMMARY: much was said."),
+        says("Short."),
+    ]))
+    .await;
+    configure(&world, "model_auto_compact_token_limit = 4000");
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Talk.").await;
+    assert_eq!(peer.run_turn(&thread, "Go on.").await["status"], "completed");
+    let last = world.model().raw_requests().pop().unwrap();
+    assert!(last.contains("SUMMARY") && last.contains("Talk.") && last.contains("Go on."));
+    assert!(!last.contains(&noise));
+    let params = json!({ "threadId": thread, "itemsView": "full", "limit": 1 });
+    let turn = peer.call("thread/turns/list", params).await["data"][0].clone();
+    let kinds: Vec<&str> = turn["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["userMessage", "contextCompaction", "agentMessage"]);
+}
+
+#[tokio::test]
+async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
+    let world = World::with_responses(json!([
+        says("One."),
+        too_long(),
+        says("SUMMARY"),
+        says("It fits."),
+        too_long(),
+        too_long(),
+        too_long(),
+        too_long(),
+        too_long(),
+        too_long(),
+        too_long(),
+    ]))
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "first").await;
+    assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
+    assert_eq!(world.model().requests().len(), 4);
+    let failed = peer.run_turn(&thread, "third").await;
+    assert_eq!(failed["status"], "failed");
+    assert_eq!(failed["error"]["agentErrorInfo"], "ContextWindowExceeded");
+    let read = peer.call("thread/read", json!({ "threadId": thread })).await;
+    assert_eq!(read["thread"]["status"]["type"], "systemError");
+}
+
+#[tokio::test]
+async fn the_configured_prompt_asks_for_the_summary() {
+    let script = json!([says("One."), says("SUMMARY")]);
+    let world = World::with_responses(script.clone()).await;
+    configure(&world, "compact_prompt = \"SUM IT UP, PLEASE\"");
+    let compacted = async |world: &World| {
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "first").await;
+        peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+        peer.item("contextCompaction").await;
+        world.model().raw_requests().pop().unwrap()
+    };
+    assert!(compacted(&world).await.contains("SUM IT UP, PLEASE"));
+    let world = World::with_responses(script.clone()).await;
+    let file = world.root().join("prompt.md");
+    std::fs::write(&file, "FROM THE FILE").unwrap();
+    configure(&world, &format!("experimental_compact_prompt_file = \"{}\"", file.display()));
+    assert!(compacted(&world).await.contains("FROM THE FILE"));
+    std::fs::remove_file(&file).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let fault = peer.refused("thread/start", json!({})).await;
+    assert!(fault.message.contains("experimental_compact_prompt_file"), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_compaction_is_interrupted_or_joined() {
+    let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "SUMMARY" }] });
+    let world = World::with_responses(json!([says("One."), slow, says("Two.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "first").await;
+    peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+    let started =
+        peer.expect_where("item/started", |params| params["item"]["type"] == "contextCompaction");
+    let turn = started.await["turnId"].as_str().unwrap().to_owned();
+    let fault = peer.refused("thread/compact/start", json!({ "threadId": thread })).await;
+    assert!(fault.message.contains("turn is running"), "{fault:?}");
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+    assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
+    let last = world.model().raw_requests().pop().unwrap();
+    assert!(last.contains("One."), "the history is as it was");
+}

@@ -1,0 +1,144 @@
+//! Several servers on one home, and homes in trouble: damaged, newer, read-only, full.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{runs, says};
+
+fn talkative() -> Value {
+    json!({ "responses": [says("Yes: {{last_user_text}}")], "on_exhausted": "repeat_last" })
+}
+
+#[tokio::test]
+async fn a_thread_that_lives_elsewhere_is_not_taken() {
+    let world = World::with_script(&talkative()).await;
+    let (one, two) = (world.start(), world.start());
+    let (mut first, mut second) =
+        (one.connect().await, two.connect_with(json!({ "experimentalApi": true })).await);
+    let thread = first.start_thread(json!({})).await;
+    first.run_turn(&thread, "One.").await;
+    let own = second.start_thread(json!({})).await;
+    second.run_turn(&own, "Side by side.").await;
+    let pid = format!("process {}", std::process::id());
+    for (method, more) in [
+        ("thread/resume", json!({})),
+        ("thread/archive", json!({})),
+        ("thread/delete", json!({})),
+        ("thread/name/set", json!({ "name": "x" })),
+        ("thread/metadata/update", json!({ "gitInfo": { "sha": "x" } })),
+    ] {
+        let mut params = more;
+        params["threadId"] = json!(thread);
+        let fault = second.refused(method, params).await;
+        assert_eq!(fault.code, -32600, "{method}");
+        let names_it = fault.message.contains(&thread) && fault.message.contains(&pid);
+        assert!(names_it && fault.message.contains("another server"), "{method}: {fault:?}");
+    }
+    // Reading and forking take nothing away.
+    let params = json!({ "threadId": thread, "includeTurns": true });
+    let read = second.call("thread/read", params).await;
+    assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 1);
+    let fork = second.call("thread/fork", json!({ "threadId": thread })).await;
+    second.run_turn(fork["thread"]["id"].as_str().unwrap(), "Fork.").await;
+    let page = first.call("thread/list", json!({})).await;
+    assert_eq!(page["data"].as_array().unwrap().len(), 3, "each sees all of them");
+
+    // The first one goes on, and once it is gone the other one may.
+    first.run_turn(&thread, "Two.").await;
+    one.stop().await;
+    second.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(second.run_turn(&thread, "Three.").await["status"], "completed");
+    let last = world.model().raw_requests().pop().unwrap();
+    assert!(last.contains("One.") && last.contains("Two."), "{last}");
+}
+
+#[tokio::test]
+async fn a_turn_of_a_server_that_died_is_closed_by_whoever_looks() {
+    let mut world = World::with_responses(json!([runs("touch made"), says("On.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    peer.start_turn(&thread, "Begin.").await;
+    peer.asked("item/commandExecution/requestApproval").await;
+    world.crash();
+    // This one opens the store before the turn's server is known to be dead.
+    let later = world.start();
+    let mut late = later.connect().await;
+    let turns = late.call("thread/turns/list", json!({ "threadId": thread })).await;
+    assert_eq!(turns["data"][0]["status"], "interrupted");
+    late.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(late.run_turn(&thread, "Go on.").await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_damaged_database_is_set_aside_and_told() {
+    let world = World::with_script(&talkative()).await;
+    let rubbish = "this was a database once ".repeat(400);
+    std::fs::write(world.home().join("threads.db"), &rubbish).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "One.").await["status"], "completed");
+    let mut late = server.connect().await;
+    late.notify("initialized", json!({})).await;
+    let warning = late.expect("warning").await["message"].as_str().unwrap().to_owned();
+    assert!(
+        warning.contains("threads.db.damaged-") && warning.contains("agentd doctor"),
+        "{warning}"
+    );
+    let kept = std::fs::read_dir(world.home())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.display().to_string().contains(".damaged-"))
+        .unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), rubbish, "nothing of it is lost");
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_left_alone() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "One.").await;
+    server.stop().await;
+    let path = world.home().join("threads.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The version stands in bytes 60 to 64 of the file.
+    bytes[60..64].copy_from_slice(&4711_u32.to_be_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for (method, params) in [
+        ("thread/start", json!({})),
+        ("thread/list", json!({})),
+        ("thread/resume", json!({ "threadId": thread })),
+    ] {
+        let fault = peer.refused(method, params).await;
+        let told = fault.message.contains("4711") && fault.message.contains("newer program");
+        assert!(fault.code == -32603 && told, "{method}: {fault:?}");
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing is overwritten");
+}
+
+#[tokio::test]
+async fn a_home_that_cannot_be_written_is_told() {
+    if rustix_is_root() {
+        // Root writes everywhere.
+        return;
+    }
+    let world = World::with_script(&talkative()).await;
+    std::fs::set_permissions(world.home(), std::fs::Permissions::from_mode(0o500)).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let fault = peer.refused("thread/start", json!({})).await;
+    assert!(fault.message.contains(&world.home().display().to_string()), "{fault:?}");
+    std::fs::set_permissions(world.home(), std::fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+fn rustix_is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}

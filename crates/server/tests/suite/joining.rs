@@ -1,0 +1,69 @@
+//! A client that leaves in the middle of a turn, and one that comes: what it is shown and what it
+//! hears make up the whole.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{runs, says};
+
+#[tokio::test]
+async fn a_running_turn_is_shown_and_goes_on() {
+    let words = json!({ "steps": [{ "message":
+        { "chunks": ["one ", "two ", "three ", "four"], "chunk_delay_ms": 150 } }] });
+    let world = World::with_responses(json!([runs("true"), words])).await;
+    let server = world.start();
+    let mut first = server.connect().await;
+    let params = json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" });
+    let thread = first.start_thread(params).await;
+    let turn = first.start_turn(&thread, "Count.").await;
+    first.expect("item/agentMessage/delta").await;
+    drop(first);
+    let mut second = server.connect().await;
+    let resumed = second.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(resumed["thread"]["status"]["type"], "active");
+    let turns = resumed["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    assert_eq!((&turns[0]["id"], &turns[0]["status"]), (&json!(turn), &json!("inProgress")));
+    let items = turns[0]["items"].as_array().unwrap();
+    let kinds: Vec<&Value> = items.iter().map(|item| &item["type"]).collect();
+    assert_eq!(kinds, ["userMessage", "commandExecution", "agentMessage"]);
+    assert_eq!(items[1]["status"], "completed");
+    let mut text = items[2]["text"].as_str().unwrap().to_owned();
+    assert!("one two three four".starts_with(&text) && !text.is_empty(), "{text}");
+    second.turn_end(&turn).await;
+    for line in second.raw_lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        if message["method"] == "item/agentMessage/delta" {
+            assert_eq!(message["params"]["itemId"], items[2]["id"]);
+            text.push_str(message["params"]["delta"].as_str().unwrap());
+        }
+    }
+    assert_eq!(text, "one two three four", "no gap and no repeat");
+}
+
+#[tokio::test]
+async fn what_waits_for_approval_is_shown_too() {
+    let world = World::with_responses(json!([runs("touch made"), says("So.")])).await;
+    let server = world.start();
+    let mut first = server.connect().await;
+    let thread = first.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    let turn = first.start_turn(&thread, "Begin.").await;
+    first.asked("item/commandExecution/requestApproval").await;
+    let joined = first.start_turn(&thread, "Also.").await;
+    drop(first);
+    let mut second = server.connect_with(json!({ "experimentalApi": true })).await;
+    let resumed = second.call("thread/resume", json!({ "threadId": thread })).await;
+    let turns = resumed["thread"]["turns"].as_array().unwrap();
+    let ids: Vec<&Value> = turns.iter().map(|turn| &turn["id"]).collect();
+    assert_eq!(ids, [&json!(turn), &json!(joined)]);
+    assert_eq!(turns[0]["items"][1]["status"], "inProgress");
+    assert_eq!(turns[1]["items"][0]["content"][0]["text"], "Also.");
+    let asked = second.asked("item/commandExecution/requestApproval").await;
+    assert_eq!(asked.params["itemId"], turns[0]["items"][1]["id"]);
+    let params = json!({ "threadId": thread, "excludeTurns": true });
+    let again = second.call("thread/resume", params).await;
+    assert_eq!(again["thread"]["turns"], json!([]));
+    second.decide(&asked, "decline").await;
+    second.turn_end(&turn).await;
+    second.turn_end(&joined).await;
+}

@@ -1,0 +1,261 @@
+//! Reviews: inline and detached, of every target, over the real diff (specification: Turns and
+//! review).
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testkit::{World, assert_lines};
+
+use crate::says;
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=T", "-c", "user.email=t@example.com"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A repository with two commits on a branch of its own and changes that are not committed.
+fn repository(world: &World) -> String {
+    let folder = world.workspace();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    git(&folder, &["init", "-q", "-b", "main"]);
+    write("a.txt", "one\n");
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "-qm", "first"]);
+    git(&folder, &["checkout", "-qb", "feature"]);
+    write("b.txt", "BRANCHED LINE\n");
+    git(&folder, &["add", "."]);
+    git(&folder, &["commit", "-qm", "second"]);
+    write("a.txt", "CHANGED LINE\n");
+    write("new.txt", "NEW LINE\n");
+    git(&folder, &["rev-parse", "HEAD"])
+}
+
+fn review(thread: &str, target: Value) -> Value {
+    json!({ "threadId": thread, "target": target })
+}
+
+#[tokio::test]
+async fn a_review_is_a_turn_that_ends_with_its_result() {
+    let world = World::with_responses(json!([says("[P1] A bug."), says("I know.")])).await;
+    repository(&world);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.settled().await;
+    peer.forget();
+    let started =
+        peer.call("review/start", review(&thread, json!({ "type": "uncommittedChanges" }))).await;
+    assert_eq!(started["reviewThreadId"], thread);
+    assert_eq!(started["turn"]["status"], "inProgress");
+    assert_eq!(started["turn"]["items"], json!([]));
+    let turn = started["turn"]["id"].as_str().unwrap();
+    let entered = peer.item("enteredReviewMode").await;
+    assert_eq!(entered["review"], "current changes");
+    let exited = peer.item("exitedReviewMode").await;
+    assert_eq!(exited["review"], "[P1] A bug.");
+    assert_eq!(peer.turn_end(turn).await["status"], "completed");
+    assert_lines(
+        peer.transcript(),
+        "> review/start
+         < review/start
+         * thread/status/changed active
+         * turn/started turn1 inProgress
+         * item/started item1 enteredReviewMode
+         * item/completed item1 enteredReviewMode
+         * item/started item2 agentMessage \"\"
+         * item/agentMessage/delta item2 \"[P1] A bug.\"
+         * item/completed item2 agentMessage \"[P1] A bug.\"
+         * item/started item3 exitedReviewMode
+         * item/completed item3 exitedReviewMode
+         * turn/completed turn1 completed",
+    );
+    let request = world.model().raw_requests().pop().unwrap();
+    for part in ["CHANGED LINE", "NEW LINE", "git diff HEAD", "You review a change"] {
+        assert!(request.contains(part), "{part} in {request}");
+    }
+    assert!(!request.contains("BRANCHED LINE"));
+    // The thread knows of it, and not of the way there.
+    peer.run_turn(&thread, "Mend it.").await;
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("[P1] A bug.") && request.contains("Review of current changes"));
+    assert!(!request.contains("CHANGED LINE") && !request.contains("You review a change"));
+}
+
+#[tokio::test]
+async fn every_target_shows_its_own_change() {
+    let script = json!({ "responses": [says("Fine.")], "on_exhausted": "repeat_last" });
+    let world = World::with_script(&script).await;
+    let sha = repository(&world);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let short = &sha[..7];
+    for (target, subject, with, without) in [
+        (
+            json!({ "type": "baseBranch", "branch": "main" }),
+            "changes against `main`".to_owned(),
+            "BRANCHED LINE",
+            "You wrote",
+        ),
+        (
+            json!({ "type": "commit", "sha": sha }),
+            format!("commit {short}"),
+            "BRANCHED LINE",
+            "CHANGED LINE",
+        ),
+        (
+            json!({ "type": "commit", "sha": "HEAD~1", "title": "The first" }),
+            "commit HEAD~1: The first".to_owned(),
+            "+one",
+            "BRANCHED LINE",
+        ),
+        (
+            json!({ "type": "custom", "instructions": "Look at LICENSES only." }),
+            "Look at LICENSES only.".to_owned(),
+            "Look at LICENSES only.",
+            "CHANGED LINE",
+        ),
+    ] {
+        peer.call("review/start", review(&thread, target.clone())).await;
+        assert_eq!(peer.item("enteredReviewMode").await["review"], subject);
+        peer.item("exitedReviewMode").await;
+        peer.expect("turn/completed").await;
+        let request = world.model().raw_requests().pop().unwrap();
+        let prompt = request.split("<environment_context>").last().unwrap();
+        assert!(prompt.contains(with), "{target}: {prompt}");
+        assert!(!prompt.contains(without), "{target}: {prompt}");
+    }
+    for (target, member) in [
+        (json!({ "type": "baseBranch", "branch": " " }), "target.branch"),
+        (json!({ "type": "commit", "sha": "" }), "target.sha"),
+        (json!({ "type": "custom", "instructions": "" }), "target.instructions"),
+    ] {
+        let fault = peer.refused("review/start", review(&thread, target)).await;
+        assert_eq!(fault.code, -32602);
+        assert!(fault.message.contains(member), "{fault:?}");
+    }
+    // What cannot be read is told to the user and to the model.
+    for name in ["--output=/tmp/owned", "no-such-commit"] {
+        let target = json!({ "type": "commit", "sha": name });
+        peer.call("review/start", review(&thread, target)).await;
+        let warning = peer.expect("warning").await;
+        assert!(warning["message"].as_str().unwrap().contains(name), "{warning}");
+        peer.item("exitedReviewMode").await;
+        peer.expect("turn/completed").await;
+        let request = world.model().raw_requests().pop().unwrap();
+        assert!(request.contains("could not be read for you"), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_repository_is_run() {
+    let world = World::with_responses(json!([says("Fine.")])).await;
+    repository(&world);
+    let folder = world.workspace();
+    let marker = world.root().join("owned");
+    let program = world.root().join("program");
+    std::fs::write(&program, format!("#!/bin/sh\ntouch {}\ncat\n", marker.display())).unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.display().to_string();
+    for key in [
+        "core.fsmonitor",
+        "diff.external",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.evil.command",
+        "core.pager",
+    ] {
+        git(&folder, &["config", key, &program]);
+    }
+    std::fs::write(folder.join(".gitattributes"), "* filter=evil diff=evil\n").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    // Unconfined, so that only git's own switches are there to hold it.
+    let thread = peer.start_thread(json!({ "sandbox": "dangerFullAccess" })).await;
+    peer.call("review/start", review(&thread, json!({ "type": "uncommittedChanges" }))).await;
+    peer.item("exitedReviewMode").await;
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("CHANGED LINE"), "{request}");
+    assert!(!marker.exists(), "a program of the repository was run");
+}
+
+#[tokio::test]
+async fn a_detached_review_has_a_thread_of_its_own() {
+    let world = World::with_script(&json!({ "responses": [says("Fine.")],
+        "on_exhausted": "repeat_last" }))
+    .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "one").await;
+    peer.settled().await;
+    peer.forget();
+    let params = json!({ "threadId": thread, "delivery": "detached",
+        "target": { "type": "custom", "instructions": "Look." } });
+    let started = peer.call("review/start", params).await;
+    let review = started["reviewThreadId"].as_str().unwrap().to_owned();
+    assert_ne!(review, thread);
+    let told = peer.expect("thread/started").await;
+    assert_eq!(told["thread"]["id"], review);
+    assert_eq!(told["thread"]["forkedFromId"], thread);
+    assert_eq!(told["thread"]["source"], json!({ "subAgent": "review" }));
+    peer.item("exitedReviewMode").await;
+    let ended = peer.expect("turn/completed").await;
+    assert_eq!(
+        (&ended["threadId"], &ended["turn"]["id"]),
+        (&json!(review), &started["turn"]["id"])
+    );
+    let turns = peer.call("thread/turns/list", json!({ "threadId": thread })).await;
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "the thread itself goes on as it was");
+    let listed = async |peer: &mut testkit::Peer, kinds: Value| {
+        let page = peer.call("thread/list", json!({ "sourceKinds": kinds })).await;
+        page["data"].as_array().unwrap().len()
+    };
+    assert_eq!(listed(&mut peer, json!([])).await, 1);
+    assert_eq!(listed(&mut peer, json!(["subAgentReview"])).await, 1);
+}
+
+#[tokio::test]
+async fn the_configured_model_reviews() {
+    let world = World::with_responses(json!([says("Fine."), says("Yes.")])).await;
+    let path = world.home().join("config.toml");
+    let old = std::fs::read_to_string(&path).unwrap();
+    world.write_config(&format!("review_model = \"gpt-5-mini\"\n{old}"));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let target = json!({ "type": "custom", "instructions": "Look." });
+    peer.call("review/start", review(&thread, target)).await;
+    peer.expect("turn/completed").await;
+    peer.run_turn(&thread, "one").await;
+    let models: Vec<Value> =
+        world.model().requests().iter().map(|request| request["model"].clone()).collect();
+    assert_eq!(models, ["gpt-5-mini", "gpt-5"]);
+}
+
+#[tokio::test]
+async fn a_review_is_interrupted_and_left() {
+    let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "x" }] });
+    let world = World::with_responses(json!([slow])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let target = json!({ "type": "custom", "instructions": "Look." });
+    let started = peer.call("review/start", review(&thread, target.clone())).await;
+    let turn = started["turn"]["id"].as_str().unwrap().to_owned();
+    peer.item("enteredReviewMode").await;
+    let fault = peer.refused("review/start", review(&thread, target)).await;
+    assert!(fault.message.contains("turn is running"), "{fault:?}");
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    peer.item("exitedReviewMode").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+}

@@ -1,0 +1,101 @@
+//! Commands that the user runs in a thread (specification: `thread/shellCommand`,
+//! `thread/backgroundTerminals/clean`).
+
+use serde_json::{Value, json};
+use testkit::{World, assert_lines};
+
+use crate::{calls, runs, says};
+
+fn shell(thread: &str, command: &str) -> Value {
+    json!({ "threadId": thread, "command": command })
+}
+
+#[tokio::test]
+async fn on_an_idle_thread_it_is_a_turn() {
+    let world = World::with_responses(json!([says("I saw it.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    // Confined, and never to be asked: the user's own command is neither.
+    let params = json!({ "sandbox": "readOnly", "approvalPolicy": "never" });
+    let thread = peer.start_thread(params).await;
+    peer.forget();
+    let command = shell(&thread, "echo made > file; cat file; exit 3");
+    assert_eq!(peer.call("thread/shellCommand", command).await, json!({}));
+    let item = peer.item("commandExecution").await;
+    assert_eq!((&item["source"], &item["status"]), (&json!("userShell"), &json!("failed")));
+    assert_eq!((&item["exitCode"], &item["aggregatedOutput"]), (&json!(3), &json!("made\n")));
+    peer.expect("turn/completed").await;
+    assert_lines(
+        peer.transcript(),
+        "> thread/shellCommand
+         < thread/shellCommand
+         * thread/status/changed active
+         * turn/started turn1 inProgress
+         * item/started item1 commandExecution inProgress \"echo made > file; cat file; exit 3\"
+         * item/commandExecution/outputDelta item1 \"made\\n\"
+         * item/completed item1 commandExecution failed \"echo made > file; cat file; exit 3\" exit 3 output \"made\\n\"
+         * turn/completed turn1 completed",
+    );
+    assert!(world.workspace().join("file").exists());
+    assert!(world.model().requests().is_empty(), "the model is not asked");
+    peer.run_turn(&thread, "Did you see?").await;
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("user_shell_command") && request.contains("exit code 3"), "{request}");
+    for bad in ["", "  ", "a\0b"] {
+        let fault = peer.refused("thread/shellCommand", shell(&thread, bad)).await;
+        assert!(fault.message.contains("`command`"), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn beside_a_turn_its_output_joins_what_the_model_sees() {
+    let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "approvalPolicy": "unlessTrusted" })).await;
+    let turn = peer.start_turn(&thread, "Begin.").await;
+    let approval = peer.asked("item/commandExecution/requestApproval").await;
+    peer.call("thread/shellCommand", shell(&thread, "echo MINE")).await;
+    let item =
+        peer.expect_where("item/completed", |params| params["item"]["source"] == "userShell");
+    let item = item.await;
+    assert_eq!(item["turnId"], turn);
+    peer.decide(&approval, "decline").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("MINE"), "{request}");
+    assert_eq!(world.model().requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_interrupted() {
+    let world = World::with_responses(json!([says("x")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.call("thread/shellCommand", shell(&thread, "echo begun; sleep 600")).await;
+    let turn = peer.expect("turn/started").await["turn"]["id"].as_str().unwrap().to_owned();
+    peer.expect("item/commandExecution/outputDelta").await;
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    let item = peer.item("commandExecution").await;
+    assert_eq!((&item["status"], &item["aggregatedOutput"]), (&json!("failed"), &json!("begun\n")));
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+}
+
+#[tokio::test]
+async fn background_terminals_are_cleaned() {
+    let background = calls("exec_command", json!({ "cmd": "sleep 600", "yield_time_ms": 250 }));
+    let world = World::with_responses(json!([background, says("It runs.")])).await;
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer
+        .start_thread(json!({ "sandbox": "dangerFullAccess", "approvalPolicy": "never" }))
+        .await;
+    peer.run_turn(&thread, "Start it.").await;
+    let cleaned =
+        peer.call("thread/backgroundTerminals/clean", json!({ "threadId": thread })).await;
+    assert_eq!(cleaned, json!({}));
+    let item = peer.item("commandExecution").await;
+    assert_eq!((&item["command"], &item["status"]), (&json!("sleep 600"), &json!("failed")));
+    peer.refused("thread/backgroundTerminals/clean", json!({ "threadId": "nobody" })).await;
+}
