@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::config as config_command;
-use crate::commands::{app_server, demo, exec, model_server};
+use crate::commands::{app_server, demo, doctor, exec, model_server, threads};
 use crate::world::World;
 
 /// Embed a coding agent in any product.
@@ -52,10 +52,14 @@ enum Command {
     Config(config_command::Arguments),
     /// Show the main job once, with no key and no network
     Demo(demo::Arguments),
+    /// Look over the home, the configuration and the stored threads
+    Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
+    /// Write threads out, and read them in
+    Threads(threads::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -96,8 +100,10 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
         Command::Config(arguments) => config_command::run(arguments, world()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
+        Command::Doctor(arguments) => doctor::run(&arguments, &world()?),
         Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
         Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),
+        Command::Threads(arguments) => runtime.block_on(threads::run(arguments, world()?)),
     };
     // Whatever still runs in the background has nobody to report to.
     runtime.shutdown_background();

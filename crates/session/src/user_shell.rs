@@ -119,7 +119,7 @@ impl Machine {
         let running = self.turn.as_ref().map(|turn| (turn.view.id.clone(), turn.ending.is_some()));
         match running {
             Some((_, true)) => {
-                return self.refuse(reply, "the running turn is ending; try again".into());
+                self.refuse(reply, "the running turn is ending; try again".into());
             }
             Some((turn, false)) => {
                 self.effect(Effect::Reply { reply, result: Ok(Answer::Done) });

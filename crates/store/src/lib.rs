@@ -26,6 +26,7 @@ mod schema;
 mod search;
 mod store;
 mod threads;
+pub mod transfer;
 mod writer;
 
 pub use error::StoreError;

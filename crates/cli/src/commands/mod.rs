@@ -5,9 +5,11 @@
 pub(crate) mod app_server;
 pub(crate) mod config;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod exec;
 mod local;
 pub(crate) mod model_server;
+pub(crate) mod threads;
 mod transcript;
 
 use std::fmt;

@@ -1,0 +1,89 @@
+//! Threads as lines of JSON: what is written out and read in again is the same thread.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{append, create, finish, history, put, record, start};
+use store::transfer::{ImportError, export, import};
+use store::{Direction, Store, TurnStatus, TurnsQuery, Write};
+
+async fn lines(store: &Store, thread: &str) -> String {
+    let mut lines = String::new();
+    let write = |line: &str| {
+        lines.push_str(line);
+        lines.push('\n');
+        Ok(())
+    };
+    export(store, thread, write).await.unwrap();
+    lines
+}
+
+#[tokio::test]
+async fn a_fork_goes_out_whole_and_comes_in_again() {
+    let store = Store::in_memory().unwrap();
+    store.commit(vec![create(record("a", 7)), append("a", None, &["\"before\""])]).await.unwrap();
+    for id in ["1", "2"] {
+        let large = format!("\"{}\"", "large ".repeat(5000));
+        let writes = vec![
+            start("a", id, 5000),
+            put("a", id, "x", &large),
+            append("a", Some(id), &[&format!("{{\"said\":{id}}}")]),
+            finish("a", id),
+        ];
+        store.commit(writes).await.unwrap();
+    }
+    let fork = |id: &str, last: Option<&str>| Write::Fork {
+        record: Box::new(record(id, 9)),
+        parent: "a".into(),
+        last_turn: last.map(Into::into),
+    };
+    store
+        .commit(vec![fork("b", Some("1")), start("b", "3", 1), append("b", None, &["1"])])
+        .await
+        .unwrap();
+    let written = lines(&store, "b").await;
+    assert!(!written.contains("\"id\":\"2\""));
+
+    let other = Store::in_memory().unwrap();
+    assert_eq!(import(&other, written.as_bytes(), None).await.unwrap(), "b");
+    let error = import(&other, written.as_bytes(), None).await.unwrap_err();
+    assert!(error.to_string().contains("stored already"), "{error}");
+    assert_eq!(import(&other, written.as_bytes(), Some("c".into())).await.unwrap(), "c");
+    for id in ["b", "c"] {
+        assert_eq!(history(&other, id).await, history(&store, "b").await);
+        let query = TurnsQuery { limit: 9, direction: Direction::Ascending, cursor: None };
+        let found = other.turns_with_items(id, query.clone()).await.unwrap().rows;
+        let expected = store.turns_with_items("b", query).await.unwrap().rows;
+        let ids = |rows: &[(store::TurnRow, Vec<store::ItemRow>)]| {
+            rows.iter().map(|(turn, items)| (turn.id.clone(), items.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&found), ids(&expected));
+        assert_eq!(found[1].0.status, TurnStatus::Interrupted, "it does not go on here");
+        let stored = other.thread(id).await.unwrap().unwrap();
+        assert_eq!((stored.record.updated_at, stored.record.created_at), (9, 9));
+    }
+    assert_eq!(lines(&other, "b").await.lines().count(), written.lines().count());
+}
+
+#[tokio::test]
+async fn bad_lines_are_told_by_number_and_store_nothing() {
+    let store = Store::in_memory().unwrap();
+    store.commit(vec![create(record("a", 7)), start("a", "1", 1), finish("a", "1")]).await.unwrap();
+    let good = lines(&store, "a").await;
+    let other = Store::in_memory().unwrap();
+    let first = good.lines().next().unwrap();
+    for (text, line, why) in [
+        (String::new(), 1, "no thread"),
+        ("rubbish".to_owned(), 1, "expected"),
+        (good.lines().nth(1).unwrap().to_owned(), 1, "the first line"),
+        (format!("{good}\n{first}"), 4, "the first line"),
+        (format!("{good}{{\"item\":{{}}}}"), 3, "missing field"),
+        (good.replace("\"format\":1", "\"format\":99"), 1, "99"),
+    ] {
+        let error = import(&other, text.as_bytes(), None).await.unwrap_err();
+        let told = matches!(&error, ImportError::Line { line: at, why: found }
+            if *at == line && found.contains(why));
+        assert!(told, "{error}");
+    }
+    assert_eq!(other.thread("a").await.unwrap(), None);
+}
