@@ -1,8 +1,9 @@
-//! Developer tasks: `cargo xtask test | tidy | generate | bench`. Not part of the product; it may
+//! Developer tasks: `cargo xtask test | tidy | generate | fill | bench`. Not part of the product; it may
 //! start programs and print, which the crates may not.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod fill;
 mod generate;
 mod test;
 mod tidy;
@@ -16,6 +17,7 @@ usage: cargo xtask <task>
   test                  everything a change must pass: format, lints, tidy, generated files, tests
   tidy                  the rules of the code that no compiler checks
   generate [--check]    rewrite the generated files (--check: compare only)
+  fill HOME [options]   add many stored threads, or a very long one, to a home
   bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options";
 
 fn main() -> ExitCode {
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["generate"] => generate::write(&root),
         ["generate", "--check"] => generate::check(&root),
+        ["fill", options @ ..] => fill::run(options),
         ["bench", options @ ..] => bench::run(&root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

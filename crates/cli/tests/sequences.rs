@@ -64,7 +64,8 @@ impl Provider {
         let running = Running::start(&mut place.agentd(&arguments));
         let line = running.line_with("http://");
         let at = line.find("http://").unwrap();
-        let address = line[at..].split_whitespace().next().unwrap().trim_end_matches('/').to_owned();
+        let address =
+            line[at..].split_whitespace().next().unwrap().trim_end_matches('/').to_owned();
         Self { _running: running, address, log }
     }
 
@@ -72,7 +73,8 @@ impl Provider {
     fn last_user_texts(&self) -> Vec<String> {
         let log = std::fs::read_to_string(&self.log).unwrap();
         let last = log.lines().rev().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let request = last.map(|mut line| line["body"].take()).find(|body| !body.is_null()).unwrap();
+        let request =
+            last.map(|mut line| line["body"].take()).find(|body| !body.is_null()).unwrap();
         let input = request["input"].as_array().unwrap();
         let users = input.iter().filter(|item| item["role"] == "user");
         let texts = users.filter_map(|item| item["content"][0]["text"].as_str().map(str::to_owned));
@@ -92,7 +94,19 @@ struct Turn {
 #[derive(Clone, Debug, Default)]
 struct Part {
     turn: Option<Turn>,
-    said: Vec<String>,
+    said: Vec<Said>,
+}
+
+/// Words of the user.
+#[derive(Clone, Debug)]
+struct Said {
+    text: String,
+    /// Not so when the server died before it answered.
+    sure: bool,
+}
+
+fn surely(text: &str) -> Said {
+    Said { text: text.to_owned(), sure: true }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -103,8 +117,6 @@ struct Thread {
     archived: bool,
     loaded: bool,
     forked_from: Option<String>,
-    /// Said at the end, perhaps: the server died before it answered.
-    perhaps: Option<String>,
 }
 
 impl Thread {
@@ -112,8 +124,18 @@ impl Thread {
         self.parts.iter().filter_map(|part| part.turn.clone()).collect()
     }
 
-    fn said(&self) -> Vec<String> {
-        self.parts.iter().flat_map(|part| part.said.clone()).collect()
+    /// Keeps of what is not sure what the provider was sent; the rest must be all that it was sent.
+    fn reconcile(&mut self, sent: &[String]) {
+        let mut sent = sent.iter().peekable();
+        for part in &mut self.parts {
+            part.said.retain_mut(|said| {
+                let found = sent.next_if(|sent| **sent == said.text).is_some();
+                assert!(found || !said.sure, "`{}` was not sent", said.text);
+                said.sure = true;
+                found
+            });
+        }
+        assert_eq!(sent.next(), None, "nobody said that");
     }
 
     fn roll_back(&mut self, turns: usize) {
@@ -228,7 +250,8 @@ impl Sequence<'_> {
     fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
         let id = self.send(method, params);
         let server = self.server.as_ref().unwrap();
-        let mut answer = server.message(|message| message["id"] == id && message["method"].is_null());
+        let mut answer =
+            server.message(|message| message["id"] == id && message["method"].is_null());
         match answer["error"]["message"].as_str() {
             Some(error) => Err(error.to_owned()),
             None => Ok(answer["result"].take()),
@@ -320,15 +343,19 @@ impl Sequence<'_> {
     fn answered(&mut self, id: &str, step: &Step, answer: Result<Value, String>) {
         let thread = self.threads.get_mut(id).unwrap();
         let (turns, archived, loaded) = (thread.turns().len(), thread.archived, thread.loaded);
-        let empty = thread.said().is_empty() && turns == 0 && thread.perhaps.is_none();
+        let empty = turns == 0 && thread.parts.iter().all(|part| part.said.is_empty());
         let expected = match step {
             Step::Turn { .. } | Step::Shell | Step::Inject { .. } => loaded,
             Step::Compact => loaded && !empty,
             Step::RollBack { turns: dropped } => loaded && *dropped <= turns,
             Step::Archive => archived || turns > 0 || had_turns(thread),
             Step::Resume => loaded || !archived,
-            Step::Fork { .. } | Step::Name { .. } | Step::Metadata { .. } | Step::Unarchive
-            | Step::Delete | Step::Unsubscribe => true,
+            Step::Fork { .. }
+            | Step::Name { .. }
+            | Step::Metadata { .. }
+            | Step::Unarchive
+            | Step::Delete
+            | Step::Unsubscribe => true,
         };
         let unclear = matches!(step, Step::Compact | Step::Archive) && answer.is_ok() != expected;
         assert!(unclear || answer.is_ok() == expected, "{step:?} of {thread:?}: {answer:?}");
@@ -338,7 +365,13 @@ impl Sequence<'_> {
             Step::Turn { text } => {
                 let turn = result["turn"]["id"].as_str().unwrap().to_owned();
                 self.turn_ended(id, &turn, text);
-                self.sent(id, text);
+                let sent = self.provider.last_user_texts();
+                let thread = self.threads.get_mut(id).unwrap();
+                let before = thread.clone();
+                let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    thread.reconcile(&sent)
+                }));
+                assert!(checked.is_ok(), "{sent:?} of {before:?}");
             }
             Step::Shell | Step::Compact => {
                 let server = self.server.as_ref().unwrap();
@@ -351,7 +384,7 @@ impl Sequence<'_> {
                 self.threads.get_mut(id).unwrap().parts.push(Part { turn, said: Vec::new() });
             }
             Step::Inject { text } => {
-                thread.parts.last_mut().unwrap().said.push(text.clone());
+                thread.parts.last_mut().unwrap().said.push(surely(text));
             }
             Step::Name { name } => thread.name = Some(name.clone()),
             Step::Metadata { sha } => thread.sha.clone_from(sha),
@@ -387,22 +420,8 @@ impl Sequence<'_> {
         assert_eq!(ended["params"]["turn"]["status"], "completed", "{ended}");
         let (turn, status) = (turn.to_owned(), "completed".to_owned());
         let turn = Some(Turn { id: turn, text: text.to_owned(), status });
-        let said = vec![text.to_owned()];
+        let said = vec![surely(text)];
         self.threads.get_mut(id).unwrap().parts.push(Part { turn, said });
-    }
-
-    /// The provider must have been sent the history as it is now.
-    fn sent(&mut self, id: &str, text: &str) {
-        let thread = self.threads.get_mut(id).unwrap();
-        let found = self.provider.last_user_texts();
-        if let Some(perhaps) = thread.perhaps.take() {
-            let at = found.len().checked_sub(2).map(|at| found[at].clone());
-            if at.as_ref() == Some(&perhaps) {
-                let place = thread.parts.len() - 2;
-                thread.parts[place].said.push(perhaps);
-            }
-        }
-        assert_eq!(found, thread.said(), "the history of {id}, at `{text}`");
     }
 
     fn forked(&mut self, id: &str, step: &Step, fork: String, loaded: bool) {
@@ -413,17 +432,10 @@ impl Sequence<'_> {
             let place =
                 thread.parts.iter().position(|part| part.turn.as_ref() == Some(&last)).unwrap();
             thread.parts.truncate(place + 1);
-            thread.perhaps = None;
         }
         thread.parts.push(Part::default());
         let parts = thread.parts;
-        let new = Thread {
-            parts,
-            loaded,
-            forked_from: Some(id.to_owned()),
-            perhaps: thread.perhaps,
-            ..Thread::default()
-        };
+        let new = Thread { parts, loaded, forked_from: Some(id.to_owned()), ..Thread::default() };
         self.threads.insert(fork, new);
     }
 
@@ -449,21 +461,21 @@ impl Sequence<'_> {
             Step::Turn { .. } | Step::Shell | Step::Compact if found.len() == old.len() + 1 => {
                 let turn = found.last().unwrap().clone();
                 assert!(["completed", "interrupted"].contains(&turn.status.as_str()), "{turn:?}");
-                let said: Vec<String> = match step {
-                    Step::Turn { text } => vec![text.clone()],
-                    _ => Vec::new(),
+                let text = match step {
+                    Step::Turn { text } => text.as_str(),
+                    _ => "",
                 };
-                assert_eq!(turn.text, said.first().cloned().unwrap_or_default());
-                // What may have been said before it stays unclear: it is told by the next request.
-                if let Some(perhaps) = thread.perhaps.take() {
-                    thread.parts.last_mut().unwrap().said.push(format!("?{perhaps}"));
-                }
+                assert_eq!(turn.text, text);
+                let said = if text.is_empty() { Vec::new() } else { vec![surely(text)] };
                 thread.parts.push(Part { turn: Some(turn), said });
             }
             Step::RollBack { turns } if found.len() + turns == old.len() && *turns > 0 => {
                 thread.roll_back(*turns);
             }
-            Step::Inject { text } => thread.perhaps = Some(text.clone()),
+            Step::Inject { text } => {
+                let perhaps = Said { text: text.clone(), sure: false };
+                thread.parts.last_mut().unwrap().said.push(perhaps);
+            }
             Step::Name { .. } => thread.name = read["name"].as_str().map(str::to_owned),
             Step::Metadata { .. } => {
                 thread.sha = read["gitInfo"]["sha"].as_str().map(str::to_owned);
@@ -479,13 +491,6 @@ impl Sequence<'_> {
         }
         if matches!(step, Step::Fork { .. }) {
             self.adopt_fork(id, step);
-        }
-        // Nothing of an unclear history is left to guess at: such a thread is not asked again.
-        let unclear = |thread: &Thread| thread.said().iter().any(|text| text.starts_with('?'));
-        if unclear(&self.threads[id]) {
-            self.call("thread/delete", json!({ "threadId": id })).unwrap();
-            self.threads.remove(id);
-            self.gone.insert(id.to_owned());
         }
         self.restart();
     }

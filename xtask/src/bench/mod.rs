@@ -6,11 +6,13 @@ mod client;
 mod config_read;
 mod delta;
 mod disk;
+mod long_thread;
 mod model_server;
 mod options;
 mod process;
 mod report;
 mod start;
+mod stored;
 mod streams;
 mod target;
 mod thread_start;
@@ -44,6 +46,8 @@ const SCENARIOS: &[Scenario] = &[
     streams::SCENARIO,
     disk::SCENARIO,
     config_read::SCENARIO,
+    stored::SCENARIO,
+    long_thread::SCENARIO,
 ];
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {

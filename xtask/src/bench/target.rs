@@ -43,16 +43,31 @@ impl Target {
     pub(crate) fn new(name: &str, binary: impl Into<PathBuf>, home_env: &str) -> Target {
         Target { name: name.to_owned(), binary: binary.into(), home_env: home_env.to_owned() }
     }
+
+    /// Whether it reads the homes that this checkout writes.
+    pub(crate) fn is_own(&self) -> bool {
+        self.home_env == "AGENT_HOME"
+    }
 }
 
 impl Run<'_> {
     /// Starts the server in a fresh home that selects the scripted model.
     pub(crate) fn start(&self) -> Result<Server> {
+        self.start_in(None)
+    }
+
+    /// Starts the server on a home that is there, and completes the handshake; also how long that
+    /// took. The home gets a configuration that selects the scripted model.
+    pub(crate) fn start_on(&self, home: &Path) -> Result<(Server, Duration)> {
+        Self::initialized(self.start_in(Some(home))?)
+    }
+
+    fn start_in(&self, home: Option<&Path>) -> Result<Server> {
         let folder = tempfile::tempdir().context("a folder for the server's home")?;
         for name in ["home", "work", "user"] {
             std::fs::create_dir(folder.path().join(name))?;
         }
-        let home = folder.path().join("home");
+        let home = home.map_or_else(|| folder.path().join("home"), Path::to_owned);
         std::fs::write(home.join("config.toml"), config(&self.model.base_url))?;
         let stderr = std::fs::File::create(folder.path().join("stderr"))?;
         let spawned = Instant::now();
@@ -75,7 +90,10 @@ impl Run<'_> {
 
     /// Starts the server and completes the handshake; also how long that took.
     pub(crate) fn start_initialized(&self) -> Result<(Server, Duration)> {
-        let mut server = self.start()?;
+        Self::initialized(self.start()?)
+    }
+
+    fn initialized(mut server: Server) -> Result<(Server, Duration)> {
         let answered = match server.client.initialize() {
             Ok(answered) => answered,
             Err(error) => return Err(error.context(server.last_words())),

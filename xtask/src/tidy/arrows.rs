@@ -48,7 +48,7 @@ const TABLE: &[(&str, May)] = &[
     ("gateway", Only(&["ratelimit"])),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
-    ("xtask", Only(&["protocol", "config"])),
+    ("xtask", Only(&["protocol", "config", "store"])),
 ];
 
 /// Crates whose tests may use `testkit`, which itself depends on all the others.

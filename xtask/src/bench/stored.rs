@@ -1,0 +1,63 @@
+//! A home with 100,000 stored threads: starting, listing and searching. Made by `cargo xtask fill`,
+//! so only for the program of this checkout.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::model_server::Script;
+use super::report::{Figure, median, megabytes, milliseconds};
+use super::target::Server;
+use super::{Run, Scenario, process};
+use crate::fill::{self, Fill};
+
+pub(crate) const SCENARIO: Scenario =
+    Scenario { name: "stored", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
+
+const THREADS: u64 = 100_000;
+
+fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
+    if !run.target.is_own() {
+        return Ok(Vec::new());
+    }
+    let kept = tempfile::tempdir()?;
+    let home = kept.path().join("home");
+    std::fs::create_dir(&home)?;
+    fill::write(&home, kept.path(), Fill::Threads(THREADS))?;
+    let mut starts = Vec::new();
+    for _ in 0..run.repeats.max(10) {
+        let (mut server, took) = run.start_on(&home)?;
+        starts.push(milliseconds(took));
+        server.finish()?;
+    }
+    let (mut server, _) = run.start_on(&home)?;
+    let pages = |server: &mut Server, params: Value| -> Result<f64> {
+        let mut times = Vec::new();
+        for _ in 0..=run.repeats.max(10) {
+            let begun = std::time::Instant::now();
+            let (_, answered) = server.client.request("thread/list", params.clone())?;
+            times.push(milliseconds(answered.duration_since(begun)));
+        }
+        times.remove(0);
+        Ok(median(times))
+    };
+    let page = pages(&mut server, json!({ "limit": 50 }))?;
+    let before = process::resident(server.pid())?;
+    let row = |what, value, unit, goal| Figure { what, value, unit, goal };
+    let mut figures = vec![
+        row("start with 100,000 stored threads", median(starts), "ms", Some(5.0)),
+        row("`thread/list`, 50 of 100,000", page, "ms", Some(3.0)),
+    ];
+    for (what, term) in [
+        ("search among 100,000, one fits", "request 77777:"),
+        ("search among 100,000, 12,500 fit", "flaky"),
+        ("search among 100,000, none fits", "no such words"),
+        ("search among 100,000, two letters, none fits", "qx"),
+    ] {
+        let value = pages(&mut server, json!({ "limit": 50, "searchTerm": term }))?;
+        figures.push(row(what, value, "ms", Some(20.0)));
+    }
+    let grown = process::resident(server.pid())?.saturating_sub(before);
+    figures.push(row("memory that the searches leave", megabytes(grown), "MB", None));
+    server.finish()?;
+    Ok(figures)
+}
