@@ -103,8 +103,16 @@ fn create(id: &str, number: u64, work: &Path) -> Write {
 }
 
 fn preview(number: u64) -> String {
-    const WORDS: [&str; 8] =
-        ["parser", "release notes", "flaky test", "login page", "cache", "migration", "docs", "API"];
+    const WORDS: [&str; 8] = [
+        "parser",
+        "release notes",
+        "flaky test",
+        "login page",
+        "cache",
+        "migration",
+        "docs",
+        "API",
+    ];
     let word = usize::try_from(number).unwrap_or(0) % WORDS.len();
     format!("Request {number}: please have a look at the {} and mend it", WORDS[word])
 }

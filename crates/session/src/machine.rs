@@ -211,6 +211,18 @@ impl Machine {
         self.introduced.as_ref()
     }
 
+    /// How often the history tells the model of its settings and surroundings; `None` while the
+    /// history is not here.
+    pub fn introductions(&self) -> Option<usize> {
+        let told = |part: &&Fragment| part.mark == Mark::Context;
+        self.restored.then(|| self.history.fragments().iter().filter(told).count())
+    }
+
+    /// The model knows these settings after all.
+    pub fn keep_introduced(&mut self, settings: Option<Settings>) {
+        self.introduced = settings;
+    }
+
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings

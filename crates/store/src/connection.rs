@@ -101,6 +101,8 @@ impl Target {
             return Err(StoreError::io("use", &self.path, source).into());
         }
         schema::migrate(conn)?;
+        // Making the tables took memory that nothing else will need.
+        conn.execute_batch("PRAGMA shrink_memory")?;
         self.log_pages.store(1, Ordering::Relaxed);
         Ok(())
     }

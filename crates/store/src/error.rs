@@ -72,7 +72,7 @@ pub enum StoreError {
         needed: &'static str,
     },
     /// A file or folder of the store could not be used.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
     Io {
         /// What was tried, as a verb: "create", "lock".
         action: &'static str,
@@ -183,6 +183,16 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the thread store is closed")]
     Closed,
+}
+
+/// What to do about a file that cannot be used, where it helps to say so.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; make it writable, or set AGENT_HOME or `sqlite_home` to another folder"
+        }
+        _ => "",
+    }
 }
 
 impl StoreError {

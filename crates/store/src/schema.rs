@@ -90,7 +90,7 @@ CREATE TABLE history (
 // `content`. `lease` names the open store that may write to the thread: see `lease`. `mark` is the
 // caller's; with `anew` the model's history begins again at that fragment.
 //
-// The search index holds trigrams of names and previews, already folded, beside the text itself:
+// `thread_text` holds names and previews, already folded; its index is made with the first of them:
 // see `search`.
 const VERSION_2: &str = "
 DROP INDEX thread_source_created;
@@ -138,10 +138,6 @@ CREATE TABLE thread_text (
     pk              INTEGER PRIMARY KEY,
     text            TEXT NOT NULL
 ) STRICT;
-CREATE VIRTUAL TABLE thread_search USING fts5 (
-    text, content = '', contentless_delete = 1, detail = none,
-    tokenize = 'trigram case_sensitive 1'
-);
 ";
 
 /// Whether the file is at the latest version. Refuses files that are not ours, or newer.

@@ -12,6 +12,14 @@ const FEW: usize = 2000;
 /// Trigrams of a term that are looked up; what is found is compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
 
+/// The index of `thread_text`. Not made with the other tables: it takes as long as all of them, and
+/// a home without threads does without it.
+const INDEX: &str = "
+CREATE VIRTUAL TABLE thread_search USING fts5 (
+    text, content = '', contentless_delete = 1, detail = none,
+    tokenize = 'trigram case_sensitive 1'
+)";
+
 /// Between the name and the preview; nobody searches for it.
 const SEPARATOR: char = '\u{1f}';
 
@@ -49,6 +57,9 @@ pub(crate) fn index(
     if text.len() == SEPARATOR.len_utf8() {
         return Ok(());
     }
+    if !has_index(conn)? {
+        conn.execute_batch(INDEX)?;
+    }
     conn.prepare_cached("INSERT INTO thread_text (pk, text) VALUES (?1, ?2)")?
         .execute(params![thread, text])?;
     conn.prepare_cached("INSERT INTO thread_search (rowid, text) VALUES (?1, ?2)")?
@@ -58,7 +69,10 @@ pub(crate) fn index(
 
 /// Forgets a thread.
 pub(crate) fn remove(conn: &Connection, thread: i64) -> Result<(), Failure> {
-    conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
+    let removed = conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
+    if removed == 0 {
+        return Ok(());
+    }
     conn.prepare_cached("DELETE FROM thread_search WHERE rowid = ?1")?.execute([thread])?;
     Ok(())
 }
@@ -74,8 +88,17 @@ pub(crate) fn index_all(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
+fn has_index(conn: &Connection) -> Result<bool, Failure> {
+    Ok(conn
+        .prepare_cached("SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'thread_search'")?
+        .query_row([], |row| row.get(0))?)
+}
+
 /// Looks a folded term up.
 pub(crate) fn find(conn: &Connection, term: &str) -> Result<Found, Failure> {
+    if !has_index(conn)? {
+        return Ok(Found::Few(Vec::new()));
+    }
     let limit = i64::try_from(FEW + 1).unwrap_or(i64::MAX);
     let found = match trigrams(term) {
         Some(expression) => conn

@@ -83,8 +83,11 @@ async fn a_damaged_database_is_set_aside_whole() {
     assert_eq!(fs::read_to_string(&moved).unwrap(), rubbish);
     assert_eq!(fs::read_to_string(dir.path().join("threads.db.damaged-7-wal")).unwrap(), "log");
     store.commit(listed(record("a", 1))).await.unwrap();
+    store.close().await.unwrap();
     // While somebody has it open, it stays where it is.
     fs::write(dir.path().join("threads.db"), &rubbish).unwrap();
+    let living = fs::File::create(dir.path().join("owners/living")).unwrap();
+    living.lock().unwrap();
     let error = Store::open(dir.path(), aside(8)).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
     assert!(dir.path().join("threads.db").exists());

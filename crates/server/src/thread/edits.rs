@@ -41,7 +41,9 @@ impl Actor {
             let message = "a turn is running; wait for its end, or interrupt it, then roll back";
             return Err(ErrorObject::invalid_request(message));
         }
-        // The model is told of the settings again: what told it may be among what is dropped.
+        // Unless it shows that what told the model of the settings is still there, it is told again.
+        let (told, introductions) =
+            (self.machine.introduced().cloned(), self.machine.introductions());
         let mut extra = self.extra.clone();
         extra.introduced = None;
         let changes = ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
@@ -54,6 +56,13 @@ impl Actor {
         store.commit(writes).await.map_err(|error| stored(&error))?;
         self.extra = extra;
         self.machine.forget_history();
+        // A history that cannot be read now is read before the next turn.
+        if introductions.is_some_and(|count| count > 0)
+            && self.fetch_history().await.is_ok()
+            && self.machine.introductions() == introductions
+        {
+            self.machine.keep_introduced(told);
+        }
         Ok(())
     }
 

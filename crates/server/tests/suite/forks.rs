@@ -140,6 +140,8 @@ async fn a_rollback_drops_turns_for_good() {
     assert_eq!(questions(&mut peer, &thread).await, ["one"]);
     peer.run_turn(&thread, "new two").await;
     assert_eq!(asked(&world), ["one", "new two"]);
+    let last = world.model().raw_requests().pop().unwrap();
+    assert_eq!(last.matches("<environment_context>").count(), 1, "told once");
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -1,0 +1,101 @@
+//! `agentd threads` and `agentd doctor` as a user runs them.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use common::{Place, Running, stderr, stdout};
+use serde_json::{Value, json};
+
+/// A place with one thread of one turn, and that thread's id.
+fn place_with_thread() -> (Place, String) {
+    let place = Place::new();
+    let model = place.script(&json!([
+        { "steps": [{ "message": "Said: {{last_user_text}}" }] },
+        { "steps": [{ "message": "Again: {{last_user_text}}" }] },
+    ]));
+    let mut server = Running::server(&place, &[]);
+    let thread = server.thread(&model);
+    turn(&mut server, &thread, "The word is plum.");
+    assert!(server.end().0.success());
+    (place, thread)
+}
+
+fn turn(server: &mut Running, thread: &str, text: &str) {
+    let input = json!([{ "type": "text", "text": text }]);
+    server.call(7, "turn/start", json!({ "threadId": thread, "input": input }));
+    let ended = server.notification("turn/completed");
+    assert_eq!(ended["turn"]["status"], "completed", "{ended}");
+}
+
+fn turns(server: &mut Running, thread: &str) -> Value {
+    let read = json!({ "threadId": thread, "includeTurns": true });
+    server.call(8, "thread/read", read)["result"]["thread"]["turns"].clone()
+}
+
+#[test]
+fn a_thread_moves_to_another_home() {
+    let (place, thread) = place_with_thread();
+    let file = place.work().join("thread.jsonl");
+    let file = file.to_str().unwrap();
+    let written = place.run(&["threads", "export", &thread, "--output", file]);
+    assert!(written.status.success(), "{}", stderr(&written));
+    let piped = place.run(&["threads", "export", &thread]);
+    assert_eq!(stdout(&piped), std::fs::read_to_string(file).unwrap());
+    let again = place.run(&["threads", "export", &thread, "--output", file]);
+    assert!(stderr(&again).contains("exists"), "{}", stderr(&again));
+    let unknown = place.run(&["threads", "export", "nobody"]);
+    assert!(!unknown.status.success() && stderr(&unknown).contains("nobody"));
+
+    let other = Place::new();
+    let imported = other.run(&["threads", "import", file]);
+    assert_eq!(stdout(&imported).trim(), thread, "{}", stderr(&imported));
+    let twice = other.run(&["threads", "import", file]);
+    assert!(stderr(&twice).contains("stored already"), "{}", stderr(&twice));
+    let beside = other.pipe(&["threads", "import", "--new-id"], &stdout(&piped));
+    let copy = stdout(&beside).trim().to_owned();
+    assert_ne!(copy, thread);
+    let mut server = Running::server(&other, &[]);
+    let (first, second) = (turns(&mut server, &thread), turns(&mut server, &copy));
+    assert_eq!(first, second);
+    assert_eq!(first[0]["items"][1]["text"], "Said: The word is plum.");
+    server.call(9, "thread/resume", json!({ "threadId": copy }));
+    turn(&mut server, &copy, "Go on.");
+    assert!(server.end().0.success());
+    let broken = other.pipe(&["threads", "import"], "rubbish\n");
+    assert!(stderr(&broken).contains("line 1"), "{}", stderr(&broken));
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
+    let empty = Place::new();
+    let well = empty.run(&["doctor"]);
+    assert!(well.status.success(), "{}", stdout(&well));
+    let (place, _) = place_with_thread();
+    let well = place.run(&["doctor"]);
+    assert!(well.status.success(), "{}", stdout(&well));
+    assert!(stdout(&well).contains("1 threads, 1 turns"), "{}", stdout(&well));
+
+    let database = place.home().join("threads.db");
+    let good = std::fs::read(&database).unwrap();
+    let mut bad = good.clone();
+    let middle = bad.len() / 2;
+    bad[middle..].fill(0xAB);
+    for (contents, expected) in [
+        (bad, "PROBLEM threads"),
+        (b"no database at all, and not a short text either".repeat(200), "PROBLEM threads"),
+    ] {
+        std::fs::write(&database, &contents).unwrap();
+        let ill = place.run(&["doctor"]);
+        assert!(!ill.status.success(), "{}", stdout(&ill));
+        assert!(stdout(&ill).contains(expected), "{}", stdout(&ill));
+        assert_eq!(std::fs::read(&database).unwrap(), contents, "nothing was changed");
+    }
+    // A server sets it aside; the doctor says where it is.
+    let server = Running::server(&place, &[]);
+    assert!(server.end().0.success());
+    let told = place.run(&["doctor"]);
+    assert!(stdout(&told).contains("threads.db.damaged-"), "{}", stdout(&told));
+    std::fs::write(place.home().join("config.toml"), "model = 5\n").unwrap();
+    let told = place.run(&["doctor"]);
+    assert!(stdout(&told).contains("PROBLEM configuration"), "{}", stdout(&told));
+}
