@@ -12,8 +12,8 @@ use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, Thre
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use session::{
-    CommandTool, Configured, Context, Id, Limits, Machine, Mode, Overrides, PatchTool, Restored,
-    SandboxPolicy, Settings, ToolSet,
+    CommandTool, Configured, Context, DynamicTool, Id, Limits, Machine, Mode, Overrides, PatchTool,
+    Restored, SandboxPolicy, Settings, ToolSet,
 };
 use store::{StoredThread, ThreadRecord, Write};
 
@@ -65,6 +65,9 @@ pub(crate) struct Extra {
     /// What the thread works towards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) goal: Option<session::Goal>,
+    /// Tools that the client runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dynamic_tools: Vec<DynamicTool>,
 }
 
 impl Extra {
@@ -159,7 +162,7 @@ pub(crate) async fn resume_thread(
         usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
         failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
         previewed: !record.preview.is_empty(),
-        goal: extra.goal.clone(),
+        goal: extra.goal.clone().filter(|_| config.features.goals),
     };
     if let Some(instructions) = &wishes.base_instructions {
         extra.base_instructions = Some(instructions.clone());
@@ -213,6 +216,7 @@ pub(crate) async fn fork_thread(
         base_instructions: wishes.base_instructions.or(told.base_instructions),
         developer_instructions: wishes.developer_instructions.or(told.developer_instructions),
         thread_source: fork.source,
+        dynamic_tools: told.dynamic_tools,
         // What an earlier part of the thread was told is not known any more: it is told again.
         introduced: told.introduced.filter(|_| fork.last_turn.is_none()),
         ..Extra::default()
@@ -356,7 +360,7 @@ pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: Setti
     Parts {
         configured: Configured {
             context: context(&core.options, config, extra, &doc, &info),
-            tools: tools(config, &info),
+            tools: ToolSet { dynamic: extra.dynamic_tools.clone().into(), ..tools(config, &info) },
             limits: limits(config, &settings.provider, window),
             plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
             settings,
@@ -383,6 +387,7 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         goal: false,
         login_shell: config.allow_login_shell,
         web_search: [false, true].map(|full_access| web_search(config, full_access)),
+        dynamic: Arc::default(),
     }
 }
 

@@ -10,8 +10,9 @@ use protocol::approval::{
     CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
     FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
 };
+use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use serde_json::value::RawValue;
-use session::{Decision, Input};
+use session::{Decision, Input, ToolAnswer, ToolContent};
 use tokio::sync::mpsc;
 
 use crate::connection::ConnectionId;
@@ -22,6 +23,22 @@ use crate::thread::Command;
 pub(crate) enum Kind {
     Command,
     Patch,
+    Tool,
+}
+
+impl Kind {
+    /// What the session hears when nobody can answer.
+    fn unanswered(self, number: u64) -> Input {
+        match self {
+            Self::Command | Self::Patch => {
+                Input::Decided { request: number, decision: Decision::Decline }
+            }
+            Self::Tool => Input::ToolAnswered {
+                request: number,
+                outcome: Err("the client could not run this tool".into()),
+            },
+        }
+    }
 }
 
 /// All requests that wait.
@@ -61,7 +78,7 @@ impl Requests {
 
     /// Takes an answer: the first one of a connection that was asked counts. A client that answers
     /// with an error, or with something unreadable, cannot decide; when nobody else can, the
-    /// request is declined.
+    /// request is declined, the tool has failed.
     pub(crate) async fn answer(
         &self,
         connection: ConnectionId,
@@ -69,9 +86,9 @@ impl Requests {
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) {
         let Some(RequestId::Integer(id)) = id else { return };
-        let Some((thread, request, decision)) = self.take(connection, id, outcome) else { return };
+        let Some((thread, input)) = self.take(connection, id, outcome) else { return };
         // A thread that is gone has resolved its requests.
-        let _ = thread.send(Command::Input(Input::Decided { request, decision })).await;
+        let _ = thread.send(Command::Input(input)).await;
     }
 
     fn take(
@@ -79,21 +96,22 @@ impl Requests {
         connection: ConnectionId,
         id: i64,
         outcome: Result<Box<RawValue>, ErrorObject>,
-    ) -> Option<(mpsc::Sender<Command>, u64, Decision)> {
+    ) -> Option<(mpsc::Sender<Command>, Input)> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
         if !waiting.asked.contains(&connection) {
             return None;
         }
-        let decision = outcome.ok().and_then(|result| decision(waiting.kind, &result));
-        if decision.is_none() {
+        let (kind, number) = (waiting.kind, waiting.number);
+        let input = outcome.ok().and_then(|result| answer(kind, number, &result));
+        if input.is_none() {
             waiting.asked.remove(&connection);
             if !waiting.asked.is_empty() {
                 return None;
             }
         }
         let waiting = all.remove(&id)?;
-        Some((waiting.thread, waiting.number, decision.unwrap_or(Decision::Decline)))
+        Some((waiting.thread, input.unwrap_or_else(|| kind.unanswered(number))))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Waiting>> {
@@ -101,8 +119,24 @@ impl Requests {
     }
 }
 
+fn answer(kind: Kind, request: u64, result: &RawValue) -> Option<Input> {
+    if kind == Kind::Tool {
+        let answer: DynamicToolCallResponse = serde_json::from_str(result.get()).ok()?;
+        let content = answer.content_items.into_iter().map(|part| match part {
+            DynamicToolCallOutputContentItem::InputText { text } => ToolContent::Text(text),
+            DynamicToolCallOutputContentItem::InputImage { image_url } => {
+                ToolContent::Image { url: image_url }
+            }
+        });
+        let answer = ToolAnswer { content: content.collect(), success: answer.success };
+        return Some(Input::ToolAnswered { request, outcome: Ok(answer) });
+    }
+    decision(kind, result).map(|decision| Input::Decided { request, decision })
+}
+
 fn decision(kind: Kind, result: &RawValue) -> Option<Decision> {
     match kind {
+        Kind::Tool => None,
         Kind::Command => {
             let answer: CommandExecutionRequestApprovalResponse =
                 serde_json::from_str(result.get()).ok()?;

@@ -1,7 +1,6 @@
 //! The tool calls of a response: prepared, decided, run in parallel where they may be, answered
 //! in order.
 
-use crate::Id;
 use crate::approvals::{self, Ask, CommandRequest, Verdict};
 use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
 use crate::event::Event;
@@ -12,6 +11,7 @@ use crate::machine::Machine;
 use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
 use crate::turn::with_status;
+use crate::{Id, Millis};
 
 /// A call and where it stands.
 pub(crate) struct Call {
@@ -36,6 +36,8 @@ pub(crate) enum CallState {
     Preparing,
     /// The user is asked.
     Asking { request: u64, unsandboxed: bool },
+    /// A client runs its tool.
+    AtClient { request: u64, since: Millis },
     /// A patch is being applied.
     Applying,
     /// Its command runs; `process` tells which.
@@ -146,6 +148,9 @@ impl Machine {
                 let told = self.complete_goal();
                 return self.answer(number, told);
             }
+            tools::Call::Dynamic { namespace, tool, arguments } => {
+                return self.call_client(turn, number, namespace, tool, arguments);
+            }
             tools::Call::WriteStdin(write) => return self.write_stdin(turn, number, &write),
         };
         self.effect(Effect::Prepare { call: number, turn: turn.clone(), request });
@@ -156,7 +161,7 @@ impl Machine {
         self.answer_with(number, CallOutput::Text(text));
     }
 
-    fn answer_with(&mut self, number: u64, output: CallOutput) {
+    pub(crate) fn answer_with(&mut self, number: u64, output: CallOutput) {
         let Some(call) = self.find_call(number) else { return };
         call.state = CallState::Done(output);
         call.plan = None;

@@ -12,7 +12,7 @@ use crate::event::{Event, TurnStatus, TurnView};
 use crate::goal::Goal;
 use crate::history::Fragment;
 use crate::input::Usage;
-use crate::item::Item;
+use crate::item::{DynamicCall, Item};
 use crate::settings::Settings;
 use crate::{Id, Millis};
 
@@ -48,6 +48,8 @@ pub enum Effect {
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
+    /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
+    CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Let this command prefix run without asking from now on.
     Allow { cwd: PathBuf, prefix: Vec<String> },
     /// The turn is over: what the driver keeps for it can go.

@@ -110,7 +110,8 @@ impl Machine {
             return;
         }
         let asking = matches!(call.state, CallState::Asking { .. });
-        if let CallState::Asking { request, .. } = call.state {
+        if let CallState::Asking { request, .. } | CallState::AtClient { request, .. } = call.state
+        {
             self.emit(Event::RequestResolved { request });
         }
         if asking || matches!(call.state, CallState::Preparing) {

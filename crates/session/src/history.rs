@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::item::UserContent;
+use crate::item::{ToolContent, UserContent};
 
 /// One model item.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +213,13 @@ pub(crate) fn call_output(call_id: &str, custom: bool, output: &CallOutput) -> F
         CallOutput::Image { data_url } => {
             json!([{ "type": "input_image", "image_url": data_url }])
         }
+        CallOutput::Parts(parts) => parts
+            .iter()
+            .map(|part| match part {
+                ToolContent::Text(text) => json!({ "type": "input_text", "text": text }),
+                ToolContent::Image { url } => json!({ "type": "input_image", "image_url": url }),
+            })
+            .collect(),
     };
     Fragment::passing(fragment(&json!({ "type": kind, "call_id": call_id, "output": output })))
 }
@@ -224,6 +231,8 @@ pub(crate) enum CallOutput {
     Text(String),
     /// An image.
     Image { data_url: String },
+    /// What a client's tool gave.
+    Parts(Vec<ToolContent>),
 }
 
 /// The outputs that a history cut short by a crash lacks: the provider refuses a call without one.

@@ -9,7 +9,7 @@ use crate::Id;
 use crate::approvals::Decision;
 use crate::goal::GoalChange;
 use crate::history::Fragment;
-use crate::item::{Action, Change, Phase, SearchAction, UserContent};
+use crate::item::{Action, Change, Phase, SearchAction, ToolAnswer, UserContent};
 use crate::machine::Configured;
 use crate::settings::Overrides;
 
@@ -66,6 +66,8 @@ pub enum Input {
     Elapsed { call: u64 },
     /// A client answered a request.
     Decided { request: u64, decision: Decision },
+    /// A client ran its tool, or could not.
+    ToolAnswered { request: u64, outcome: Result<ToolAnswer, String> },
     /// A record could not be stored: nothing durable can be promised any more.
     StoreFailed { message: String },
     /// The server ends.

@@ -114,6 +114,46 @@ pub struct CommandItem {
     pub source: CommandSource,
 }
 
+/// Part of what a client's tool gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolContent {
+    /// Text.
+    Text(String),
+    /// An image by URL.
+    Image {
+        /// `http(s):` or `data:` URL.
+        url: String,
+    },
+}
+
+/// What a client's tool gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolAnswer {
+    /// For the model.
+    pub content: Vec<ToolContent>,
+    /// Whether it did what it was called for.
+    pub success: bool,
+}
+
+/// A call of a tool that the client runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DynamicCall {
+    /// Item id.
+    pub id: Id,
+    /// Group of the tool.
+    pub namespace: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, JSON.
+    pub arguments: String,
+    /// Where it stands.
+    pub status: ItemStatus,
+    /// What it gave.
+    pub answer: Option<ToolAnswer>,
+    /// How long it took.
+    pub duration_ms: Option<i64>,
+}
+
 /// What happens to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
@@ -220,6 +260,8 @@ pub enum Item {
         /// What it did.
         action: Option<SearchAction>,
     },
+    /// A call of a tool that the client runs.
+    DynamicCall(DynamicCall),
     /// A review began.
     EnteredReviewMode {
         /// Item id.
@@ -263,6 +305,7 @@ impl Item {
             | Self::ContextCompaction { id }
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
+            Self::DynamicCall(call) => &call.id,
         }
     }
 
@@ -271,6 +314,7 @@ impl Item {
         match self {
             Self::Command(command) => Some(command.status),
             Self::FileChange { status, .. } => Some(*status),
+            Self::DynamicCall(call) => Some(call.status),
             _ => None,
         }
     }

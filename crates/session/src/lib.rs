@@ -7,6 +7,7 @@
 mod approvals;
 mod asking;
 mod calls;
+mod client_tools;
 mod compaction;
 mod context;
 mod effect;
@@ -40,15 +41,15 @@ pub use input::{
     PatchPlan, Prepared, ProcessEnd, RuleDecision, Usage,
 };
 pub use item::{
-    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction,
-    UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
+    SearchAction, ToolAnswer, ToolContent, UserContent,
 };
 pub use live::Live;
 pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };
-pub use tools::{CommandTool, PatchTool, ToolSet};
+pub use tools::{BUILT_IN_TOOLS, CommandTool, DynamicTool, PatchTool, ToolSet};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.
 pub type Id = std::sync::Arc<str>;

@@ -281,6 +281,7 @@ impl Machine {
             Input::Exited { process, end } => self.process_exited(process, end),
             Input::Elapsed { call } => self.elapsed(call),
             Input::Decided { request, decision } => self.decided(request, decision),
+            Input::ToolAnswered { request, outcome } => self.tool_answered(request, outcome),
             Input::StoreFailed { message } => self.store_failed(message),
             Input::Shutdown => self.shutdown(),
         }

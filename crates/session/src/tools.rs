@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::event::{PlanStep, PlanStepStatus};
@@ -32,6 +32,60 @@ pub enum CommandTool {
     Off,
 }
 
+/// A tool that the client runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DynamicTool {
+    /// Group of tools that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name in the group.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: String,
+}
+
+impl DynamicTool {
+    /// What the model calls it.
+    pub fn full_name(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}__{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    fn offered(&self) -> Value {
+        let schema: Value = serde_json::from_str(&self.schema).unwrap_or_else(|_| json!({}));
+        json!({
+            "type": "function",
+            "name": self.full_name(),
+            "description": self.description,
+            "strict": false,
+            "parameters": schema,
+        })
+    }
+}
+
+/// Names that tools of this program have, or may have.
+pub const BUILT_IN_TOOLS: [&str; 14] = [
+    "apply_patch",
+    "close_agent",
+    "exec_command",
+    "get_goal",
+    "request_user_input",
+    "resume_agent",
+    "send_input",
+    "shell",
+    "spawn_agent",
+    "update_goal",
+    "update_plan",
+    "view_image",
+    "wait_agent",
+    "write_stdin",
+];
+
 /// The tools that a thread offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSet {
@@ -48,6 +102,8 @@ pub struct ToolSet {
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
     /// while they are not.
     pub web_search: [Option<Arc<str>>; 2],
+    /// Tools that the client runs.
+    pub dynamic: Arc<[DynamicTool]>,
 }
 
 impl Default for ToolSet {
@@ -59,6 +115,7 @@ impl Default for ToolSet {
             goal: false,
             login_shell: true,
             web_search: [None, None],
+            dynamic: Arc::default(),
         }
     }
 }
@@ -76,6 +133,11 @@ impl ToolSet {
         names.extend(self.goal.then_some(["get_goal", "update_goal"]).into_iter().flatten());
         names.extend(self.view_image.then_some("view_image"));
         names
+    }
+
+    /// The client's tool of that name.
+    fn dynamic(&self, name: &str) -> Option<&DynamicTool> {
+        self.dynamic.iter().find(|tool| tool.full_name() == name)
     }
 
     /// Whether a call of that name may be made. A plain `shell` is understood from models that
@@ -97,6 +159,7 @@ pub(crate) enum Call {
     Image { path: String },
     GetGoal,
     CompleteGoal,
+    Dynamic { namespace: Option<String>, tool: String, arguments: String },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -151,6 +214,14 @@ impl Call {
 
 /// Reads a function call; the error is for the model.
 pub(crate) fn read_function(tools: &ToolSet, name: &str, arguments: &str) -> Result<Call, String> {
+    if let Some(tool) = tools.dynamic(name) {
+        let given: Value = arguments_of(name, if arguments.is_empty() { "{}" } else { arguments })?;
+        return Ok(Call::Dynamic {
+            namespace: tool.namespace.clone(),
+            tool: tool.name.clone(),
+            arguments: given.to_string(),
+        });
+    }
     if !tools.has(name) {
         return Err(unknown(tools, name));
     }
@@ -205,7 +276,9 @@ pub(crate) fn read_custom(tools: &ToolSet, name: &str, input: &str) -> Result<Ca
 }
 
 fn unknown(tools: &ToolSet, name: &str) -> String {
-    format!("there is no tool `{name}`; the tools are {}", tools.names().join(", "))
+    let mut names: Vec<String> = tools.names().into_iter().map(str::to_owned).collect();
+    names.extend(tools.dynamic.iter().map(DynamicTool::full_name));
+    format!("there is no tool `{name}`; the tools are {}", names.join(", "))
 }
 
 fn arguments_of<T: DeserializeOwned>(name: &str, arguments: &str) -> Result<T, String> {
@@ -288,6 +361,7 @@ fn write(tools: &ToolSet, web_search: Option<&str>) -> Arc<str> {
         all.extend(goal());
     }
     all.extend(tools.view_image.then(view_image));
+    all.extend(tools.dynamic.iter().map(DynamicTool::offered));
     let mut written: Vec<String> = all.iter().map(Value::to_string).collect();
     written.extend(web_search.map(str::to_owned));
     format!("[{}]", written.join(",")).into()

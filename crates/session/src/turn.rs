@@ -348,6 +348,7 @@ pub(crate) fn with_status(item: Item, ended: ItemStatus) -> Item {
     match item {
         Item::Command(command) => Item::Command(crate::CommandItem { status: ended, ..command }),
         Item::FileChange { id, changes, .. } => Item::FileChange { id, changes, status: ended },
+        Item::DynamicCall(call) => Item::DynamicCall(crate::DynamicCall { status: ended, ..call }),
         other => other,
     }
 }

@@ -69,7 +69,8 @@ pub(crate) fn index(
 
 /// Forgets a thread.
 pub(crate) fn remove(conn: &Connection, thread: i64) -> Result<(), Failure> {
-    let removed = conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
+    let removed =
+        conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
     if removed == 0 {
         return Ok(());
     }

@@ -49,7 +49,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         row("`thread/resume`, 10,000 turns", resumed, "ms", Some(10.0)),
         row("memory that it takes", grown, "MB", Some(5.0)),
         row("`thread/fork`, 10,000 turns", forked, "ms", Some(5.0)),
-        row("its next turn, which sends the whole history (3 MB)", first, "ms", None),
-        row("the turn after that", second, "ms", None),
+        row("its next turn: reads its history, sends it (4.5 MB)", first, "ms", None),
+        row("the turn after that: sends it again", second, "ms", None),
     ])
 }

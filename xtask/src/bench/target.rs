@@ -170,6 +170,7 @@ fn config(base_url: &str) -> String {
 model_provider = "scripted"
 approval_policy = "never"
 sandbox_mode = "workspace-write"
+model_context_window = 100000000
 
 [model_providers.scripted]
 name = "scripted"

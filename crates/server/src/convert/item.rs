@@ -3,8 +3,8 @@
 use protocol::item as wire;
 use serde_json::value::RawValue;
 use session::{
-    Action, Change, ChangeKind, CommandItem, CommandSource, Item, ItemStatus, Phase, SearchAction,
-    UserContent,
+    Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
+    SearchAction, ToolContent, UserContent,
 };
 
 /// The item as it is told and stored.
@@ -45,6 +45,7 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             query: query.clone(),
             action: action.as_ref().map(search_action),
         }),
+        Item::DynamicCall(call) => wire::ThreadItem::DynamicToolCall(dynamic_call(call)),
         Item::EnteredReviewMode { id, review } => {
             wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
                 id: id.to_string(),
@@ -82,6 +83,7 @@ pub(crate) fn kind(item: &Item) -> &'static str {
         Item::Command(_) => "commandExecution",
         Item::FileChange { .. } => "fileChange",
         Item::WebSearch { .. } => "webSearch",
+        Item::DynamicCall(_) => "dynamicToolCall",
         Item::EnteredReviewMode { .. } => "enteredReviewMode",
         Item::ExitedReviewMode { .. } => "exitedReviewMode",
         Item::ContextCompaction { .. } => "contextCompaction",
@@ -114,6 +116,29 @@ fn message_phase(phase: Phase) -> wire::MessagePhase {
     match phase {
         Phase::Commentary => wire::MessagePhase::Commentary,
         Phase::FinalAnswer => wire::MessagePhase::FinalAnswer,
+    }
+}
+
+fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
+    use protocol::tool::DynamicToolCallOutputContentItem as Content;
+    let content = |part: &ToolContent| match part.clone() {
+        ToolContent::Text(text) => Content::InputText { text },
+        ToolContent::Image { url } => Content::InputImage { image_url: url },
+    };
+    let answer = call.answer.as_ref();
+    wire::DynamicToolCallItem {
+        id: call.id.to_string(),
+        namespace: call.namespace.clone(),
+        tool: call.tool.clone(),
+        arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
+        status: match call.status {
+            ItemStatus::InProgress => wire::DynamicToolCallStatus::InProgress,
+            ItemStatus::Completed => wire::DynamicToolCallStatus::Completed,
+            ItemStatus::Failed | ItemStatus::Declined => wire::DynamicToolCallStatus::Failed,
+        },
+        content_items: answer.map(|answer| answer.content.iter().map(content).collect()),
+        success: answer.map(|answer| answer.success),
+        duration_ms: call.duration_ms,
     }
 }
 

@@ -4,6 +4,7 @@
 mod edits;
 mod inject;
 mod lists;
+mod tools;
 
 use std::collections::HashMap;
 
@@ -31,10 +32,6 @@ impl ThreadMethods<Cx> for Server {
         refuse_missing(
             "thread/start",
             &[
-                (
-                    "dynamicTools",
-                    params.dynamic_tools.as_ref().is_some_and(|tools| !tools.is_empty()),
-                ),
                 ("environments", params.environments.is_some()),
                 ("experimentalRawEvents", params.experimental_raw_events),
             ],
@@ -42,6 +39,7 @@ impl ThreadMethods<Cx> for Server {
         let extra = Extra {
             service_name: params.service_name,
             thread_source: params.thread_source,
+            dynamic_tools: tools::checked(params.dynamic_tools.unwrap_or_default())?,
             ..Extra::default()
         };
         let wishes = Wishes {

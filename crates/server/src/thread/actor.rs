@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use jsonrpc::{Method, encode_request};
 use model::ResponseStream;
+use protocol::tool::DynamicToolCallParams;
 use serde_json::value::RawValue;
 use session::{
-    Answer, Ask, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal, Status,
+    Answer, Ask, DynamicCall, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal,
+    Status,
 };
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -88,6 +90,17 @@ struct Waiting {
 struct OpenAsk {
     wire_id: i64,
     message: bytes::Bytes,
+    /// Only clients that may see what is experimental are asked.
+    experimental: bool,
+}
+
+impl OpenAsk {
+    fn show(&self, core: &Core, peer: &Peer) {
+        if !self.experimental || peer.is_experimental() {
+            core.requests.asked(self.wire_id, peer.id);
+            peer.send(self.message.clone());
+        }
+    }
 }
 
 /// An effect with its item serialised once, for the store and for all subscribers.
@@ -360,8 +373,7 @@ impl Actor {
             self.subscribers.notify::<protocol::ThreadStarted>(&params);
         }
         for ask in self.asks.values() {
-            self.core.requests.asked(ask.wire_id, peer.id);
-            peer.send(ask.message.clone());
+            ask.show(&self.core, &peer);
         }
     }
 
@@ -404,6 +416,7 @@ impl Actor {
             Effect::Ask { request, turn, item, ask, at } => {
                 self.ask(request, &turn, &item, ask, at);
             }
+            Effect::CallTool { request, turn, call } => self.call_tool(request, &turn, &call),
             Effect::Allow { cwd, prefix } => self.allow(&cwd, &prefix),
             Effect::TurnEnded { turn } => self.patches.turn_ended(&turn),
         }
@@ -464,11 +477,30 @@ impl Actor {
         let params = convert::thread::approval(&self.id, turn, item, ask, at);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
+        self.show_ask(request, OpenAsk { wire_id, message, experimental: false });
+    }
+
+    fn show_ask(&mut self, request: u64, ask: OpenAsk) {
         for peer in self.subscribers.iter() {
-            self.core.requests.asked(wire_id, peer.id);
-            peer.send(message.clone());
+            ask.show(&self.core, peer);
         }
-        self.asks.insert(request, OpenAsk { wire_id, message });
+        self.asks.insert(request, ask);
+    }
+
+    /// Has a client run its tool.
+    fn call_tool(&mut self, request: u64, turn: &Id, call: &DynamicCall) {
+        let wire_id = self.core.requests.open(Kind::Tool, request, self.sender.clone());
+        let params = DynamicToolCallParams {
+            thread_id: self.id.to_string(),
+            turn_id: turn.to_string(),
+            call_id: call.id.to_string(),
+            namespace: call.namespace.clone(),
+            tool: call.tool.clone(),
+            arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
+        };
+        let message = encode_request(&wire_id.into(), protocol::ItemToolCall::NAME, &params)
+            .expect("a tool call is made of strings and JSON");
+        self.show_ask(request, OpenAsk { wire_id, message, experimental: true });
     }
 
     fn resolved(&mut self, request: u64) {

@@ -12,6 +12,7 @@ mod config_rpc;
 mod configuration;
 mod connections;
 mod crashes;
+mod dynamic_tools;
 mod failures;
 mod forks;
 mod fuzz;

@@ -54,6 +54,8 @@ fn output() -> impl Strategy<Value = Output> {
         "breaks",
     ]);
     prop_oneof![
+        1 => prop::sample::select(vec!["works", "fails", "breaks"])
+            .prop_map(|name| call("", name, json!({ "x": 1 }))),
         3 => "[a-z<>/_ \n]{0,40}".prop_map(|words| say(&words)),
         1 => "[a-z ]{0,20}(<proposed_plan>[a-z\n]{0,9}(</proposed_plan>)?)?[a-z]{0,9}"
             .prop_map(|words| say(&words)),

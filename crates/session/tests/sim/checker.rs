@@ -44,6 +44,8 @@ pub(crate) struct Checker {
     running: BTreeMap<u64, bool>,
     /// Numbers of the user's own commands.
     users: BTreeSet<String>,
+    /// Items of tools that clients run.
+    tools: BTreeSet<Id>,
     sample: Option<u64>,
     retry: Option<u64>,
     applying: BTreeSet<u64>,
@@ -68,6 +70,7 @@ impl Checker {
             asked: BTreeSet::new(),
             running: BTreeMap::new(),
             users: BTreeSet::new(),
+            tools: BTreeSet::new(),
             sample: None,
             retry: None,
             applying: BTreeSet::new(),
@@ -135,6 +138,9 @@ impl Checker {
             Record::Item { turn, item } => {
                 assert!(self.stored_starts.contains(turn), "{item:?} of an unknown turn");
                 self.stored_items.insert(item.id().clone(), item.status());
+                if matches!(item, Item::DynamicCall(_)) {
+                    self.tools.insert(item.id().clone());
+                }
                 if let Item::Command(command) = item
                     && command.source == CommandSource::User
                 {
@@ -170,6 +176,7 @@ impl Checker {
                 | Effect::Run { .. }
                 | Effect::Apply { .. }
                 | Effect::Ask { .. }
+                | Effect::CallTool { .. }
                 | Effect::RetryAfter { .. }
         );
         assert!(!(begins && self.stopped), "begun after the turn was stopped: {effect:?}");
@@ -225,6 +232,11 @@ impl Checker {
                 assert!(!seen.completed, "asked about an item that is final");
                 assert!(self.asked.insert(*request), "request {request} asked twice");
                 self.asks.insert(*request, item.clone());
+            }
+            Effect::CallTool { request, turn, call } => {
+                self.assert_running(turn);
+                assert!(self.asked.insert(*request), "request {request} asked twice");
+                self.asks.insert(*request, call.id.clone());
             }
             Effect::TurnEnded { turn } => {
                 let state = self.turns.get_mut(turn).expect("an unknown turn ended");
@@ -347,7 +359,8 @@ impl Checker {
             assert!(!open, "no turn runs, but one was not completed");
             return;
         }
-        let waiting_on_approval = !self.asks.is_empty();
+        let about_tools = |item: &Id| self.tools.contains(item);
+        let waiting_on_approval = self.asks.values().any(|item| !about_tools(item));
         assert_eq!(machine.status(), Status::Active { waiting_on_approval });
     }
 

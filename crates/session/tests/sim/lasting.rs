@@ -425,3 +425,38 @@ fn a_client_that_joins_sees_what_is_not_final() {
     });
     assert!(live.contains(&(1, "half ".into())), "{live:?}");
 }
+
+#[test]
+fn a_tool_of_the_client_is_called_and_answered() {
+    let script = Script::new(&[
+        &[
+            call("a", "works", serde_json::json!({ "x": 1 })),
+            call("b", "fails", serde_json::json!({})),
+            call("c", "breaks", serde_json::json!({})),
+            call("d", "unknown", serde_json::json!({})),
+        ],
+        &[say("ok")],
+    ]);
+    let world = run(&script, |_| None);
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    let shown: Vec<_> = world
+        .items()
+        .into_iter()
+        .filter_map(|item| match item {
+            Item::DynamicCall(call) => {
+                let success = call.answer.as_ref().map(|answer| answer.success);
+                Some((call.tool.clone(), call.status, success))
+            }
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        ("works".to_owned(), ItemStatus::Completed, Some(true)),
+        ("fails".to_owned(), ItemStatus::Failed, Some(false)),
+        ("breaks".to_owned(), ItemStatus::Failed, None),
+    ];
+    assert_eq!(shown, expected);
+    assert!(world.output_of("a").contains("input_text"));
+    assert!(world.output_of("c").contains("broken"));
+    assert!(world.output_of("d").contains("works, fails, breaks"));
+}

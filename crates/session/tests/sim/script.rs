@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use session::{
-    ApprovalPolicy, Decision, Fragment, Limits, Mark, Mode, Overrides, ReadAccess, Restored,
-    SandboxPolicy, Settings, UserContent,
+    ApprovalPolicy, Decision, DynamicTool, Fragment, Limits, Mark, Mode, Overrides, ReadAccess,
+    Restored, SandboxPolicy, Settings, UserContent,
 };
 
 use crate::response::{Output, Response, respond};
@@ -23,6 +23,8 @@ pub(crate) struct Script {
     pub(crate) decisions: Vec<Decision>,
     /// What a second client answers to every approval request.
     pub(crate) second_answer: Option<Decision>,
+    /// Tools that a client runs, named after what they do: `works`, `fails`, `breaks`.
+    pub(crate) tools: Vec<DynamicTool>,
     /// Whether deltas and final texts of the model agree.
     pub(crate) coherent: bool,
 }
@@ -46,6 +48,7 @@ impl Script {
             responses: responses.iter().map(|outputs| respond(outputs)).collect(),
             decisions: Vec::new(),
             second_answer: None,
+            tools: ["works", "fails", "breaks"].map(tool).into(),
             coherent: true,
         }
     }
@@ -66,6 +69,15 @@ impl Script {
     pub(crate) fn then(mut self, text: &str) -> Self {
         self.turns.push(Start { text: text.into(), ..Start::default() });
         self
+    }
+}
+
+fn tool(name: &str) -> DynamicTool {
+    DynamicTool {
+        namespace: None,
+        name: name.into(),
+        description: String::new(),
+        schema: "{}".into(),
     }
 }
 

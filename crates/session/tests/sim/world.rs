@@ -90,7 +90,7 @@ impl World {
         let configured = Configured {
             settings: script.settings.clone(),
             context: Context::default(),
-            tools: ToolSet::default(),
+            tools: ToolSet { dynamic: script.tools.clone().into(), ..ToolSet::default() },
             limits: script.limits,
             plan_effort: None,
         };
@@ -271,6 +271,18 @@ impl World {
                 self.later(Source::Call(*call), 10, input);
             }
             Effect::Ask { request, .. } => self.decide(*request),
+            Effect::CallTool { request, call, .. } => {
+                let outcome = match call.tool.as_str() {
+                    "breaks" => Err("it is broken".to_owned()),
+                    _ => Ok(session::ToolAnswer {
+                        content: vec![session::ToolContent::Text(call.arguments.clone())],
+                        success: call.tool == "works",
+                    }),
+                };
+                let request = *request;
+                let input = Input::ToolAnswered { request, outcome };
+                self.later(Source::Approver(1, request), 7, input);
+            }
             Effect::TurnEnded { .. } => self.start_next_turn(),
             // What is already under way still arrives: a cancel or a kill cannot call it back.
             Effect::CancelSample { .. }

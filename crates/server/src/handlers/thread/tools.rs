@@ -1,0 +1,72 @@
+//! Tools that a client brings along: checked before the model is offered them.
+
+use std::collections::BTreeSet;
+
+use jsonrpc::ErrorObject;
+use protocol::tool::DynamicToolSpec;
+use session::{BUILT_IN_TOOLS, DynamicTool};
+
+use crate::handlers::missing;
+
+/// Most tools of one thread.
+const MAX_TOOLS: usize = 128;
+/// Longest name that the model API takes, group included.
+const MAX_NAME: usize = 64;
+/// Longest description and schema, in bytes.
+const MAX_TEXT: usize = 64 * 1024;
+
+/// The tools as the session offers them.
+///
+/// # Errors
+/// `-32602` naming the tool and what is wrong with it.
+pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, ErrorObject> {
+    if specs.len() > MAX_TOOLS {
+        let message = format!("`dynamicTools`: {} tools, {MAX_TOOLS} at most", specs.len());
+        return Err(ErrorObject::invalid_params(message));
+    }
+    let mut names = BTreeSet::new();
+    let mut tools = Vec::with_capacity(specs.len());
+    for (at, spec) in specs.into_iter().enumerate() {
+        if spec.defer_loading {
+            return Err(missing("dynamicTools[].deferLoading"));
+        }
+        let bad = |why: String| ErrorObject::invalid_params(format!("`dynamicTools[{at}]`: {why}"));
+        for name in std::iter::once(&spec.name).chain(&spec.namespace) {
+            check_name(name).map_err(bad)?;
+        }
+        if !spec.input_schema.is_object() {
+            return Err(bad("`inputSchema` must be a JSON Schema object".to_owned()));
+        }
+        let schema = spec.input_schema.to_string();
+        if schema.len().max(spec.description.len()) > MAX_TEXT {
+            return Err(bad(format!("description and schema have at most {MAX_TEXT} bytes")));
+        }
+        let tool = DynamicTool {
+            namespace: spec.namespace,
+            name: spec.name,
+            description: spec.description,
+            schema,
+        };
+        let name = tool.full_name();
+        if name.len() > MAX_NAME {
+            return Err(bad(format!("`{name}` is longer than {MAX_NAME} characters")));
+        }
+        if BUILT_IN_TOOLS.contains(&&*name) || !names.insert(name.clone()) {
+            return Err(bad(format!("there is a tool `{name}` already")));
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if name.is_empty() || !name.chars().all(fits) {
+        let shown: String = name.chars().take(80).collect();
+        return Err(format!("`{shown}` must consist of letters, digits, `_` and `-`"));
+    }
+    if name == "mcp" || name.starts_with("mcp__") {
+        return Err(format!("`{name}` is reserved for MCP servers"));
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Tools that the client runs (experimental; specification: Dynamic tool call).
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{calls, says};
+
+fn experimental() -> Value {
+    json!({ "experimentalApi": true })
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "description": "Asks the ticket system.",
+        "inputSchema": { "type": "object", "properties": { "id": { "type": "string" } } } })
+}
+
+#[tokio::test]
+async fn the_client_runs_its_tool() {
+    let call = || calls("lookup_ticket", json!({ "id": "T-1" }));
+    let world = World::with_responses(json!([call(), says("Seen."), call(), says("Again.")])).await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = peer.start_thread(json!({ "dynamicTools": [tool("lookup_ticket")] })).await;
+    peer.forget();
+    let turn = peer.start_turn(&thread, "Look.").await;
+    let asked = peer.asked("item/tool/call").await;
+    assert_eq!(asked.params["tool"], "lookup_ticket");
+    assert_eq!(asked.params["arguments"], json!({ "id": "T-1" }));
+    let answer = json!({ "contentItems": [{ "type": "inputText", "text": "Open since May." }],
+        "success": true });
+    peer.answer(&asked, answer).await;
+    let item = peer.item("dynamicToolCall").await;
+    assert_eq!((&item["status"], &item["success"]), (&json!("completed"), &json!(true)));
+    assert_eq!(item["contentItems"][0]["text"], "Open since May.");
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+    let lines: Vec<String> = peer
+        .transcript()
+        .iter()
+        .filter(|line| line.contains("dynamicToolCall") || line.contains("equest"))
+        .cloned()
+        .collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[1].contains("serverRequest/resolved"), "resolved before it is final: {lines:?}");
+    let requests = world.model().requests();
+    let offered = requests[0]["tools"].as_array().unwrap();
+    assert!(offered.iter().any(|tool| tool["name"] == "lookup_ticket"));
+    let output = requests[1]["input"].as_array().unwrap().last().unwrap()["output"].clone();
+    assert_eq!(output, json!([{ "type": "input_text", "text": "Open since May." }]));
+
+    // It stays the thread's after a new start, and a client that cannot run it says so.
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    let turn = peer.start_turn(&thread, "Look again.").await;
+    let asked = peer.asked("item/tool/call").await;
+    let line = json!({ "id": asked.id, "error": { "code": -32601, "message": "no such tool" } });
+    peer.say(line.to_string().as_bytes()).await;
+    let item = peer.item("dynamicToolCall").await;
+    assert_eq!((&item["status"], &item["success"]), (&json!("failed"), &Value::Null));
+    assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_answers_is_interrupted() {
+    let call = calls("lookup_ticket", json!({}));
+    let world = World::with_responses(json!([call, says("x")])).await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let mut plain = server.connect().await;
+    let thread = peer.start_thread(json!({ "dynamicTools": [tool("lookup_ticket")] })).await;
+    plain.call("thread/resume", json!({ "threadId": thread })).await;
+    let turn = peer.start_turn(&thread, "Look.").await;
+    peer.asked("item/tool/call").await;
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    assert_eq!(peer.item("dynamicToolCall").await["status"], "failed");
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+    plain.turn_end(&turn).await;
+    let seen = plain.raw_lines().iter().any(|line| line.contains("item/tool/call"));
+    assert!(!seen, "a client without the capability is not asked");
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_offered_are_refused_by_name() {
+    let world = World::with_responses(json!([says("x")])).await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let with = |changes: Value| {
+        let mut one = tool("fine");
+        for (name, value) in changes.as_object().unwrap() {
+            one[name] = value.clone();
+        }
+        one
+    };
+    for (tools, expected) in [
+        (json!([with(json!({ "name": "no spaces" }))]), "no spaces"),
+        (json!([with(json!({ "name": "" }))]), "letters"),
+        (json!([with(json!({ "name": "mcp__x" }))]), "reserved"),
+        (json!([with(json!({ "namespace": "mcp" }))]), "reserved"),
+        (json!([with(json!({ "name": "exec_command" }))]), "already"),
+        (json!([tool("a"), tool("a")]), "already"),
+        (json!([with(json!({ "name": "x".repeat(65) }))]), "longer"),
+        (json!([with(json!({ "inputSchema": 5 }))]), "inputSchema"),
+        (json!([with(json!({ "deferLoading": true }))]), "deferLoading"),
+    ] {
+        let fault = peer.refused("thread/start", json!({ "dynamicTools": tools })).await;
+        assert!(fault.message.contains(expected), "{fault:?}");
+        assert!(fault.message.contains("dynamicTools"), "{fault:?}");
+    }
+    let mut plain = server.connect().await;
+    let fault = plain.refused("thread/start", json!({ "dynamicTools": [tool("a")] })).await;
+    assert!(fault.message.contains("requires experimentalApi capability"), "{fault:?}");
+}
