@@ -325,7 +325,9 @@ impl Sequence<'_> {
             7..9 => Step::Compact,
             9..11 => Step::Inject { text },
             11 => Step::Name { name: format!("name {number}") },
-            12 => Step::Metadata { sha: (number % 3 > 0).then(|| format!("sha{number}")) },
+            12 => {
+                Step::Metadata { sha: (!number.is_multiple_of(3)).then(|| format!("sha{number}")) }
+            }
             13..15 => {
                 let at = self.random.below(turns + 1);
                 Step::Fork { at: (at < turns).then_some(at) }
@@ -333,7 +335,7 @@ impl Sequence<'_> {
             15..17 => Step::RollBack { turns: 1 + self.random.below(turns.max(1) + 1) },
             17 => Step::Archive,
             18 => Step::Unarchive,
-            19 if number % 2 == 0 => Step::Delete,
+            19 if number.is_multiple_of(2) => Step::Delete,
             20 => Step::Unsubscribe,
             _ => Step::Resume,
         }
@@ -369,7 +371,7 @@ impl Sequence<'_> {
                 let thread = self.threads.get_mut(id).unwrap();
                 let before = thread.clone();
                 let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    thread.reconcile(&sent)
+                    thread.reconcile(&sent);
                 }));
                 assert!(checked.is_ok(), "{sent:?} of {before:?}");
             }

@@ -1,5 +1,8 @@
 //! Tools that the client runs: shown, called, answered (specification: Dynamic tool call).
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
 use crate::Id;
 use crate::calls::CallState;
 use crate::effect::Effect;
@@ -7,6 +10,60 @@ use crate::event::Event;
 use crate::history::CallOutput;
 use crate::item::{DynamicCall, Item, ItemStatus, ToolAnswer};
 use crate::machine::Machine;
+
+/// A tool that the client runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DynamicTool {
+    /// Group of tools that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name in the group.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: String,
+}
+
+impl DynamicTool {
+    /// What the model calls it.
+    pub fn full_name(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}__{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    pub(crate) fn offered(&self) -> Value {
+        let schema: Value = serde_json::from_str(&self.schema).unwrap_or_else(|_| json!({}));
+        json!({
+            "type": "function",
+            "name": self.full_name(),
+            "description": self.description,
+            "strict": false,
+            "parameters": schema,
+        })
+    }
+}
+
+/// Names that tools of this program have, or may have.
+pub const BUILT_IN_TOOLS: [&str; 14] = [
+    "apply_patch",
+    "close_agent",
+    "exec_command",
+    "get_goal",
+    "request_user_input",
+    "resume_agent",
+    "send_input",
+    "shell",
+    "spawn_agent",
+    "update_goal",
+    "update_plan",
+    "view_image",
+    "wait_agent",
+    "write_stdin",
+];
 
 impl Machine {
     pub(crate) fn call_client(

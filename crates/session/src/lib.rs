@@ -31,6 +31,7 @@ mod turn;
 mod user_shell;
 
 pub use approvals::{Ask, Decision};
+pub use client_tools::{BUILT_IN_TOOLS, DynamicTool};
 pub use context::{Context, instructions};
 pub use effect::{Answer, Effect, ExecSpec, Prompt, Record, Refusal, ToolRequest};
 pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
@@ -49,7 +50,7 @@ pub use machine::{Configured, Ids, Limits, Machine, Restored};
 pub use settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };
-pub use tools::{BUILT_IN_TOOLS, CommandTool, DynamicTool, PatchTool, ToolSet};
+pub use tools::{CommandTool, PatchTool, ToolSet};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.
 pub type Id = std::sync::Arc<str>;

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::client_tools::DynamicTool;
 use crate::event::{PlanStep, PlanStepStatus};
 
 /// How `apply_patch` is offered.
@@ -31,60 +32,6 @@ pub enum CommandTool {
     /// None: the model cannot run commands.
     Off,
 }
-
-/// A tool that the client runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DynamicTool {
-    /// Group of tools that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Its name in the group.
-    pub name: String,
-    /// For the model.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub schema: String,
-}
-
-impl DynamicTool {
-    /// What the model calls it.
-    pub fn full_name(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("{namespace}__{}", self.name),
-            None => self.name.clone(),
-        }
-    }
-
-    fn offered(&self) -> Value {
-        let schema: Value = serde_json::from_str(&self.schema).unwrap_or_else(|_| json!({}));
-        json!({
-            "type": "function",
-            "name": self.full_name(),
-            "description": self.description,
-            "strict": false,
-            "parameters": schema,
-        })
-    }
-}
-
-/// Names that tools of this program have, or may have.
-pub const BUILT_IN_TOOLS: [&str; 14] = [
-    "apply_patch",
-    "close_agent",
-    "exec_command",
-    "get_goal",
-    "request_user_input",
-    "resume_agent",
-    "send_input",
-    "shell",
-    "spawn_agent",
-    "update_goal",
-    "update_plan",
-    "view_image",
-    "wait_agent",
-    "write_stdin",
-];
 
 /// The tools that a thread offers.
 #[derive(Clone, Debug, PartialEq, Eq)]

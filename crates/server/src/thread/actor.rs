@@ -5,23 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jsonrpc::{Method, encode_request};
 use model::ResponseStream;
-use protocol::tool::DynamicToolCallParams;
 use serde_json::value::RawValue;
-use session::{
-    Answer, Ask, DynamicCall, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal,
-    Status,
-};
+use session::{Answer, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal, Status};
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{Gate, Peer};
 use crate::convert;
 use crate::loading::{self, Extra};
-use crate::requests::Kind;
 use crate::server::Core;
 use crate::thread::afterwards::Heard;
+use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
 use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
@@ -71,7 +66,7 @@ pub(crate) struct Actor {
     pub(super) teller: Teller,
     stream: Option<(u64, ResponseStream)>,
     waiting: HashMap<u64, Waiting>,
-    asks: BTreeMap<u64, OpenAsk>,
+    pub(super) asks: BTreeMap<u64, OpenAsk>,
     status: Arc<watch::Sender<Option<Status>>>,
     /// What the actor's own work found: taken before anything else.
     soon: VecDeque<Input>,
@@ -84,23 +79,6 @@ pub(crate) struct Actor {
 struct Waiting {
     answer: oneshot::Sender<Result<Answer, Refusal>>,
     gate: Gate,
-}
-
-/// A request to the clients that has no answer yet.
-struct OpenAsk {
-    wire_id: i64,
-    message: bytes::Bytes,
-    /// Only clients that may see what is experimental are asked.
-    experimental: bool,
-}
-
-impl OpenAsk {
-    fn show(&self, core: &Core, peer: &Peer) {
-        if !self.experimental || peer.is_experimental() {
-            core.requests.asked(self.wire_id, peer.id);
-            peer.send(self.message.clone());
-        }
-    }
 }
 
 /// An effect with its item serialised once, for the store and for all subscribers.
@@ -464,53 +442,6 @@ impl Actor {
             // A thread that has ended needs no reminder.
             let _ = sender.send(Command::Input(input)).await;
         });
-    }
-
-    fn ask(&mut self, request: u64, turn: &Id, item: &Id, ask: Ask, at: Millis) {
-        let (kind, method) = match ask {
-            Ask::Command { .. } => {
-                (Kind::Command, protocol::ItemCommandExecutionRequestApproval::NAME)
-            }
-            Ask::Patch { .. } => (Kind::Patch, protocol::ItemFileChangeRequestApproval::NAME),
-        };
-        let wire_id = self.core.requests.open(kind, request, self.sender.clone());
-        let params = convert::thread::approval(&self.id, turn, item, ask, at);
-        let message = encode_request(&wire_id.into(), method, &params)
-            .expect("an approval is made of strings and numbers");
-        self.show_ask(request, OpenAsk { wire_id, message, experimental: false });
-    }
-
-    fn show_ask(&mut self, request: u64, ask: OpenAsk) {
-        for peer in self.subscribers.iter() {
-            ask.show(&self.core, peer);
-        }
-        self.asks.insert(request, ask);
-    }
-
-    /// Has a client run its tool.
-    fn call_tool(&mut self, request: u64, turn: &Id, call: &DynamicCall) {
-        let wire_id = self.core.requests.open(Kind::Tool, request, self.sender.clone());
-        let params = DynamicToolCallParams {
-            thread_id: self.id.to_string(),
-            turn_id: turn.to_string(),
-            call_id: call.id.to_string(),
-            namespace: call.namespace.clone(),
-            tool: call.tool.clone(),
-            arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
-        };
-        let message = encode_request(&wire_id.into(), protocol::ItemToolCall::NAME, &params)
-            .expect("a tool call is made of strings and JSON");
-        self.show_ask(request, OpenAsk { wire_id, message, experimental: true });
-    }
-
-    fn resolved(&mut self, request: u64) {
-        let Some(ask) = self.asks.remove(&request) else { return };
-        self.core.requests.close(ask.wire_id);
-        let params = protocol::connection::ServerRequestResolvedNotification {
-            thread_id: self.id.to_string(),
-            request_id: ask.wire_id.into(),
-        };
-        self.subscribers.notify::<protocol::ServerRequestResolved>(&params);
     }
 }
 

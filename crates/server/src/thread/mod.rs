@@ -2,6 +2,7 @@
 
 mod actor;
 mod afterwards;
+mod asks;
 mod commands;
 mod durable;
 mod edits;

@@ -1,0 +1,77 @@
+//! Requests to the clients of a thread: shown to all who may answer, and to those who come later.
+
+use jsonrpc::{Method, encode_request};
+use protocol::tool::DynamicToolCallParams;
+use session::{Ask, DynamicCall, Id, Millis};
+
+use crate::connection::Peer;
+use crate::convert;
+use crate::requests::Kind;
+use crate::server::Core;
+use crate::thread::Actor;
+
+/// A request to the clients that has no answer yet.
+pub(super) struct OpenAsk {
+    wire_id: i64,
+    message: bytes::Bytes,
+    /// Only clients that may see what is experimental are asked.
+    experimental: bool,
+}
+
+impl OpenAsk {
+    pub(super) fn show(&self, core: &Core, peer: &Peer) {
+        if !self.experimental || peer.is_experimental() {
+            core.requests.asked(self.wire_id, peer.id);
+            peer.send(self.message.clone());
+        }
+    }
+}
+
+impl Actor {
+    pub(super) fn ask(&mut self, request: u64, turn: &Id, item: &Id, ask: Ask, at: Millis) {
+        let (kind, method) = match ask {
+            Ask::Command { .. } => {
+                (Kind::Command, protocol::ItemCommandExecutionRequestApproval::NAME)
+            }
+            Ask::Patch { .. } => (Kind::Patch, protocol::ItemFileChangeRequestApproval::NAME),
+        };
+        let wire_id = self.core.requests.open(kind, request, self.sender.clone());
+        let params = convert::thread::approval(&self.id, turn, item, ask, at);
+        let message = encode_request(&wire_id.into(), method, &params)
+            .expect("an approval is made of strings and numbers");
+        self.show_ask(request, OpenAsk { wire_id, message, experimental: false });
+    }
+
+    fn show_ask(&mut self, request: u64, ask: OpenAsk) {
+        for peer in self.subscribers.iter() {
+            ask.show(&self.core, peer);
+        }
+        self.asks.insert(request, ask);
+    }
+
+    /// Has a client run its tool.
+    pub(super) fn call_tool(&mut self, request: u64, turn: &Id, call: &DynamicCall) {
+        let wire_id = self.core.requests.open(Kind::Tool, request, self.sender.clone());
+        let params = DynamicToolCallParams {
+            thread_id: self.id.to_string(),
+            turn_id: turn.to_string(),
+            call_id: call.id.to_string(),
+            namespace: call.namespace.clone(),
+            tool: call.tool.clone(),
+            arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
+        };
+        let message = encode_request(&wire_id.into(), protocol::ItemToolCall::NAME, &params)
+            .expect("a tool call is made of strings and JSON");
+        self.show_ask(request, OpenAsk { wire_id, message, experimental: true });
+    }
+
+    pub(super) fn resolved(&mut self, request: u64) {
+        let Some(ask) = self.asks.remove(&request) else { return };
+        self.core.requests.close(ask.wire_id);
+        let params = protocol::connection::ServerRequestResolvedNotification {
+            thread_id: self.id.to_string(),
+            request_id: ask.wire_id.into(),
+        };
+        self.subscribers.notify::<protocol::ServerRequestResolved>(&params);
+    }
+}
