@@ -76,8 +76,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     assert!(stdout(&well).contains("1 threads, 1 turns"), "{}", stdout(&well));
 
     let database = place.home().join("threads.db");
-    let good = std::fs::read(&database).unwrap();
-    let mut bad = good.clone();
+    let mut bad = std::fs::read(&database).unwrap();
     let middle = bad.len() / 2;
     bad[middle..].fill(0xAB);
     for (contents, expected) in [
