@@ -71,9 +71,11 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     let well = empty.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));
     let (place, _) = place_with_thread();
+    let before = common::listing(&place.home());
     let well = place.run(&["doctor"]);
     assert!(well.status.success(), "{}", stdout(&well));
     assert!(stdout(&well).contains("1 threads, 1 turns"), "{}", stdout(&well));
+    assert_eq!(common::listing(&place.home()), before, "nothing was changed");
 
     let database = place.home().join("threads.db");
     let mut bad = std::fs::read(&database).unwrap();

@@ -181,18 +181,25 @@ impl Core {
         closed.map_err(|error| stored(&error))
     }
 
-    /// Ends a loaded thread: its turn is interrupted, its commands are killed. The caller holds
-    /// `loading`.
-    pub(crate) async fn end_thread(&self, id: &str) {
-        let Some(handle) = self.loaded(id) else { return };
+    /// Ends a loaded thread: its turn is interrupted, its commands are killed. Answers whether it
+    /// was loaded. The caller holds `loading`.
+    pub(crate) async fn end_thread(&self, id: &str) -> bool {
+        let Some(handle) = self.loaded(id) else { return false };
         handle.send(Command::Shutdown).await;
         handle.ended().await;
         self.threads().remove(id);
-        let status = ThreadStatusChangedNotification {
-            thread_id: id.to_owned(),
-            status: ThreadStatus::NotLoaded,
-        };
-        self.tell_everybody::<ThreadStatusChanged>(&status);
+        true
+    }
+
+    /// Tells every client that a thread is not loaded any more, if it was.
+    pub(crate) fn tell_unloaded(&self, thread: &str, was_loaded: bool) {
+        if was_loaded {
+            let status = ThreadStatusChangedNotification {
+                thread_id: thread.to_owned(),
+                status: ThreadStatus::NotLoaded,
+            };
+            self.tell_everybody::<ThreadStatusChanged>(&status);
+        }
     }
 
     /// Writes a line into the server's log.
@@ -254,13 +261,9 @@ impl Core {
     /// Unloads a thread, and tells every client.
     pub(crate) fn forget(&self, thread: &str) {
         self.threads().remove(thread);
-        let thread_id = thread.to_owned();
-        let status = ThreadStatusChangedNotification {
-            thread_id: thread_id.clone(),
-            status: ThreadStatus::NotLoaded,
-        };
-        self.tell_everybody::<ThreadStatusChanged>(&status);
-        self.tell_everybody::<ThreadClosed>(&ThreadIdNotification { thread_id });
+        self.tell_unloaded(thread, true);
+        let params = ThreadIdNotification { thread_id: thread.to_owned() };
+        self.tell_everybody::<ThreadClosed>(&params);
     }
 
     pub(crate) fn tell_everybody<N: Notification<Params: Serialize>>(&self, params: &N::Params) {

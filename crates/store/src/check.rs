@@ -42,8 +42,7 @@ pub fn check(dir: &Path) -> Result<Option<Report>, StoreError> {
 }
 
 fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = open(path)?;
     conn.busy_timeout(crate::connection::BUSY_TIMEOUT)?;
     let current = schema::is_current(&conn, path)?;
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
@@ -70,6 +69,25 @@ fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
     }
     check_chunks(&conn, &mut report.problems)?;
     Ok(report)
+}
+
+/// Opens the database for reading. While nobody has it open, as a file that does not change: then
+/// not even the shared index beside it is made.
+fn open(path: &Path) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if path.with_extension("db-wal").exists() {
+        return Ok(Connection::open_with_flags(path, flags)?);
+    }
+    let mut name = String::from("file:");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' => name.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => name.push(char::from(*byte)),
+            byte => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    name.push_str("?immutable=1");
+    Ok(Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 
 /// Rows that point to nothing.

@@ -211,28 +211,28 @@ impl ThreadMethods<Cx> for Server {
         Ok(ThreadUnsubscribeResponse { status })
     }
 
-    async fn thread_archive(&self, _cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
-        self.archive(&params.thread_id).await
+    async fn thread_archive(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+        self.archive(&cx, &params.thread_id).await
     }
 
     async fn thread_unarchive(
         &self,
-        _cx: Cx,
+        cx: Cx,
         params: ThreadIdParams,
     ) -> Result<ThreadReadResponse, ErrorObject> {
-        self.unarchive(&params.thread_id).await
+        self.unarchive(&cx, &params.thread_id).await
     }
 
-    async fn thread_delete(&self, _cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
-        self.delete(&params.thread_id).await
+    async fn thread_delete(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+        self.delete(&cx, &params.thread_id).await
     }
 
     async fn thread_name_set(
         &self,
-        _cx: Cx,
+        cx: Cx,
         params: ThreadNameSetParams,
     ) -> Result<Empty, ErrorObject> {
-        self.set_name(params).await
+        self.set_name(&cx, params).await
     }
 
     async fn thread_metadata_update(

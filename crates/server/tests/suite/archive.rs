@@ -38,9 +38,9 @@ async fn an_archived_thread_is_put_away_until_it_is_taken_back() {
     assert_lines(
         peer.transcript(),
         "> thread/archive
+         < thread/archive
          * thread/status/changed notLoaded
-         * thread/archived
-         < thread/archive",
+         * thread/archived",
     );
     assert_eq!(listed(&mut peer, json!({})).await, [""; 0]);
     assert_eq!(listed(&mut peer, json!({ "archived": true })).await, std::slice::from_ref(&thread));

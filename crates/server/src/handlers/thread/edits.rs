@@ -5,10 +5,11 @@ use jsonrpc::ErrorObject;
 use protocol::*;
 use store::{ThreadChanges, Write};
 
+use crate::connection::Cx;
 use crate::convert;
 use crate::handlers::thread::{look, told};
 use crate::loading::{stored, unknown};
-use crate::server::Server;
+use crate::server::{Core, Server};
 use crate::thread::Command;
 
 /// Longest name of a thread, in characters.
@@ -18,7 +19,7 @@ const MAX_FACT: usize = 4096;
 
 impl Server {
     /// Archiving what is archived is good, and tells nobody.
-    pub(super) async fn archive(&self, id: &str) -> Result<Empty, ErrorObject> {
+    pub(super) async fn archive(&self, cx: &Cx, id: &str) -> Result<Empty, ErrorObject> {
         let _loading = self.core.loading.lock().await;
         let found = self.core.store().await?.thread(id).await.map_err(|error| stored(&error))?;
         let found = found.ok_or_else(|| match self.core.loaded(id) {
@@ -32,15 +33,24 @@ impl Server {
             let message = format!("thread {id} never had a turn: there is nothing to archive");
             return Err(ErrorObject::invalid_request(message));
         }
-        self.core.end_thread(id).await;
-        self.write_unloaded(id, archived(id, true)).await?;
-        let params = ThreadIdNotification { thread_id: id.to_owned() };
-        self.core.tell_everybody::<ThreadArchived>(&params);
-        Ok(Empty {})
+        let was_loaded = self.core.end_thread(id).await;
+        let written = self.write_unloaded(id, archived(id, true)).await;
+        let (params, done) = (named(id), written.is_ok());
+        self.after_response(cx, move |core| {
+            core.tell_unloaded(&params.thread_id, was_loaded);
+            if done {
+                core.tell_everybody::<ThreadArchived>(&params);
+            }
+        });
+        written.map(|()| Empty {})
     }
 
     /// Taking back what is not archived is good, and tells nobody.
-    pub(super) async fn unarchive(&self, id: &str) -> Result<ThreadReadResponse, ErrorObject> {
+    pub(super) async fn unarchive(
+        &self,
+        cx: &Cx,
+        id: &str,
+    ) -> Result<ThreadReadResponse, ErrorObject> {
         {
             let _loading = self.core.loading.lock().await;
             let store = self.core.store().await?;
@@ -48,14 +58,16 @@ impl Server {
             let found = found.ok_or_else(|| unknown(id))?;
             if found.record.archived {
                 self.write_unloaded(id, archived(id, false)).await?;
-                let params = ThreadIdNotification { thread_id: id.to_owned() };
-                self.core.tell_everybody::<ThreadUnarchived>(&params);
+                let params = named(id);
+                self.after_response(cx, move |core| {
+                    core.tell_everybody::<ThreadUnarchived>(&params);
+                });
             }
         }
         self.current(id).await
     }
 
-    pub(super) async fn delete(&self, id: &str) -> Result<Empty, ErrorObject> {
+    pub(super) async fn delete(&self, cx: &Cx, id: &str) -> Result<Empty, ErrorObject> {
         let _loading = self.core.loading.lock().await;
         let store = self.core.store().await?;
         let found = store.thread(id).await.map_err(|error| stored(&error))?;
@@ -67,16 +79,26 @@ impl Server {
             // Refused before anything happens when another server has it.
             self.core.lease(id).await?;
         }
-        self.core.end_thread(id).await;
-        if found.is_some() {
-            self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await?;
-        }
-        let params = ThreadIdNotification { thread_id: id.to_owned() };
-        self.core.tell_everybody::<ThreadDeleted>(&params);
-        Ok(Empty {})
+        let was_loaded = self.core.end_thread(id).await;
+        let written = match found {
+            Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
+            None => Ok(()),
+        };
+        let (params, done) = (named(id), written.is_ok());
+        self.after_response(cx, move |core| {
+            core.tell_unloaded(&params.thread_id, was_loaded);
+            if done {
+                core.tell_everybody::<ThreadDeleted>(&params);
+            }
+        });
+        written.map(|()| Empty {})
     }
 
-    pub(super) async fn set_name(&self, params: ThreadNameSetParams) -> Result<Empty, ErrorObject> {
+    pub(super) async fn set_name(
+        &self,
+        cx: &Cx,
+        params: ThreadNameSetParams,
+    ) -> Result<Empty, ErrorObject> {
         let name = params.name.trim();
         let characters = name.chars().count();
         if !(1..=MAX_NAME).contains(&characters) {
@@ -91,7 +113,7 @@ impl Server {
             thread_id: params.thread_id,
             thread_name: Some(name.to_owned()),
         };
-        self.core.tell_everybody::<ThreadNameUpdated>(&told);
+        self.after_response(cx, move |core| core.tell_everybody::<ThreadNameUpdated>(&told));
         Ok(Empty {})
     }
 
@@ -123,6 +145,15 @@ impl Server {
             self.change(id, changes).await?;
         }
         self.current(id).await
+    }
+
+    /// Tells what followed from a request once its response is queued.
+    fn after_response(&self, cx: &Cx, tell: impl FnOnce(&Core) + Send + 'static) {
+        let (core, gate) = (self.core.clone(), cx.gate());
+        tokio::spawn(async move {
+            gate.opened().await;
+            tell(&core);
+        });
     }
 
     /// The thread as it is now, loaded or not.
@@ -157,6 +188,10 @@ impl Server {
         let _ = store.release(id).await;
         written
     }
+}
+
+fn named(id: &str) -> ThreadIdNotification {
+    ThreadIdNotification { thread_id: id.to_owned() }
 }
 
 fn archived(id: &str, archived: bool) -> Write {
