@@ -190,7 +190,7 @@ impl Machine {
             .iter()
             .rev()
             .take_while(|part| {
-                tokens += part.text.len() as u64 / 4;
+                tokens += history::tokens_of(part);
                 tokens <= room
             })
             .count();

@@ -104,18 +104,39 @@ struct Head<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     fragments: Vec<Fragment>,
-    bytes: usize,
-    /// Tokens that the provider counted, and the bytes that there were then.
+    /// Sum of the weights.
+    weight: usize,
+    /// Tokens that the provider counted, and the weight that there was then.
     counted: Option<(i64, usize)>,
 }
 
 /// Bytes of JSON that make about a token.
 const BYTES_A_TOKEN: usize = 4;
 
+/// What an image weighs, however large it is as text: about a thousand tokens.
+const IMAGE_WEIGHT: usize = 4000;
+
+/// About how many bytes of plain text cost as many tokens as this does.
+fn weight(text: &str) -> usize {
+    const IMAGE: &str = "data:image/";
+    let (mut total, mut rest) = (0, text);
+    while let Some(at) = rest.find(IMAGE) {
+        total += at + IMAGE_WEIGHT;
+        rest = &rest[at..];
+        rest = &rest[rest.find('"').unwrap_or(rest.len())..];
+    }
+    total + rest.len()
+}
+
+/// About how many tokens a part of the history takes.
+pub(crate) fn tokens_of(fragment: &Fragment) -> u64 {
+    (weight(&fragment.text) / BYTES_A_TOKEN) as u64
+}
+
 impl History {
     pub(crate) fn new(fragments: Vec<Fragment>) -> Self {
-        let bytes = fragments.iter().map(|fragment| fragment.text.len()).sum();
-        Self { fragments, bytes, counted: None }
+        let weight = fragments.iter().map(|fragment| weight(&fragment.text)).sum();
+        Self { fragments, weight, counted: None }
     }
 
     pub(crate) fn fragments(&self) -> &[Fragment] {
@@ -123,7 +144,7 @@ impl History {
     }
 
     pub(crate) fn push(&mut self, fragment: Fragment) {
-        self.bytes += fragment.text.len();
+        self.weight += weight(&fragment.text);
         self.fragments.push(fragment);
     }
 
@@ -135,20 +156,20 @@ impl History {
 
     /// What the provider counted for all that is there now.
     pub(crate) fn count(&mut self, tokens: i64) {
-        self.counted = (tokens > 0).then_some((tokens, self.bytes));
+        self.counted = (tokens > 0).then_some((tokens, self.weight));
     }
 
     /// About how many tokens it takes.
     pub(crate) fn tokens(&self) -> u64 {
-        let (counted, bytes) = self.counted.unwrap_or((0, 0));
-        let since = self.bytes.saturating_sub(bytes) / BYTES_A_TOKEN;
+        let (counted, weight) = self.counted.unwrap_or((0, 0));
+        let since = self.weight.saturating_sub(weight) / BYTES_A_TOKEN;
         u64::try_from(counted).unwrap_or(0) + since as u64
     }
 
     /// About how many tokens a compaction would sum up.
     pub(crate) fn passing_tokens(&self) -> u64 {
         let passing = self.fragments.iter().filter(|part| part.settled_mark() == Mark::Passing);
-        (passing.map(|part| part.text.len()).sum::<usize>() / BYTES_A_TOKEN) as u64
+        (passing.map(|part| weight(&part.text)).sum::<usize>() / BYTES_A_TOKEN) as u64
     }
 }
 
@@ -310,5 +331,10 @@ mod tests {
         history.count(77);
         history.push(Fragment::kept("y".repeat(40).into()));
         assert_eq!((history.tokens(), history.passing_tokens()), (87, 100));
+        let image = |bytes: usize| {
+            format!(r#"{{"image_url":"data:image/png;base64,{}"}}"#, "A".repeat(bytes))
+        };
+        assert_eq!(weight(&image(10)), weight(&image(1 << 20)), "an image is an image");
+        assert_eq!(weight(&image(10).repeat(2)), 2 * weight(&image(10)));
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::connection::database_path;
+use crate::connection::{OWNERS, database_path};
 use crate::error::Failure;
 use crate::{StoreError, content, owner, schema};
 
@@ -51,7 +51,7 @@ fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
         bytes: size(path) + size(&path.with_extension("db-wal")),
         ..Report::default()
     };
-    let owners = dir.join("owners");
+    let owners = dir.join(OWNERS);
     if owners.is_dir() {
         report.open_elsewhere = owner::living(&owners, "")?;
     }

@@ -13,7 +13,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Failure;
-use crate::{StoreError, Synchronous, schema};
+use crate::{StoreError, Synchronous, owner, schema};
 
 /// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
@@ -29,6 +29,9 @@ const STATEMENTS: usize = 48;
 
 /// What a log file may keep on disk once its content is in the database: 1 MiB.
 const LOG_LIMIT: i64 = 1 << 20;
+
+/// Folder beside the database with the locks of the stores that have it open.
+pub(crate) const OWNERS: &str = "owners";
 
 /// Where the database is and how to open it.
 #[derive(Debug, Clone)]
@@ -89,6 +92,15 @@ impl Target {
             return Ok(());
         }
         let fresh = schema::has_no_tables(conn)?;
+        if !fresh {
+            // An older program that has it open knows nothing of the tables to come.
+            let owners = self.path.with_file_name(OWNERS);
+            let holders = if owners.is_dir() { owner::living(&owners, "")? } else { Vec::new() };
+            if !holders.is_empty() {
+                let (path, holders) = (self.path.to_path_buf(), holders.join(", "));
+                return Err(StoreError::OlderInUse { path, holders }.into());
+            }
+        }
         if fresh && self.synchronous == Synchronous::Normal {
             // Nothing is stored yet, so nothing needs to reach the disk before the first start
             // goes on; the log is copied, and both files flushed, right after (see `Store::open`).

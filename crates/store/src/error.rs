@@ -61,6 +61,18 @@ pub enum StoreError {
         /// Latest version that this program can read.
         known: i64,
     },
+    /// An older program has the file open, which is to be brought up to date.
+    #[error(
+        "{} is of an older version and in use by {holders}; end that first, then it is brought up to \
+         date",
+        path.display()
+    )]
+    OlderInUse {
+        /// The database file.
+        path: PathBuf,
+        /// Who has it open, for people.
+        holders: String,
+    },
     /// The program is linked with an SQLite that can lose writes of several processes.
     #[error(
         "SQLite {found} is linked, {needed} or later is needed; rebuild with the bundled SQLite"

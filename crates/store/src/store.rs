@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::connection::{Link, Role, Target, create_private_dir, database_path};
+use crate::connection::{Link, OWNERS, Role, Target, create_private_dir, database_path};
 use crate::error::Failure;
 use crate::owner::OwnerLock;
 use crate::pool::{Pool, answering};
@@ -102,7 +102,7 @@ impl Store {
     /// name is taken.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         create_private_dir(dir)?;
-        let owners = dir.join("owners");
+        let owners = dir.join(OWNERS);
         create_private_dir(&owners)?;
         let target = Target {
             path: database_path(dir).into(),

@@ -92,3 +92,18 @@ async fn two_programs_that_find_an_old_file_bring_it_up_to_date_once() {
     let report = store::check::check(dir.path()).unwrap().unwrap();
     assert_eq!((report.threads, report.turns, report.problems.len()), (4, 7, 0));
 }
+
+#[tokio::test]
+async fn an_old_file_that_is_in_use_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_1, dir.path());
+    fs::create_dir(dir.path().join("owners")).unwrap();
+    let older = fs::File::create(dir.path().join("owners/older")).unwrap();
+    older.lock().unwrap();
+    let before = fs::read(dir.path().join("threads.db")).unwrap();
+    let error = Store::open(dir.path(), options()).unwrap_err().to_string();
+    assert!(error.contains("older version") && error.contains("owner older"), "{error}");
+    assert_eq!(fs::read(dir.path().join("threads.db")).unwrap(), before);
+    drop(older);
+    Store::open(dir.path(), options()).unwrap();
+}

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{append, create, finish, history, put, record, start};
+use proptest::prelude::*;
 use store::transfer::{ImportError, export, import};
 use store::{Direction, Store, TurnStatus, TurnsQuery, Write};
 
@@ -86,4 +87,33 @@ async fn bad_lines_are_told_by_number_and_store_nothing() {
         assert!(told, "{error}");
     }
     assert_eq!(other.thread("a").await.unwrap(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// Any text, also one that begins well, is stored whole or not at all.
+    #[test]
+    fn any_text_is_an_answer(
+        cut in 0..900_usize,
+        rubbish in ".{0,60}",
+        lines in prop::collection::vec(0..6_usize, 0..6),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let store = Store::in_memory().unwrap();
+            let writes = vec![create(record("a", 7)), start("a", "1", 1), put("a", "1", "x", "{}"),
+                append("a", Some("1"), &["{}"]), finish("a", "1")];
+            store.commit(writes).await.unwrap();
+            let good = self::lines(&store, "a").await;
+            let all: Vec<&str> = good.lines().collect();
+            let mixed: Vec<&str> = lines.iter().filter_map(|at| all.get(*at).copied()).collect();
+            let cut = good.char_indices().nth(cut).map_or(good.len(), |(at, _)| at);
+            for text in [format!("{}{rubbish}", &good[..cut]), mixed.join("\n")] {
+                let other = Store::in_memory().unwrap();
+                let stored = import(&other, text.as_bytes(), None).await.is_ok();
+                assert_eq!(other.thread("a").await.unwrap().is_some(), stored, "{text}");
+            }
+        });
+    }
 }
