@@ -83,6 +83,10 @@ pub(crate) fn shown(arguments: &[&str]) -> String {
             Some((binary, _)) if binary.contains('/') => {
                 place.replacen(&binary[..=binary.rfind('/').unwrap_or(0)], "", 1)
             }
+            // A program by its full path.
+            None if place.starts_with('/') => {
+                place.rsplit('/').next().unwrap_or_default().to_owned()
+            }
             _ => place.to_owned(),
         };
         if name.is_empty() { file } else { format!("{name}={file}") }
@@ -139,10 +143,12 @@ mod tests {
                 "x=/opt/y/bin/x:X_HOME",
                 "--server",
                 "a/b:B",
+                "--model-server",
+                "/opt/z/agentd",
                 "--write",
                 "docs/b.md"
             ]),
-            "cargo xtask bench --peer x=x:X_HOME --server b:B --write docs/b.md"
+            "cargo xtask bench --peer x=x:X_HOME --server b:B --model-server agentd --write docs/b.md"
         );
     }
 }
