@@ -44,6 +44,9 @@ pub enum Ordering {
     Ordered,
     /// Beside the others: it may take long.
     Concurrent,
+    /// Beside the others, but the next one is looked at only once it has begun: what follows may
+    /// speak of what it began.
+    Begins,
 }
 
 /// Requests of the client, one resource a call. An entry reads

@@ -347,11 +347,12 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
-    /// Resumes from these items in place of the stored log.
+    /// Starts a thread with these items as its history; `threadId` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub history: Option<Vec<ResponseItem>>,
-    /// Resumes from this log file in place of the id.
+    /// An exported file that holds the thread, which is stored now unless it is already;
+    /// `threadId` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,
@@ -403,7 +404,7 @@ pub struct ThreadForkParams {
     #[serde(default, skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
-    /// Forks this log file in place of the id.
+    /// An exported file that holds the thread to fork; `threadId` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,

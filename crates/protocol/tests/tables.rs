@@ -245,10 +245,13 @@ fn stability_is_the_specifications() {
 
 #[test]
 fn what_feeds_a_running_process_keeps_its_order() {
-    for name in ["command/exec/write", "process/spawn", "process/writeStdin", "turn/start"] {
+    for name in ["command/exec/write", "process/writeStdin", "turn/start"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Ordered, "{name}");
     }
-    for name in ["command/exec", "fs/copy", "mcpServer/tool/call", "plugin/install"] {
+    for name in ["command/exec", "process/spawn"] {
+        assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Begins, "{name}");
+    }
+    for name in ["fs/copy", "mcpServer/tool/call", "plugin/install"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Concurrent, "{name}");
     }
     assert_eq!(protocol::lookup("thread/star"), None);

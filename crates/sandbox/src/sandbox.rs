@@ -73,6 +73,12 @@ pub enum SpawnError {
     NulByte,
     #[error("program `{}` was not found{}", .program.display(), if *.searched { " in the command's PATH" } else { "" })]
     ProgramNotFound { program: PathBuf, searched: bool },
+    #[error("program `{}` cannot be executed: {reason}", .program.display())]
+    NotExecutable { program: PathBuf, reason: String },
+    #[error(
+        "{0}: a program is given at most 128 KiB in one argument or variable, and 2 MiB in all"
+    )]
+    TooLong(String),
     #[error("the working folder {} cannot be used: {reason}", .path.display())]
     BadCwd { path: PathBuf, reason: String },
     /// The policy cannot be enforced here; the message says what is missing and what to do.
@@ -108,7 +114,13 @@ pub fn find_program(
     }
     if !searched {
         let path = cwd.join(path);
-        return if path.is_file() { Ok(path) } else { Err(not_found()) };
+        let reason = match path.metadata() {
+            Err(_) => return Err(not_found()),
+            Ok(meta) if meta.is_dir() => "it is a folder",
+            Ok(_) if is_executable(&path) => return Ok(path),
+            Ok(_) => "it is no executable file",
+        };
+        return Err(SpawnError::NotExecutable { program: path, reason: reason.to_owned() });
     }
     let search = env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let search = search.unwrap_or(OsStr::new(DEFAULT_PATH));

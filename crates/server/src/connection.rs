@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use jsonrpc::{
-    CloseReason, Connection, ErrorObject, Incoming, Message, Outbox, Outgoing, RequestId,
-    encode_error, encode_response,
+    CloseReason, Connection, ErrorObject, Incoming, Message, Notification, Outbox, Outgoing,
+    RequestId, encode_error, encode_notification, encode_response,
 };
 use protocol::connection::InitializeCapabilities;
 use protocol::{MessageInfo, Ordering, Stability};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
@@ -88,6 +89,16 @@ impl Peer {
         heard.insert(hasher.finish())
     }
 
+    /// Tells this client, if it wants to hear it.
+    pub(crate) fn notify<N: Notification<Params: Serialize>>(&self, params: &N::Params) {
+        let Some(info) = protocol::lookup_notification(N::NAME) else { return };
+        if self.wants(info)
+            && let Ok(message) = encode_notification(N::NAME, params)
+        {
+            self.send(message);
+        }
+    }
+
     /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.
     pub(crate) fn send(&self, message: impl Into<Outgoing>) {
         let _ = self.outbox.push(message);
@@ -99,6 +110,8 @@ impl Peer {
 pub(crate) struct Cx {
     pub(crate) peer: Arc<Peer>,
     gates: Arc<Mutex<Vec<oneshot::Sender<()>>>>,
+    /// Dropped when the request has begun.
+    begun: Arc<Mutex<Option<oneshot::Sender<()>>>>,
 }
 
 /// Opens when the response to a request is queued: what must be told after it waits here.
@@ -118,7 +131,12 @@ impl Gate {
 
 impl Cx {
     fn new(peer: Arc<Peer>) -> Self {
-        Self { peer, gates: Arc::default() }
+        Self { peer, gates: Arc::default(), begun: Arc::default() }
+    }
+
+    /// From now on the connection's next request may be looked at ([`Ordering::Begins`]).
+    pub(crate) fn begun(&self) {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// A gate for this request's response.
@@ -197,10 +215,16 @@ impl Server {
                 }
                 let Ok(permit) = permits.clone().acquire_owned().await else { return };
                 let (server, peer) = (self.clone(), peer.clone());
+                let (begun, has_begun) = oneshot::channel();
                 running.spawn(async move {
-                    server.answer(&peer, id, &method, params).await;
+                    let cx = Cx { begun: Arc::new(Mutex::new(Some(begun))), ..Cx::new(peer) };
+                    server.answer_in(cx, id, &method, params).await;
                     drop(permit);
                 });
+                if ordering == Ordering::Begins {
+                    // Also when it ends without having begun.
+                    let _ = has_begun.await;
+                }
             }
             Message::Notification { method, .. } => {
                 if method == "initialized" {
@@ -220,7 +244,11 @@ impl Server {
         method: &str,
         params: Option<Box<RawValue>>,
     ) {
-        let cx = Cx::new(peer.clone());
+        self.answer_in(Cx::new(peer.clone()), id, method, params).await;
+    }
+
+    async fn answer_in(&self, cx: Cx, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
+        let peer = &cx.peer.clone();
         let outcome = match admit(peer, method, params.as_deref()) {
             Ok(()) => protocol::dispatch(self, cx.clone(), method, params.as_deref()).await,
             Err(error) => Err(error),

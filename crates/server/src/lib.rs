@@ -22,6 +22,7 @@ mod recovery;
 mod requests;
 mod required;
 mod server;
+mod sessions;
 mod thread;
 mod warnings;
 

@@ -28,6 +28,7 @@ use crate::notify::Notifier;
 use crate::options::Options;
 use crate::provider::Models;
 use crate::requests::Requests;
+use crate::sessions::Sessions;
 use crate::thread::rules::SharedRules;
 use crate::thread::{Command, ThreadHandle};
 use crate::warnings;
@@ -62,6 +63,7 @@ pub(crate) struct Core {
     pub(crate) sandbox: Sandbox,
     pub(crate) rules: SharedRules,
     pub(crate) requests: Requests,
+    pub(crate) sessions: Sessions,
     store: OnceCell<Store>,
     /// Held while a thread is loaded, unloaded, archived or deleted.
     pub(crate) loading: tokio::sync::Mutex<()>,
@@ -93,6 +95,7 @@ impl Server {
             sandbox,
             rules: SharedRules::new(&options),
             requests: Requests::default(),
+            sessions: Sessions::default(),
             store: OnceCell::new(),
             loading: tokio::sync::Mutex::default(),
             threads: Mutex::default(),
@@ -278,6 +281,11 @@ impl Core {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether that connection is there still.
+    pub(crate) fn is_connected(&self, connection: ConnectionId) -> bool {
+        self.peers().contains_key(&connection)
+    }
+
     /// Gets ready in the background what the first turn of a process would otherwise wait for.
     pub(crate) fn warm_up(self: &Arc<Self>, provider: Arc<model::Provider>) {
         if self.warmed.swap(true, Ordering::Relaxed) {
@@ -293,6 +301,7 @@ impl Core {
     /// Forgets a connection that ended.
     pub(crate) async fn detach(&self, connection: ConnectionId) {
         self.peers().remove(&connection);
+        self.sessions.end_all(connection);
         let handles: Vec<ThreadHandle> = self.threads().values().cloned().collect();
         for handle in handles {
             handle.send(Command::Detach { connection }).await;

@@ -21,6 +21,8 @@ const FORMAT: u32 = 1;
 /// Places that are read at once.
 const BATCH: usize = 64;
 
+const NO_HEAD: &str = "the first line, and no other, must be the thread";
+
 /// Why a thread could not be read from lines.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -134,8 +136,27 @@ pub async fn export(
     }
 }
 
-/// Stores the thread that the lines hold, and gives its id: the one in the lines, or `new_id`. All
-/// of it is stored, or nothing.
+/// Id of the thread that the lines hold; only the first of them is read.
+///
+/// # Errors
+/// [`ImportError::Line`] when the first line is no thread.
+pub fn thread_id(lines: impl BufRead) -> Result<String, ImportError> {
+    for (at, text) in lines.lines().enumerate() {
+        let text = text?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let bad = |why: String| ImportError::Line { line: at + 1, why };
+        return match serde_json::from_str(&text).map_err(|error| bad(error.to_string()))? {
+            Line::Thread(head) => Ok(head.id),
+            _ => Err(bad(NO_HEAD.to_owned())),
+        };
+    }
+    Err(ImportError::Line { line: 1, why: "there is no thread".to_owned() })
+}
+
+/// Stores the thread that the lines hold, and gives its id: the one in the lines, or `new_id`, as
+/// a fork of the one in the lines. All of it is stored, or nothing.
 ///
 /// # Errors
 /// [`ImportError::Line`]; a thread with this id is stored already.
@@ -176,7 +197,7 @@ struct Reader {
 impl Reader {
     fn take(&mut self, line: Line, new_id: Option<&str>) -> Result<(), String> {
         if matches!(line, Line::Thread(_)) != self.writes.is_empty() {
-            return Err("the first line, and no other, must be the thread".to_owned());
+            return Err(NO_HEAD.to_owned());
         }
         let thread = self.id.clone();
         match line {
@@ -240,9 +261,9 @@ impl Reader {
         self.id = new_id.map_or_else(|| id.clone(), str::to_owned);
         self.updated_at = updated_at;
         let record = ThreadRecord {
-            session_id: if session_id == id { self.id.clone() } else { session_id },
+            session_id,
             id: self.id.clone(),
-            forked_from_id,
+            forked_from_id: if self.id == id { forked_from_id } else { Some(id) },
             preview,
             name,
             model_provider,

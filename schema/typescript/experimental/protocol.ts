@@ -3160,7 +3160,7 @@ export interface ThreadForkParams {
   lastTurnId?: string | null;
   model?: string | null;
   modelProvider?: string | null;
-  /** Forks this log file in place of the id. */
+  /** An exported file that holds the thread to fork; `threadId` is not looked at. */
   path?: string | null;
   permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;
@@ -3512,11 +3512,14 @@ export interface ThreadResumeParams {
   developerInstructions?: string | null;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
-  /** Resumes from these items in place of the stored log. */
+  /** Starts a thread with these items as its history; `threadId` is not looked at. */
   history?: Array<ResponseItem> | null;
   model?: string | null;
   modelProvider?: string | null;
-  /** Resumes from this log file in place of the id. */
+  /**
+   * An exported file that holds the thread, which is stored now unless it is already;
+   * `threadId` is not looked at.
+   */
   path?: string | null;
   permissions?: PermissionProfileSelectionParams | null;
   persistExtendedHistory?: boolean;

@@ -238,7 +238,13 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Spawn
         Stage::Confine => {
             return SpawnError::Unavailable(format!("Landlock could not be applied: {source}"));
         }
-        Stage::Exec => format!("running {}", program.display()),
+        Stage::Exec => match errno {
+            libc::EACCES | libc::ENOEXEC | libc::EISDIR => {
+                return not_executable(program, &source.to_string());
+            }
+            libc::E2BIG => return SpawnError::TooLong(source.to_string()),
+            _ => format!("running {}", program.display()),
+        },
         Stage::Fork => "creating a process for the command".to_owned(),
         Stage::Session => "preparing the command's process".to_owned(),
         Stage::Request => "reading the command in its supervisor".to_owned(),
@@ -309,7 +315,24 @@ fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Ve
     if strings.any(|string| string.contains(&0)) {
         return Err(SpawnError::NulByte);
     }
+    check_lengths(&request)?;
     Ok(request.encode())
+}
+
+/// What the kernel would refuse, or bubblewrap in its place and in other words.
+fn check_lengths(request: &Request) -> Result<(), SpawnError> {
+    const MAX_STRING: usize = 128 << 10;
+    const MAX_TOTAL: usize = 2 << 20;
+    let all = || request.argv.iter().chain(&request.env);
+    if let Some(long) = all().find(|string| string.len() >= MAX_STRING) {
+        let start = String::from_utf8_lossy(long.get(..32).unwrap_or_default()).into_owned();
+        return Err(SpawnError::TooLong(format!("`{start}…` has {} bytes", long.len())));
+    }
+    let total: usize = all().map(|string| string.len() + size_of::<usize>() + 1).sum();
+    if total > MAX_TOTAL {
+        return Err(SpawnError::TooLong(format!("arguments and variables have {total} bytes")));
+    }
+    Ok(())
 }
 
 /// The ends of a command's streams: the command's, and ours, which do not block.
@@ -379,6 +402,10 @@ fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
         }
         Err(error) => Err(bad_cwd(cwd, &error.to_string())),
     }
+}
+
+fn not_executable(program: &Path, reason: &str) -> SpawnError {
+    SpawnError::NotExecutable { program: program.to_owned(), reason: reason.to_owned() }
 }
 
 fn bad_cwd(path: &Path, reason: &str) -> SpawnError {

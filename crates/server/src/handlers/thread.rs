@@ -2,6 +2,7 @@
 //! what changes a thread that need not be loaded in `edits`.
 
 mod edits;
+mod given;
 mod inject;
 mod lists;
 mod tools;
@@ -67,10 +68,6 @@ impl ThreadMethods<Cx> for Server {
         cx: Cx,
         params: ThreadResumeParams,
     ) -> Result<ThreadStartResponse, ErrorObject> {
-        refuse_missing(
-            "thread/resume",
-            &[("history", params.history.is_some()), ("path", params.path.is_some())],
-        )?;
         let wishes = Wishes {
             model: params.model,
             model_provider: params.model_provider,
@@ -85,8 +82,22 @@ impl ThreadMethods<Cx> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
-        let (handle, overrides) =
-            loading::resume_thread(&self.core, &cx.peer, &params.thread_id, &wishes).await?;
+        let (handle, overrides) = match (params.history, params.path) {
+            (Some(_), Some(_)) => {
+                let message = "`history` and `path` exclude each other: give one";
+                return Err(ErrorObject::invalid_params(message));
+            }
+            (Some(items), None) => {
+                (self.given_items(&cx, &items, wishes).await?, Overrides::default())
+            }
+            (None, path) => {
+                let id = match path {
+                    Some(path) => self.of_file(&path).await?,
+                    None => params.thread_id,
+                };
+                loading::resume_thread(&self.core, &cx.peer, &id, &wishes).await?
+            }
+        };
         let mut response = self.attach(&cx, &handle, overrides, false).await?;
         if params.exclude_turns {
             response.thread.turns.clear();
@@ -99,11 +110,12 @@ impl ThreadMethods<Cx> for Server {
         cx: Cx,
         params: ThreadForkParams,
     ) -> Result<ThreadStartResponse, ErrorObject> {
-        refuse_missing("thread/fork", &[("path", params.path.is_some())])?;
-        if params.ephemeral && params.last_turn_id.is_some() {
-            let message = "`ephemeral` and `lastTurnId` exclude each other: give one";
-            return Err(ErrorObject::invalid_params(message));
-        }
+        let given = [
+            ("ephemeral", params.ephemeral),
+            ("lastTurnId", params.last_turn_id.is_some()),
+            ("path", params.path.is_some()),
+        ];
+        given::at_most_one(&given)?;
         let wishes = Wishes {
             model: params.model,
             model_provider: params.model_provider,
@@ -118,6 +130,12 @@ impl ThreadMethods<Cx> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
+        if let Some(path) = params.path {
+            let id = self.copy_of_file(&path, params.thread_source).await?;
+            let (handle, overrides) =
+                loading::resume_thread(&self.core, &cx.peer, &id, &wishes).await?;
+            return self.attach(&cx, &handle, overrides, true).await;
+        }
         let fork = Fork {
             parent: &params.thread_id,
             last_turn: params.last_turn_id,
@@ -266,7 +284,7 @@ impl ThreadMethods<Cx> for Server {
         params: ThreadInjectItemsParams,
     ) -> Result<Empty, ErrorObject> {
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let fragments = inject::fragments(&params.items)?;
+        let fragments = inject::fragments("items", &params.items)?;
         ask(&handle, cx.gate(), move |reply| Input::Inject { reply, fragments }).await?;
         Ok(Empty {})
     }

@@ -19,7 +19,7 @@ fn asked(world: &World) -> Vec<String> {
     texts.filter(|text| !text.contains("<environment_context>")).collect()
 }
 
-async fn questions(peer: &mut Peer, thread: &str) -> Vec<String> {
+pub(crate) async fn questions(peer: &mut Peer, thread: &str) -> Vec<String> {
     let params = json!({ "threadId": thread, "includeTurns": true });
     let read = peer.call("thread/read", params).await;
     let turns = read["thread"]["turns"].as_array().unwrap().clone();

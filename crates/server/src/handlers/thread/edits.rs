@@ -180,7 +180,7 @@ impl Server {
     }
 
     /// Writes to a thread that is not loaded. The caller holds `loading`.
-    async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), ErrorObject> {
+    pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), ErrorObject> {
         self.core.lease(id).await?;
         let store = self.core.store().await?;
         let written = store.commit(vec![write]).await.map_err(|error| stored(&error));

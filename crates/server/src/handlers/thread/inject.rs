@@ -16,22 +16,22 @@ const MAX_ITEMS: usize = 1000;
 ///
 /// # Errors
 /// `-32602` naming the item and what is wrong with it.
-pub(super) fn fragments(items: &[Value]) -> Result<Vec<Fragment>, ErrorObject> {
+pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, ErrorObject> {
     if items.is_empty() || items.len() > MAX_ITEMS {
-        let message = format!("`items` must hold 1 to {MAX_ITEMS} items, not {}", items.len());
+        let message = format!("`{member}` must hold 1 to {MAX_ITEMS} items, not {}", items.len());
         return Err(ErrorObject::invalid_params(message));
     }
     let mut calls = BTreeSet::new();
     let mut fragments = Vec::with_capacity(items.len());
     for (at, value) in items.iter().enumerate() {
-        let bad = |why: String| ErrorObject::invalid_params(format!("`items[{at}]`: {why}"));
+        let bad = |why: String| ErrorObject::invalid_params(format!("`{member}[{at}]`: {why}"));
         let item = ResponseItem::deserialize(value).map_err(|error| bad(error.to_string()))?;
         let mark = check(&item, &mut calls).map_err(bad)?;
         fragments.push(Fragment { text: value.to_string().into(), mark });
     }
     match calls.first() {
         Some(call) => Err(ErrorObject::invalid_params(format!(
-            "`items`: the call `{call}` has no output among them"
+            "`{member}`: the call `{call}` has no output among them"
         ))),
         None => Ok(fragments),
     }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_the_model_would_refuse_is_refused() {
         let check = |items: Value, expected: &str| {
-            let error = fragments(items.as_array().unwrap()).unwrap_err().message;
+            let error = fragments("items", items.as_array().unwrap()).unwrap_err().message;
             assert!(error.contains(expected), "{error}");
         };
         let said = |role: &str, kind: &str| json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] });
@@ -116,7 +116,7 @@ mod tests {
         check(json!([call, call]), "twice");
         let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
         let marks: Vec<Mark> =
-            fragments(&good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
+            fragments("items", &good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
         assert_eq!(marks, [Mark::Passing, Mark::Passing, Mark::Kept, Mark::Passing]);
     }
 }

@@ -1,0 +1,130 @@
+//! Threads that are not in the store yet: their client gives their history, or a file that
+//! `agentd threads export` wrote.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::PathBuf;
+
+use jsonrpc::ErrorObject;
+use protocol::ThreadSource;
+use protocol::response_item::ResponseItem;
+use serde_json::Value;
+use session::Input;
+use store::transfer::{self, ImportError};
+use store::{ThreadChanges, Write};
+
+use crate::connection::{Cx, Gate};
+use crate::handlers::thread::inject;
+use crate::handlers::turn::ask;
+use crate::loading::{self, Extra, Wishes, stored};
+use crate::server::Server;
+use crate::thread::ThreadHandle;
+
+/// Largest file that a thread is read from: a file is held in memory until all of it is stored.
+const MAX_FILE_BYTES: u64 = 512 << 20;
+
+/// Refuses members that are set together.
+pub(super) fn at_most_one(given: &[(&str, bool)]) -> Result<(), ErrorObject> {
+    let mut set = given.iter().filter(|(_, is_set)| *is_set);
+    match (set.next(), set.next()) {
+        (Some((first, _)), Some((second, _))) => {
+            let message = format!("`{first}` and `{second}` exclude each other: give one");
+            Err(ErrorObject::invalid_params(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Server {
+    /// A new thread whose history is these items.
+    ///
+    /// # Errors
+    /// `-32602` for items that the model could not be sent; no thread is made.
+    pub(super) async fn given_items(
+        &self,
+        cx: &Cx,
+        items: &[ResponseItem],
+        wishes: Wishes,
+    ) -> Result<ThreadHandle, ErrorObject> {
+        let items: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
+        let items = items.map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
+        let fragments = inject::fragments("history", &items)?;
+        let extra = Extra::default();
+        let (_, handle) = loading::new_thread(&self.core, &cx.peer, wishes, false, extra).await?;
+        ask(&handle, Gate::open(), move |reply| Input::Inject { reply, fragments }).await?;
+        Ok(handle)
+    }
+
+    /// Id of the thread in the file, which is stored now if it was not before.
+    pub(super) async fn of_file(&self, path: &str) -> Result<String, ErrorObject> {
+        let lines = read(path).await?;
+        let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, &error))?;
+        let store = self.core.store().await?;
+        if store.thread(&id).await.map_err(|error| stored(&error))?.is_none() {
+            transfer::import(store, &*lines, None)
+                .await
+                .map_err(|error| unreadable(path, &error))?;
+        }
+        Ok(id)
+    }
+
+    /// Id of a new thread that begins as the one in the file.
+    pub(super) async fn copy_of_file(
+        &self,
+        path: &str,
+        source: Option<ThreadSource>,
+    ) -> Result<String, ErrorObject> {
+        let lines = read(path).await?;
+        let store = self.core.store().await?;
+        let new_id = Some(self.core.options.ids.next());
+        let id = transfer::import(store, &*lines, new_id).await;
+        let id = id.map_err(|error| unreadable(path, &error))?;
+        if let Some(source) = source {
+            let found = store.thread(&id).await.map_err(|error| stored(&error))?;
+            let record = found.ok_or_else(|| loading::unknown(&id))?.record;
+            let extra = Extra { thread_source: Some(source), ..Extra::read(&record) };
+            let extra = Some(Some(extra.json()));
+            let changes = Box::new(ThreadChanges { extra, ..ThreadChanges::default() });
+            self.write_unloaded(&id, Write::UpdateThread { thread: id.clone(), changes }).await?;
+        }
+        Ok(id)
+    }
+}
+
+async fn read(path: &str) -> Result<Vec<u8>, ErrorObject> {
+    let path = PathBuf::from(path);
+    if !path.is_absolute() {
+        let message = format!("`path` must be absolute, not {}", path.display());
+        return Err(ErrorObject::invalid_params(message));
+    }
+    let reading = tokio::task::spawn_blocking(move || {
+        contents(&path)
+            .map_err(|why| ErrorObject::invalid_params(format!("`path`: {} {why}", path.display())))
+    });
+    reading.await.map_err(|error| ErrorObject::internal(error.to_string()))?
+}
+
+/// What a regular file holds: a pipe or a device might never end.
+fn contents(path: &std::path::Path) -> Result<Vec<u8>, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let facts = std::fs::metadata(path).map_err(unreadable)?;
+    if !facts.is_file() {
+        return Err("is no regular file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = BufReader::new(File::open(path).map_err(unreadable)?);
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("holds more than {} MiB", MAX_FILE_BYTES >> 20));
+    }
+    Ok(bytes)
+}
+
+fn unreadable(path: &str, error: &ImportError) -> ErrorObject {
+    match error {
+        ImportError::Store(error) => stored(error),
+        ImportError::Line { .. } | ImportError::Read(_) => {
+            ErrorObject::invalid_params(format!("`path`: {path}: {error}"))
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Commands without a thread: `command/exec` in the sandbox, `process/*` outside of it
+//! (specification: Command execution, Process sessions).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use testkit::{Peer, World};
+
+use crate::says;
+
+fn experimental() -> Value {
+    json!({ "experimentalApi": true })
+}
+
+async fn world() -> World {
+    World::with_responses(json!([says("x")])).await
+}
+
+fn shell(script: &str) -> Value {
+    json!({ "command": ["/bin/bash", "-c", script] })
+}
+
+fn with(mut params: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    params
+}
+
+/// Everything that was streamed of that stream.
+fn streamed(peer: &Peer, method: &str, stream: &str) -> String {
+    let mut bytes = Vec::new();
+    for line in peer.raw_lines() {
+        let message: Value = serde_json::from_str(line).unwrap();
+        if message["method"] == method && message["params"]["stream"] == stream {
+            let delta = message["params"]["deltaBase64"].as_str().unwrap();
+            bytes.extend(STANDARD.decode(delta).unwrap());
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_command_is_run_and_answered() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let answer = peer.call("command/exec", shell("echo out; echo err >&2; exit 3")).await;
+    assert_eq!(answer, json!({ "exitCode": 3, "stdout": "out\n", "stderr": "err\n" }));
+    // Confined by the configuration's policy, the working folder at the server's.
+    let outside = world.root().join("outside");
+    let script = format!("pwd; touch inside && ! touch {}", outside.display());
+    let params = with(
+        shell(&script),
+        json!({ "sandboxPolicy": { "type": "workspaceWrite",
+        "writableRoots": [], "networkAccess": false } }),
+    );
+    let answer = peer.call("command/exec", params).await;
+    assert_eq!(answer["exitCode"], 0, "{answer}");
+    assert_eq!(answer["stdout"], format!("{}\n", world.workspace().display()));
+    assert!(world.workspace().join("inside").exists() && !outside.exists());
+    let read_only = json!({ "sandboxPolicy": { "type": "readOnly" } });
+    let answer = peer.call("command/exec", with(shell("touch x"), read_only)).await;
+    assert_ne!(answer["exitCode"], 0);
+    let full = json!({ "sandboxPolicy": { "type": "dangerFullAccess" } });
+    let script = format!("touch {}", outside.display());
+    assert_eq!(peer.call("command/exec", with(shell(&script), full)).await["exitCode"], 0);
+    assert!(outside.exists());
+    let env = json!({ "env": { "NEW": "one two", "HOME": null } });
+    let answer = peer.call("command/exec", with(shell("echo $NEW:${HOME-unset}"), env)).await;
+    assert_eq!(answer["stdout"], "one two:unset\n");
+}
+
+#[tokio::test]
+async fn bad_wishes_are_refused_by_name() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    for (params, expected) in [
+        (json!({ "command": [] }), "`command`"),
+        (json!({ "command": [""] }), "`command`"),
+        (json!({ "command": ["a\u{0}b"] }), "NUL"),
+        (with(shell("true"), json!({ "cwd": "/nowhere" })), "`cwd`"),
+        (with(shell("true"), json!({ "timeoutMs": -1 })), "`timeoutMs`"),
+        (with(shell("true"), json!({ "timeoutMs": 1, "disableTimeout": true })), "exclude"),
+        (with(shell("true"), json!({ "outputBytesCap": 1, "disableOutputCap": true })), "exclude"),
+        (with(shell("true"), json!({ "tty": true })), "`processId`"),
+        (with(shell("true"), json!({ "streamStdin": true })), "`processId`"),
+        (with(shell("true"), json!({ "size": { "rows": 1, "cols": 1 } })), "`tty`"),
+        (
+            with(
+                shell("true"),
+                json!({ "tty": true, "processId": "a",
+            "size": { "rows": 0, "cols": 1 } }),
+            ),
+            "`size`",
+        ),
+        (with(shell("true"), json!({ "env": { "A=B": "x" } })), "`env`"),
+        (
+            with(
+                shell("true"),
+                json!({ "sandboxPolicy": { "type": "readOnly" },
+            "permissionProfile": { "type": "disabled" } }),
+            ),
+            "exclude",
+        ),
+    ] {
+        let fault = peer.refused("command/exec", params.clone()).await;
+        assert_eq!(fault.code, -32602, "{params}: {fault:?}");
+        assert!(fault.message.contains(expected), "{params}: {fault:?}");
+    }
+    // What a shell would say is no error of the server.
+    std::fs::write(world.workspace().join("text"), "no program").unwrap();
+    for (command, exit_code, said) in [
+        ("/no/such/program", 127, "/no/such/program"),
+        ("no-such-program", 127, "no-such-program"),
+        ("./text", 126, "text"),
+        ("./", 126, "folder"),
+    ] {
+        for policy in ["dangerFullAccess", "readOnly"] {
+            let params = json!({ "command": [command], "sandboxPolicy": { "type": policy } });
+            let answer = peer.call("command/exec", params).await;
+            assert_eq!(answer["exitCode"], exit_code, "{command} {policy} {answer}");
+            assert!(answer["stderr"].as_str().unwrap().contains(said), "{answer}");
+        }
+    }
+    for policy in ["dangerFullAccess", "readOnly"] {
+        let command = json!(["/bin/echo", "x".repeat(1 << 20)]);
+        let params = json!({ "command": command, "sandboxPolicy": { "type": policy } });
+        let fault = peer.refused("command/exec", params).await;
+        assert_eq!(fault.code, -32602, "{fault:?}");
+        assert!(fault.message.contains("at most 128 KiB"), "{fault:?}");
+    }
+    for (method, params) in [
+        ("command/exec/write", json!({ "processId": "x", "deltaBase64": "eA==" })),
+        ("command/exec/terminate", json!({ "processId": "x" })),
+        ("process/kill", json!({ "processHandle": "x" })),
+    ] {
+        let fault = peer.refused(method, params).await;
+        assert!(fault.message.contains("none that runs"), "{method}: {fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn output_is_bounded_and_time_too() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let params = with(shell("seq 1 100000"), json!({ "outputBytesCap": 100 }));
+    let answer = peer.call("command/exec", params).await;
+    let out = answer["stdout"].as_str().unwrap();
+    assert!(out.starts_with("1\n2\n") && out.ends_with("100000\n") && out.len() < 200, "{out}");
+    let params = with(shell("seq 1 100000"), json!({ "disableOutputCap": true }));
+    assert_eq!(peer.call("command/exec", params).await["stdout"].as_str().unwrap().len(), 588_895);
+    let params = with(shell("echo begun; sleep 600"), json!({ "timeoutMs": 300 }));
+    let answer = peer.call("command/exec", params).await;
+    assert_eq!((&answer["exitCode"], &answer["stdout"]), (&json!(124), &json!("begun\n")));
+}
+
+#[tokio::test]
+async fn a_session_streams_takes_input_and_ends_before_its_answer() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let wishes = json!({ "processId": "cat", "streamStdin": true, "streamStdoutStderr": true });
+    let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes)).await;
+    // Sent at once: the session is there as soon as its request was looked at.
+    let write = |text: &str, close: bool| json!({ "processId": "cat", "deltaBase64": STANDARD.encode(text), "closeStdin": close });
+    peer.call("command/exec/write", write("one ", false)).await;
+    peer.call("command/exec/write", write("two", true)).await;
+    let answer = peer.response(id).await.unwrap();
+    assert_eq!(answer, json!({ "exitCode": 0, "stdout": "", "stderr": "" }));
+    assert_eq!(streamed(&peer, "command/exec/outputDelta", "stdout"), "one two");
+    let lines = peer.raw_lines();
+    let last = lines.iter().rposition(|line| line.contains("outputDelta")).unwrap();
+    let answered = lines.iter().position(|line| line.contains("exitCode")).unwrap();
+    assert!(last < answered, "the answer comes after all deltas");
+    // The name is free again, and bad bytes are told.
+    let wishes = json!({ "processId": "cat", "streamStdin": true });
+    let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes.clone())).await;
+    let bad = json!({ "processId": "cat", "deltaBase64": "!!" });
+    assert!(peer.refused("command/exec/write", bad).await.message.contains("deltaBase64"));
+    let twice = with(json!({ "command": ["cat"] }), wishes);
+    assert!(peer.refused("command/exec", twice).await.message.contains("already"));
+    let size = json!({ "processId": "cat", "size": { "rows": 2, "cols": 2 } });
+    assert!(peer.refused("command/exec/resize", size).await.message.contains("no terminal"));
+    peer.call("command/exec/terminate", json!({ "processId": "cat" })).await;
+    assert_eq!(peer.response(id).await.unwrap()["exitCode"], -1);
+}
+
+#[tokio::test]
+async fn a_streamed_cap_is_told() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let wishes = json!({ "processId": "s", "streamStdoutStderr": true, "outputBytesCap": 10 });
+    let params = with(shell("seq 1 1000"), wishes);
+    assert_eq!(peer.call("command/exec", params).await["exitCode"], 0);
+    assert_eq!(streamed(&peer, "command/exec/outputDelta", "stdout"), "1\n2\n3\n4\n5\n");
+    let capped = peer.raw_lines().iter().filter(|line| line.contains("\"capReached\":true"));
+    assert_eq!(capped.count(), 1);
+}
+
+#[tokio::test]
+async fn a_terminal_has_a_size_that_changes() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let wishes = json!({ "processId": "t", "tty": true, "streamStdoutStderr": true,
+        "size": { "rows": 10, "cols": 20 } });
+    let script = "stty size; read line; stty size; echo got $line";
+    let id = peer.send("command/exec", with(shell(script), wishes)).await;
+    peer.expect("command/exec/outputDelta").await;
+    let size = json!({ "processId": "t", "size": { "rows": 30, "cols": 40 } });
+    peer.call("command/exec/resize", size).await;
+    let line = json!({ "processId": "t", "deltaBase64": STANDARD.encode("word\n") });
+    peer.call("command/exec/write", line).await;
+    assert_eq!(peer.response(id).await.unwrap()["exitCode"], 0);
+    let said = streamed(&peer, "command/exec/outputDelta", "stdout");
+    for part in ["10 20", "30 40", "got word"] {
+        assert!(said.contains(part), "{part} in {said:?}");
+    }
+}
+
+#[tokio::test]
+async fn sessions_belong_to_their_connection_and_end_with_it() {
+    let world = world().await;
+    let server = world.start();
+    let mut one = server.connect_with(experimental()).await;
+    let mut two = server.connect_with(experimental()).await;
+    let marker = world.workspace().join("alive");
+    let script = format!("while true; do touch {}; sleep 0.05; done", marker.display());
+    let wishes = json!({ "processId": "s", "streamStdoutStderr": true, "disableTimeout": true });
+    one.send("command/exec", with(shell(&script), wishes)).await;
+    let work = world.workspace().display().to_string();
+    let spawn = json!({ "command": ["/bin/bash", "-c", format!("echo $$; {script}")],
+        "processHandle": "p", "cwd": work });
+    assert_eq!(one.call("process/spawn", spawn).await, json!({}));
+    let delta = one.expect("process/outputDelta").await;
+    let pid = STANDARD.decode(delta["deltaBase64"].as_str().unwrap()).unwrap();
+    let pid: i32 = String::from_utf8(pid).unwrap().trim().parse().unwrap();
+    let fault = two.refused("command/exec/terminate", json!({ "processId": "s" })).await;
+    assert!(fault.message.contains("none that runs"), "{fault:?}");
+    two.refused("process/kill", json!({ "processHandle": "p" })).await;
+    drop(one);
+    let gone = || !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !gone() {
+        assert!(std::time::Instant::now() < deadline, "the process outlives its connection");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_says_how_it_ended() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let work = world.workspace().display().to_string();
+    let spawn = |handle: &str, script: &str, more: Value| {
+        let params = json!({ "command": ["/bin/bash", "-c", script], "processHandle": handle,
+            "cwd": work });
+        with(params, more)
+    };
+    peer.call("process/spawn", spawn("a", "echo out; exit 4", json!({}))).await;
+    let ended = peer.expect("process/exited").await;
+    assert_eq!((&ended["processHandle"], &ended["exitCode"]), (&json!("a"), &json!(4)));
+    assert_eq!(streamed(&peer, "process/outputDelta", "stdout"), "out\n");
+    let quiet = json!({ "streamStdoutStderr": false, "outputBytesCap": 4 });
+    peer.call("process/spawn", spawn("b", "echo 123456789; echo e >&2", quiet)).await;
+    let ended = peer.expect("process/exited").await;
+    assert_eq!((&ended["stdoutCapReached"], &ended["stderr"]), (&json!(true), &json!("e\n")));
+    let input = json!({ "streamStdin": true });
+    peer.call("process/spawn", spawn("c", "cat", input)).await;
+    let write = json!({ "processHandle": "c", "deltaBase64": STANDARD.encode("hi"),
+        "closeStdin": true });
+    peer.call("process/writeStdin", write).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], 0);
+    assert!(streamed(&peer, "process/outputDelta", "stdout").ends_with("hi"));
+    peer.call("process/spawn", spawn("d", "sleep 600", json!({}))).await;
+    peer.call("process/kill", json!({ "processHandle": "d" })).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], -1);
+    peer.call("process/spawn", spawn("e", "sleep 600", json!({ "timeoutMs": 100 }))).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], 124);
+    let missing = json!({ "command": ["/no/such/program"], "processHandle": "f", "cwd": work });
+    peer.call("process/spawn", missing).await;
+    let ended = peer.expect("process/exited").await;
+    assert_eq!(ended["exitCode"], 127);
+    assert!(ended["stderr"].as_str().unwrap().contains("not found"), "{ended}");
+}
+
+#[tokio::test]
+async fn an_administrator_can_forbid_what_is_outside_of_the_sandbox() {
+    let world = world().await;
+    std::fs::create_dir_all(world.system_dir()).unwrap();
+    let allowed = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
+    std::fs::write(world.system_dir().join("requirements.toml"), allowed).unwrap();
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let work = world.workspace().display().to_string();
+    let spawn = json!({ "command": ["true"], "processHandle": "a", "cwd": work });
+    let fault = peer.refused("process/spawn", spawn).await;
+    assert!(fault.message.contains("not allowed"), "{fault:?}");
+    let outside = world.root().join("outside");
+    let full = json!({ "sandboxPolicy": { "type": "dangerFullAccess" } });
+    let script = format!("touch {}", outside.display());
+    let answer = peer.call("command/exec", with(shell(&script), full)).await;
+    assert_ne!(answer["exitCode"], 0, "the nearest that is allowed confines it");
+    assert!(!outside.exists());
+}
