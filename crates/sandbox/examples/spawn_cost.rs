@@ -50,6 +50,7 @@ async fn run(sandbox: &Sandbox, policy: &Policy) -> Duration {
         policy: policy.clone(),
         tty: None,
         stdin: Stdin::Null,
+        egress: None,
     };
     let start = Instant::now();
     let mut process = sandbox.spawn(spawn).await.unwrap();

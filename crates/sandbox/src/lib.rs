@@ -28,6 +28,8 @@
 //! Known limits: under full access, a program of another user (started through `sudo`) cannot be
 //! killed by us, and a process that kills its own supervisor can outlive the command.
 
+#[cfg(unix)]
+pub mod egress;
 pub mod env;
 pub mod files;
 mod output;

@@ -52,6 +52,9 @@ pub struct Spawn {
     /// terminal.
     pub tty: Option<Size>,
     pub stdin: Stdin,
+    /// The one way to the network, whatever `policy` says of it. Needs a policy that confines.
+    #[cfg(unix)]
+    pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
 }
 
 /// Standard input of a command without a terminal.

@@ -59,6 +59,7 @@ pub(crate) fn run(core: &Arc<Core>, config: &config::Config, payload: &Payload<'
         policy: Policy::DangerFullAccess,
         tty: None,
         stdin: Stdin::Null,
+        egress: None,
     };
     let core = core.clone();
     let program = config.notify.first().cloned().unwrap_or_default();

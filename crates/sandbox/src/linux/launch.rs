@@ -14,7 +14,7 @@ use rustix::net::{
 };
 
 use crate::sandbox::SUPERVISE_ARGUMENT;
-use crate::supervise::START_FDS;
+use crate::supervise::MAX_START_FDS;
 use crate::supervise::child::Streams;
 
 /// Starts commands through a process of its own.
@@ -39,8 +39,13 @@ impl Launcher {
     /// returned, and has the streams.
     pub(crate) fn begin(&self, streams: &Streams) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
-        let fds =
-            [theirs.as_fd(), streams.stdin.as_fd(), streams.stdout.as_fd(), streams.stderr.as_fd()];
+        let mut fds = vec![
+            theirs.as_fd(),
+            streams.stdin.as_fd(),
+            streams.stdout.as_fd(),
+            streams.stderr.as_fd(),
+        ];
+        fds.extend(streams.egress.as_ref().map(AsFd::as_fd));
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(live) = running.as_ref()
             && send(&live.control, &fds).is_ok()
@@ -79,8 +84,8 @@ fn launch(supervisor: &Path) -> io::Result<Running> {
     Ok(Running { control: ours, child })
 }
 
-fn send(control: &OwnedFd, fds: &[BorrowedFd<'_>; START_FDS]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+fn send(control: &OwnedFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_START_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
     let byte = [io::IoSlice::new(&[0])];

@@ -2,6 +2,7 @@
 
 pub(crate) mod bubblewrap;
 pub(crate) mod detect;
+pub(crate) mod handover;
 pub(crate) mod landlock;
 pub(crate) mod launch;
 pub(crate) mod seccomp;

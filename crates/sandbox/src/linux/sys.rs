@@ -4,7 +4,7 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use rustix::process::Pid;
@@ -53,6 +53,20 @@ pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and stays the same one until it is dropped, which only
     // happens when the `AsyncFd` is: nobody takes it out.
     unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
+}
+
+/// Uses a descriptor that this process was started with, and closes it.
+pub(crate) fn with_inherited<T>(
+    fd: RawFd,
+    using: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+) -> io::Result<T> {
+    if fd < 3 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: nothing else in this process knows of the descriptor; if it is not open, its uses fail.
+    #[allow(unsafe_code)]
+    let owned = unsafe { OwnedFd::from_raw_fd(fd) };
+    using(owned.as_fd())
 }
 
 /// Marks every descriptor from `first` on to be closed by the next `exec`.

@@ -14,10 +14,11 @@ use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, find_program};
+use crate::egress::Egress;
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
-use crate::linux::{bubblewrap, seccomp, sys};
+use crate::linux::{bubblewrap, handover, seccomp, sys};
 use crate::output::OutputBuffer;
 use crate::policy::{Policy, ReadAccess, Resolved};
 use crate::process::{Control, Input, OUTPUT_CHUNKS, Process, Shared};
@@ -25,7 +26,7 @@ use crate::protect::{Placeholder, Protection};
 use crate::pty;
 use crate::pump::{Pump, Source};
 use crate::supervise::child::Streams;
-use crate::supervise::request::{Confinement, REPORT_BYTES, Report, Request, Stage};
+use crate::supervise::request::{Confinement, Ports, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands under permission policies. One for a server; made without any work: the first
 /// command, or [`Sandbox::report`], finds out what works on the machine.
@@ -119,6 +120,7 @@ impl Sandbox {
             policy,
             tty: None,
             stdin: Stdin::Null,
+            egress: None,
         };
         let resolved = spawn.policy.resolve(None);
         let (confinement, placeholders) =
@@ -134,7 +136,12 @@ impl Sandbox {
 
     async fn confine(&self, resolved: &Resolved, spawn: &Spawn) -> Result<Confined, SpawnError> {
         if !resolved.confined {
-            return Ok((Confinement::None, Vec::new()));
+            return match spawn.egress {
+                None => Ok((Confinement::None, Vec::new())),
+                Some(_) => Err(SpawnError::Unavailable(
+                    "a managed network needs a policy that confines the command".to_owned(),
+                )),
+            };
         }
         if resolved.check_read(&spawn.cwd).is_err() {
             return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not let it be read"));
@@ -151,6 +158,12 @@ impl Sandbox {
         match (bubblewrap, landlock) {
             (Ok(bwrap), _) => {
                 wrap(bwrap, resolved, &protection, spawn).map_err(io_error("preparing the sandbox"))
+            }
+            (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
+                Err(SpawnError::Unavailable(format!(
+                    "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                     tell where a connection goes"
+                )))
             }
             (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => {
                 Err(SpawnError::Unavailable(format!(
@@ -175,7 +188,14 @@ impl Sandbox {
         placeholders: Vec<Placeholder>,
     ) -> Result<Process, SpawnError> {
         let request = request(program, spawn, confinement)?;
-        let pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
+        let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
+        let mut proxied = None;
+        if let Some(egress) = &spawn.egress {
+            let pair = std::os::unix::net::UnixStream::pair();
+            let (ours, theirs) = pair.map_err(io_error("opening a socket for the proxy"))?;
+            pipes.theirs.egress = Some(theirs.into());
+            proxied = Some((Arc::clone(egress), OwnedFd::from(ours)));
+        }
         let permit = self.starts.acquire().await.expect("the semaphore is never closed");
         let supervisor = self
             .launcher
@@ -208,9 +228,37 @@ impl Sandbox {
             finished,
             placeholders,
         };
+        if let Some((egress, socket)) = proxied {
+            tokio::spawn(proxy(egress, socket, shared.ended.clone()));
+        }
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, control: Control { shared } })
     }
+}
+
+/// Serves the managed network of one command until it ends.
+async fn proxy(
+    egress: Arc<Egress>,
+    socket: OwnedFd,
+    mut ended: watch::Receiver<Option<crate::process::Exit>>,
+) {
+    let ports = ports(&egress);
+    let serving = async {
+        // Without listeners nothing gets out; the command sees its connections refused.
+        if let Ok(Some(listeners)) = handover::receive(ports, socket).await {
+            egress.serve(listeners).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = serving => {}
+        _ = ended.wait_for(Option::is_some) => {}
+    }
+}
+
+fn ports(egress: &Egress) -> Ports {
+    let policy = egress.policy();
+    Ports { http: policy.http_port, socks: policy.socks_port, udp: policy.udp }
 }
 
 /// Sends the request and waits until the command runs; its process id.
@@ -288,8 +336,15 @@ fn wrap(
         }
     }
     read_only.sort();
-    let options = bubblewrap::options(resolved, protection, &read_only, &spawn.cwd, &spawn.env)?;
-    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network, true));
+    let managed = spawn.egress.is_some();
+    let namespaced = Resolved { network: resolved.network && !managed, ..resolved.clone() };
+    let mut env = spawn.env.clone();
+    for (name, value) in spawn.egress.iter().flat_map(|egress| egress.variables()) {
+        env.retain(|(known, _)| known != name);
+        env.push((name.into(), value.into()));
+    }
+    let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
+    let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
     Ok((Confinement::Bubblewrap { bwrap, options, filter }, placeholders))
 }
@@ -309,6 +364,7 @@ fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Ve
         env: spawn.env.iter().map(variable).collect(),
         cwd: bytes(&spawn.cwd),
         terminal: spawn.tty.is_some(),
+        ports: spawn.egress.as_deref().map(ports),
         confinement,
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);
@@ -359,6 +415,7 @@ impl Pipes {
                 stdin: theirs.try_clone()?,
                 stdout: theirs.try_clone()?,
                 stderr: theirs,
+                egress: None,
             },
             stdout: Some(Arc::clone(&ours)),
             stderr: None,
@@ -377,7 +434,12 @@ impl Pipes {
             }
         };
         Ok(Pipes {
-            theirs: Streams { stdin: their_stdin, stdout: their_stdout, stderr: their_stderr },
+            theirs: Streams {
+                stdin: their_stdin,
+                stdout: their_stdout,
+                stderr: their_stderr,
+                egress: None,
+            },
             stdout: Some(Arc::new(without_blocking(stdout)?)),
             stderr: Some(Arc::new(without_blocking(stderr)?)),
             input,

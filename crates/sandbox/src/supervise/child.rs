@@ -1,15 +1,16 @@
 //! From fork to `exec`: makes the forked process the command's own, with its terminal, folder,
 //! signals and confinement.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 
 use rustix::process::{Pid, Signal};
 
-use super::request::{Confinement, Request, Stage};
-use crate::linux::{seccomp, sys};
+use super::request::{Confinement, Ports, Request, Stage};
+use crate::linux::{handover, seccomp, sys};
 use crate::sandbox::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
 
 /// The standard streams of a command.
@@ -17,6 +18,8 @@ pub(crate) struct Streams {
     pub(crate) stdin: OwnedFd,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
+    /// Where the listeners of a managed network are sent.
+    pub(crate) egress: Option<OwnedFd>,
 }
 
 /// What `exec` takes, with the descriptors that bubblewrap reads from and reports to.
@@ -34,7 +37,7 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     /// Does everything that can be done before the fork.
-    pub(crate) fn new(request: Request) -> io::Result<Prepared> {
+    pub(crate) fn new(request: Request, egress: Option<OwnedFd>) -> io::Result<Prepared> {
         let mut prepared = Prepared {
             program: c_string(request.program)?,
             argv: c_strings(request.argv)?,
@@ -47,7 +50,10 @@ impl Prepared {
         };
         if let Confinement::Bubblewrap { bwrap, options, filter } = &prepared.confinement {
             let (bwrap, options, filter) = (bwrap.clone(), options.join(&0), filter.clone());
-            prepared.wrap(bwrap, options, &filter)?;
+            prepared.wrap(bwrap, options, &filter, request.ports.zip(egress))?;
+        } else if request.ports.is_some() {
+            // Nothing but bubblewrap makes a network of its own.
+            return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(prepared)
     }
@@ -62,7 +68,13 @@ impl Prepared {
         self.confined_report.is_some()
     }
 
-    fn wrap(&mut self, bwrap: Vec<u8>, mut options: Vec<u8>, filter: &[u8]) -> io::Result<()> {
+    fn wrap(
+        &mut self,
+        bwrap: Vec<u8>,
+        mut options: Vec<u8>,
+        filter: &[u8],
+        egress: Option<(Ports, OwnedFd)>,
+    ) -> io::Result<()> {
         options.push(0);
         let options = memory_file(&options)?;
         let filter = memory_file(filter)?;
@@ -78,8 +90,8 @@ impl Prepared {
         }
         argv.push(c"--".to_owned());
         self.inherited = vec![options, filter, reporting];
-        if self.terminal {
-            argv.extend(self.terminal_leader()?);
+        if self.terminal || egress.is_some() {
+            argv.extend(self.leader(egress)?);
         }
         argv.push(std::mem::replace(&mut self.program, bwrap));
         argv.extend(self.argv.drain(..).skip(1));
@@ -90,14 +102,23 @@ impl Prepared {
         Ok(())
     }
 
-    /// This program, inside of the sandbox, through a descriptor: see [`lead_terminal`].
-    fn terminal_leader(&mut self) -> io::Result<[CString; 3]> {
+    /// This program, inside of the sandbox, through a descriptor: see [`lead`].
+    fn leader(&mut self, egress: Option<(Ports, OwnedFd)>) -> io::Result<Vec<CString>> {
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
         let program = rustix::fs::open(THIS_PROGRAM, flags, rustix::fs::Mode::empty())?;
         let path = c_string(format!("/proc/self/fd/{}", program.as_raw_fd()).into_bytes())?;
         self.inherited.push(program);
+        let mut argv = vec![path, c_string(SUPERVISE_ARGUMENT.into())?, c_string(LEAD.into())?];
+        argv.push(if self.terminal { TERMINAL.to_owned() } else { NONE.to_owned() });
+        argv.push(match &egress {
+            None => NONE.to_owned(),
+            Some((ports, socket)) => {
+                c_string(format!("{}:{}", socket.as_raw_fd(), ports.text()).into_bytes())?
+            }
+        });
+        self.inherited.extend(egress.map(|(_, socket)| socket));
         self.terminal = false;
-        Ok([path, c_string(SUPERVISE_ARGUMENT.into())?, c_string(LEAD_TERMINAL.into())?])
+        Ok(argv)
     }
 
     /// Closes what only the command needs.
@@ -160,25 +181,40 @@ impl Prepared {
     }
 }
 
-/// The second argument with which this program makes a terminal the command's own.
-pub(super) const LEAD_TERMINAL: &str = "terminal";
+/// The second argument with which this program prepares a command inside of bubblewrap.
+pub(super) const LEAD: &str = "lead";
+const TERMINAL: &CStr = c"terminal";
+const NONE: &CStr = c"-";
 
-/// Runs inside of bubblewrap: becomes the leader of a session with the terminal, then the
-/// command. Were bubblewrap in that session, an interrupt typed into the terminal would end it,
-/// and everything in it, before the command could react.
-pub(super) fn lead_terminal(mut argv: impl Iterator<Item = OsString>) -> io::Error {
-    let lead = || -> io::Result<()> {
-        rustix::process::setsid()?;
-        rustix::process::ioctl_tiocsctty(io::stdin())?;
-        sys::close_on_exec_from(3)
+/// Runs inside of bubblewrap: sends the listeners of a managed network away, becomes the leader of
+/// a session with the terminal, then the command. Were bubblewrap in that session, an interrupt
+/// typed into the terminal would end it, and everything in it, before the command could react.
+pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) -> io::Error {
+    let mut prepare = || -> io::Result<OsString> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        let terminal = argv.next().ok_or_else(invalid)?;
+        let egress = argv.next().ok_or_else(invalid)?;
+        if egress.as_bytes() != NONE.to_bytes() {
+            let (fd, ports) = egress
+                .to_str()
+                .and_then(|text| text.split_once(':'))
+                .and_then(|(fd, ports)| Some((fd.parse().ok()?, Ports::parse(ports)?)))
+                .ok_or_else(invalid)?;
+            sys::with_inherited(fd, |socket| handover::send(ports, socket))?;
+        }
+        if terminal.as_bytes() == TERMINAL.to_bytes() {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(io::stdin())?;
+        }
+        sys::close_on_exec_from(3)?;
+        argv.next().ok_or_else(invalid)
     };
-    if let Err(error) = lead() {
-        return error;
+    match prepare() {
+        Err(error) => error,
+        // The same environment: it is the command's.
+        #[allow(clippy::disallowed_methods, reason = "replaces this program, which is the sandbox")]
+        Ok(program) => std::process::Command::new(program).args(argv).exec(),
     }
-    let Some(program) = argv.next() else { return io::ErrorKind::InvalidInput.into() };
-    // The same environment: it is the command's.
-    #[allow(clippy::disallowed_methods, reason = "replaces this program, which is the sandbox")]
-    std::process::Command::new(program).args(argv).exec()
 }
 
 /// Root without capabilities is an ordinary user who owns the system's files; the bounding set

@@ -30,15 +30,16 @@ use request::{Ended, MAX_REQUEST_BYTES, Report, Request, Stage};
 
 /// Sent by the server to ask everything to end by itself. Closing the socket ends everything now.
 pub(crate) const TERMINATE: u8 = b'T';
-/// Descriptors that come with a start: socket to the server and the three streams.
-pub(crate) const START_FDS: usize = 4;
+/// Descriptors that come with a start: socket to the server, the three streams and, with a managed
+/// network, the socket for its listeners.
+pub(crate) const MAX_START_FDS: usize = 5;
 
 /// Runs the process that starts commands; to be called before anything else when the first
 /// argument of the program is [`crate::SUPERVISE_ARGUMENT`]. `arguments` are those after it.
 /// Standard input is the socket to the server; ends when the server closes it.
 pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
-    if arguments.next().is_some_and(|first| first == child::LEAD_TERMINAL) {
-        let error = child::lead_terminal(arguments);
+    if arguments.next().is_some_and(|first| first == child::LEAD) {
+        let error = child::lead(arguments);
         let _ = writeln!(io::stderr(), "the command could not be started: {error}");
         sys::exit_now(127);
     }
@@ -59,13 +60,12 @@ fn start_commands() -> io::Result<()> {
     let null = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     sys::close_on_exec_from(3)?;
-    while let Some([server, stdin, stdout, stderr]) = receive(&control)? {
+    while let Some((server, streams)) = receive(&control)? {
         // SAFETY: this process has had no other thread than this one since it was started.
         #[allow(unsafe_code)]
         match unsafe { sys::fork() } {
             Ok(sys::Forked::Child) => {
                 drop(control);
-                let streams = Streams { stdin, stdout, stderr };
                 supervise(UnixStream::from(server), streams);
                 sys::exit_now(0);
             }
@@ -77,9 +77,9 @@ fn start_commands() -> io::Result<()> {
 }
 
 /// The next start; `None` when the server has closed its end.
-fn receive(control: &OwnedFd) -> io::Result<Option<[OwnedFd; START_FDS]>> {
+fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
     let mut byte = [0; 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(START_FDS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_START_FDS))];
     loop {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut buffers = [io::IoSliceMut::new(&mut byte)];
@@ -90,25 +90,29 @@ fn receive(control: &OwnedFd) -> io::Result<Option<[OwnedFd; START_FDS]>> {
             Err(Errno::INTR) => continue,
             Err(e) => return Err(e.into()),
         }
-        let mut fds = Vec::with_capacity(START_FDS);
+        let mut fds = Vec::with_capacity(MAX_START_FDS);
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {
                 fds.extend(received);
             }
         }
         // Too few when the limit of open files is reached: the server sees its socket close.
-        if let Ok(fds) = fds.try_into() {
-            return Ok(Some(fds));
+        let mut fds = fds.into_iter();
+        if let (Some(server), Some(stdin), Some(stdout), Some(stderr)) =
+            (fds.next(), fds.next(), fds.next(), fds.next())
+        {
+            return Ok(Some((server, Streams { stdin, stdout, stderr, egress: fds.next() })));
         }
     }
 }
 
 /// Starts one command and stays until nothing of it is left.
-fn supervise(mut server: UnixStream, streams: Streams) {
+fn supervise(mut server: UnixStream, mut streams: Streams) {
+    let egress = streams.egress.take();
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
-        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?)?)));
+        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?, egress)?)));
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
         Err(error) => return tell(&server, failed(Stage::Request, &error)),

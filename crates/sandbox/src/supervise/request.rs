@@ -13,7 +13,32 @@ pub(crate) struct Request {
     pub(crate) cwd: Vec<u8>,
     /// Standard input is a terminal, to become the controlling one.
     pub(crate) terminal: bool,
+    /// A managed network: where its proxies listen, inside. A socket for them comes along.
+    pub(crate) ports: Option<Ports>,
     pub(crate) confinement: Confinement,
+}
+
+/// Ports of the proxies of a managed network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ports {
+    pub(crate) http: u16,
+    pub(crate) socks: Option<u16>,
+    /// On the port of SOCKS5.
+    pub(crate) udp: bool,
+}
+
+impl Ports {
+    /// As an argument of a program.
+    pub(crate) fn text(self) -> String {
+        format!("{},{},{}", self.http, self.socks.unwrap_or(0), u8::from(self.udp))
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(',');
+        let mut next = || parts.next()?.parse::<u16>().ok();
+        let (http, socks, udp) = (next()?, next()?, next()?);
+        Some(Self { http, socks: (socks != 0).then_some(socks), udp: udp == 1 })
+    }
 }
 
 /// How the supervisor confines the command.
@@ -45,6 +70,7 @@ impl Request {
         put_list(&mut body, &self.env);
         put(&mut body, &self.cwd);
         body.push(u8::from(self.terminal));
+        put(&mut body, self.ports.map(Ports::text).unwrap_or_default().as_bytes());
         match &self.confinement {
             Confinement::None => body.push(0),
             Confinement::Bubblewrap { bwrap, options, filter } => {
@@ -79,6 +105,7 @@ impl Request {
             env: take_list(&mut rest)?,
             cwd: take_bytes(&mut rest)?,
             terminal: take_bool(&mut rest)?,
+            ports: take_ports(&mut rest)?,
             confinement: take_confinement(&mut rest)?,
         };
         rest.is_empty().then_some(request)
@@ -203,6 +230,13 @@ fn take_bool(rest: &mut &[u8]) -> Option<bool> {
     }
 }
 
+fn take_ports(rest: &mut &[u8]) -> Option<Option<Ports>> {
+    match take_bytes(rest)?.as_slice() {
+        [] => Some(None),
+        text => Ports::parse(std::str::from_utf8(text).ok()?).map(Some),
+    }
+}
+
 fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
     match take_array::<1>(rest)? {
         [0] => Some(Confinement::None),
@@ -241,6 +275,11 @@ mod tests {
         prop::collection::vec(bytes(), 0..4)
     }
 
+    fn ports() -> impl Strategy<Value = Option<Ports>> {
+        let ports = (any::<u16>(), prop::option::of(1..u16::MAX), any::<bool>());
+        prop::option::of(ports.prop_map(|(http, socks, udp)| Ports { http, socks, udp }))
+    }
+
     fn confinement() -> impl Strategy<Value = Confinement> {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
@@ -260,9 +299,9 @@ mod tests {
         #[test]
         fn a_request_round_trips(
             program in bytes(), argv in list(), env in list(), cwd in bytes(),
-            terminal in any::<bool>(), confinement in confinement(),
+            terminal in any::<bool>(), ports in ports(), confinement in confinement(),
         ) {
-            let request = Request { program, argv, env, cwd, terminal, confinement };
+            let request = Request { program, argv, env, cwd, terminal, ports, confinement };
             let encoded = request.encode();
             prop_assert_eq!(Request::decode(&encoded[4..]), Some(request));
             prop_assert_eq!(Request::decode(&encoded[4..encoded.len() - 1]), None);

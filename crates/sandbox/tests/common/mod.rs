@@ -39,6 +39,7 @@ pub fn command(argv: &[&str], policy: Policy) -> Spawn {
         policy,
         tty: None,
         stdin: Stdin::Null,
+        egress: None,
     }
 }
 

@@ -136,6 +136,7 @@ impl Server {
             cwd,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
+            egress: None,
         };
         let cap = sessions::cap(params.output_bytes_cap, params.disable_output_cap)?;
         Ok(Run { spawn, timeout, cap, streams: params.stream_stdout_stderr })

@@ -118,6 +118,7 @@ impl Server {
                 Some(true) => Stdin::Pipe,
                 _ => Stdin::Null,
             },
+            egress: None,
         };
         let timeout = command::timeout(params.timeout_ms)?;
         let cap =

@@ -156,6 +156,7 @@ impl Actor {
             policy,
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
+            egress: None,
         };
         let (typed, orders) = mpsc::channel(TYPED);
         self.running.insert(number, Running { typed });

@@ -1,0 +1,257 @@
+//! Connects to what was let through: resolves the name once, refuses what leads back to this machine
+//! or its network, and goes through another proxy where there is one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::address::is_public;
+use super::gate::{Protocol, Target};
+use super::policy::{EgressPolicy, Listed, Mode};
+use super::{Egress, PATIENCE};
+
+/// Before the next address of a host is tried.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest answer of another proxy.
+const MAX_ANSWER: usize = 16 * 1024;
+
+type Future<T> = Pin<Box<dyn std::future::Future<Output = io::Result<T>> + Send>>;
+
+/// The world outside of the sandbox, as functions, so that tests have one of their own.
+#[derive(Clone)]
+pub struct Outside {
+    /// The addresses of a host.
+    pub resolve: Arc<dyn Fn(String, u16) -> Future<Vec<SocketAddr>> + Send + Sync>,
+    /// A connection.
+    pub connect: Arc<dyn Fn(SocketAddr) -> Future<TcpStream> + Send + Sync>,
+}
+
+impl Outside {
+    /// The network of this process.
+    pub fn real() -> Self {
+        Self {
+            resolve: Arc::new(|host, port| {
+                Box::pin(async move {
+                    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                    Ok(tokio::net::lookup_host((host, port)).await?.collect())
+                })
+            }),
+            connect: Arc::new(|address| Box::pin(TcpStream::connect(address))),
+        }
+    }
+}
+
+/// A proxy that connections go through (`allow_upstream_proxy`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    host: String,
+    port: u16,
+    /// The value of `Proxy-Authorization`.
+    authorization: Option<String>,
+    /// Hosts that are reached without it: names, and suffixes that begin with a dot.
+    except: Vec<String>,
+}
+
+impl Upstream {
+    /// Reads `http://[user:password@]host:port` and a list as in `NO_PROXY`. `None` for another
+    /// kind of proxy.
+    pub fn parse(url: &str, no_proxy: &str, base64: impl Fn(&[u8]) -> String) -> Option<Self> {
+        let rest = url.strip_prefix("http://").unwrap_or(url);
+        if rest.contains("://") {
+            return None;
+        }
+        let rest = rest.trim_end_matches('/');
+        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(u, p)| (Some(u), p));
+        let (host, port) = place.rsplit_once(':')?;
+        let except = no_proxy.split(',').map(|name| name.trim().to_ascii_lowercase());
+        Some(Self {
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+            authorization: user.map(|user| format!("Basic {}", base64(user.as_bytes()))),
+            except: except.filter(|name| !name.is_empty()).collect(),
+        })
+    }
+
+    fn serves(&self, host: &str) -> bool {
+        !self.except.iter().any(|name| {
+            let bare = name.trim_start_matches('*').trim_start_matches('.');
+            name == "*" || host == bare || host.strip_suffix(bare).is_some_and(|f| f.ends_with('.'))
+        })
+    }
+
+    pub(super) fn authorization(&self) -> Option<&str> {
+        self.authorization.as_deref()
+    }
+}
+
+/// Why a connection was not made, for the person and the model who read the command's output.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The policy, or the person who was asked, does not let it through.
+    Forbidden(String),
+    /// It was let through and failed.
+    Unreachable(String),
+}
+
+/// A connection and how to speak over it.
+pub(super) struct Dialed {
+    pub(super) stream: TcpStream,
+    /// The connection ends at another proxy, which is to be told where the request goes.
+    pub(super) to_proxy: bool,
+}
+
+impl Egress {
+    /// Whether the target may be reached, asking where the policy does not say.
+    pub(super) async fn admit(&self, target: &Target) -> Result<(), Refusal> {
+        let Target { host, port, protocol } = target;
+        let forbidden =
+            |why: &str| Err(Refusal::Forbidden(format!("{host}:{port} {why} (managed network)")));
+        if self.policy.mode == Mode::Limited && *protocol != Protocol::Http {
+            return forbidden(
+                "cannot be reached this way: the network is limited to plain HTTP requests that read",
+            );
+        }
+        match self.policy.of(host) {
+            Listed::Denied => forbidden("is denied"),
+            Listed::Allowed => Ok(()),
+            // Nobody is asked about what would be refused anyway.
+            Listed::Unlisted if !self.policy.local && literal_private(host) => forbidden(PRIVATE),
+            Listed::Unlisted => match self.gate.may_reach(target).await {
+                true => Ok(()),
+                false => forbidden("is not among the allowed domains"),
+            },
+        }
+    }
+
+    /// Connects to what was admitted. Plain HTTP is left to the other proxy, where there is one;
+    /// everything else goes through a tunnel.
+    pub(super) async fn dial(&self, target: &Target) -> Result<Dialed, Refusal> {
+        let via = self.policy.upstream.as_ref().filter(|upstream| upstream.serves(&target.host));
+        let dialing = async {
+            match via {
+                None => {
+                    let stream = self.connect(target).await?;
+                    Ok(Dialed { stream, to_proxy: false })
+                }
+                Some(upstream) => self.through(upstream, target).await,
+            }
+        };
+        match timeout(PATIENCE, dialing).await {
+            Ok(dialed) => dialed,
+            Err(_) => Err(unreachable(target, "no answer in time")),
+        }
+    }
+
+    /// The addresses of the target that may be connected to.
+    pub(super) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
+        let found = (self.outside.resolve)(target.host.clone(), target.port).await;
+        let found = found.map_err(|error| unreachable(target, &error.to_string()))?;
+        if found.is_empty() {
+            return Err(unreachable(target, "it has no address"));
+        }
+        check_addresses(&self.policy, target, &found)?;
+        Ok(found)
+    }
+
+    async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
+        let mut why = String::new();
+        for address in self.addresses(target).await? {
+            match timeout(ADDRESS_PATIENCE, (self.outside.connect)(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => why = error.to_string(),
+                Err(_) => why = "no answer in time".to_owned(),
+            }
+        }
+        Err(unreachable(target, &why))
+    }
+
+    async fn through(&self, upstream: &Upstream, target: &Target) -> Result<Dialed, Refusal> {
+        let failed = |why: &str| unreachable(target, &format!("the upstream proxy: {why}"));
+        // Names that only the other proxy can resolve are its own to judge.
+        if let Ok(found) = (self.outside.resolve)(target.host.clone(), target.port).await {
+            check_addresses(&self.policy, target, &found)?;
+        }
+        let at_proxy = (self.outside.resolve)(upstream.host.clone(), upstream.port).await;
+        let at_proxy = at_proxy.map_err(|error| failed(&error.to_string()))?;
+        let address = at_proxy.first().ok_or_else(|| failed("it has no address"))?;
+        let connecting = (self.outside.connect)(*address).await;
+        let mut stream = connecting.map_err(|error| failed(&error.to_string()))?;
+        if target.protocol == Protocol::Http {
+            return Ok(Dialed { stream, to_proxy: true });
+        }
+        let tunnel = tunnel(&mut stream, upstream, target).await;
+        tunnel.map_err(|error| failed(&error.to_string()))?;
+        Ok(Dialed { stream, to_proxy: false })
+    }
+}
+
+const PRIVATE: &str = "is an address of this machine or its network (`allow_local_binding`)";
+
+fn literal_private(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|address| !is_public(address))
+        || host == "localhost"
+        || host.ends_with(".localhost")
+}
+
+/// Refuses a host one of whose addresses is private or denied: which one a client would end up
+/// with must not matter.
+fn check_addresses(
+    policy: &EgressPolicy,
+    target: &Target,
+    found: &[SocketAddr],
+) -> Result<(), Refusal> {
+    let Target { host, port, .. } = target;
+    for address in found.iter().map(|found| found.ip().to_canonical()) {
+        let why = if !policy.local && !is_public(address) {
+            PRIVATE
+        } else if policy.of(&address.to_string()) == Listed::Denied {
+            "has an address that is denied"
+        } else {
+            continue;
+        };
+        return Err(Refusal::Forbidden(format!("{host}:{port} {why} (managed network)")));
+    }
+    Ok(())
+}
+
+fn unreachable(target: &Target, why: &str) -> Refusal {
+    Refusal::Unreachable(format!("{}:{} cannot be reached: {why}", target.host, target.port))
+}
+
+async fn tunnel(stream: &mut TcpStream, upstream: &Upstream, target: &Target) -> io::Result<()> {
+    let place = authority(target);
+    let mut request = format!("CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n");
+    if let Some(authorization) = upstream.authorization() {
+        request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
+    }
+    request.push_str("\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    // Byte by byte: what follows the answer belongs to the tunnel.
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() > MAX_ANSWER {
+            return Err(io::Error::other("its answer is too long"));
+        }
+        answer.push(stream.read_u8().await?);
+    }
+    let status = answer.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    match status {
+        [b'2', _, _] => Ok(()),
+        other => {
+            let status = String::from_utf8_lossy(other).into_owned();
+            Err(io::Error::other(format!("it answered {status}")))
+        }
+    }
+}
+
+/// `host:port`, an address of version 6 in brackets.
+pub(super) fn authority(target: &Target) -> String {
+    let Target { host, port, .. } = target;
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}

@@ -1,0 +1,227 @@
+//! What the managed network lets through (configuration, `permissions.<name>.network`). Decides
+//! from names; what a name resolves to is looked at when it is connected to.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::dial::Upstream;
+
+/// Longest host name, as the domain name system has it.
+const MAX_HOST: usize = 253;
+
+/// How much of a request is let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Plain HTTP requests that only read: what is inside of TLS or SOCKS cannot be seen.
+    Limited,
+    /// Every connection.
+    #[default]
+    Full,
+}
+
+/// Unix sockets that requests can be sent to, by the header `x-unix-socket`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnixSockets {
+    /// These paths.
+    Listed(Vec<PathBuf>),
+    /// Every one.
+    All,
+}
+
+/// What commands may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressPolicy {
+    pub mode: Mode,
+    pub allowed: Vec<Pattern>,
+    /// Stronger than `allowed`.
+    pub denied: Vec<Pattern>,
+    pub unix_sockets: UnixSockets,
+    /// Whether private addresses, of this machine and its network, may be connected to.
+    pub local: bool,
+    /// Another proxy to go through.
+    pub upstream: Option<Upstream>,
+    /// Where commands find the HTTP proxy, on the loopback interface of their own.
+    pub http_port: u16,
+    /// Where they find the SOCKS5 proxy, if there is one.
+    pub socks_port: Option<u16>,
+    /// Whether the SOCKS5 proxy carries UDP.
+    pub udp: bool,
+}
+
+impl Default for EgressPolicy {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Full,
+            allowed: Vec::new(),
+            denied: Vec::new(),
+            unix_sockets: UnixSockets::Listed(Vec::new()),
+            local: false,
+            upstream: None,
+            http_port: 3128,
+            socks_port: None,
+            udp: false,
+        }
+    }
+}
+
+/// What the policy says of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    Allowed,
+    Denied,
+    /// On neither list.
+    Unlisted,
+}
+
+impl EgressPolicy {
+    pub(super) fn of(&self, host: &str) -> Listed {
+        let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(host));
+        match (any(&self.denied), any(&self.allowed)) {
+            (true, _) => Listed::Denied,
+            (false, true) => Listed::Allowed,
+            (false, false) => Listed::Unlisted,
+        }
+    }
+}
+
+/// Hosts: a name or address, `*.name` for everything below a name, `**.name` for the name too, `*`
+/// for every host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Form);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Form {
+    Exact(String),
+    Below { name: String, itself: bool },
+    Every,
+}
+
+/// Why a pattern cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no host pattern; write a name such as `example.com`, `*.example.com` for what is below it, `**.example.com` for both, or `*`"
+)]
+pub struct PatternError(pub String);
+
+impl Pattern {
+    /// Reads a pattern; letter case and a dot at the end do not matter.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        let bad = || PatternError(text.to_owned());
+        let named = |name: &str| host_name(name).ok_or_else(bad);
+        let form = match text {
+            "*" => Form::Every,
+            _ => match (text.strip_prefix("**."), text.strip_prefix("*.")) {
+                (Some(name), _) => Form::Below { name: named(name)?, itself: true },
+                (None, Some(name)) => Form::Below { name: named(name)?, itself: false },
+                (None, None) => Form::Exact(named(text)?),
+            },
+        };
+        Ok(Self(form))
+    }
+
+    pub(super) fn matches(&self, host: &str) -> bool {
+        match &self.0 {
+            Form::Every => true,
+            Form::Exact(name) => host == name,
+            Form::Below { name, itself } => match host.strip_suffix(name.as_str()) {
+                Some("") => *itself,
+                Some(front) => front.ends_with('.') && host.parse::<IpAddr>().is_err(),
+                None => false,
+            },
+        }
+    }
+}
+
+/// A host in the one form that is compared and resolved: lower case, no dot at the end, an address
+/// as addresses are printed. `None` for what is neither a name nor an address; that includes the
+/// old spellings of addresses (`127.1`, `0x7f000001`), which a list would not recognise.
+pub(super) fn host_name(text: &str) -> Option<String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let label_is_good = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let is_number = last.starts_with("0x") || last.bytes().all(|b| b.is_ascii_digit());
+    (name.len() <= MAX_HOST && name.split('.').all(label_is_good) && !is_number).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns() {
+        let check = |pattern: &str, host: &str, expect: bool| {
+            let host = host_name(host).unwrap();
+            assert_eq!(Pattern::parse(pattern).unwrap().matches(&host), expect, "{pattern} {host}");
+        };
+        check("example.com", "example.com", true);
+        check("Example.COM.", "eXample.com.", true);
+        check("example.com", "www.example.com", false);
+        check("example.com", "example.com.evil.org", false);
+        check("*.example.com", "www.example.com", true);
+        check("*.example.com", "a.b.example.com", true);
+        check("*.example.com", "example.com", false);
+        check("*.example.com", "wwwexample.com", false);
+        check("**.example.com", "example.com", true);
+        check("**.example.com", "a.example.com", true);
+        check("**.example.com", "notexample.com", false);
+        check("*", "anything.test", true);
+        check("8.8.8.8", "8.8.8.8", true);
+        check("8.8.8.8", "[::ffff:8.8.8.8]", true);
+        check("[2606:4700::1111]", "2606:4700:0::1111", true);
+        for bad in [
+            "",
+            ".",
+            "*.",
+            "a*b.com",
+            "http://x",
+            "x:80",
+            "a b",
+            "*.*.x",
+            "-a.com",
+            "a..b",
+            "ü.de",
+            "127.1",
+            "0x7f000001",
+            "2130706433",
+            "1.2.3.256",
+            "user@x",
+        ] {
+            assert!(Pattern::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_denied_is_denied_though_it_is_allowed() {
+        let all = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        let policy = EgressPolicy {
+            allowed: all(&["**.example.com"]),
+            denied: all(&["secret.example.com", "*.secret.example.com"]),
+            ..EgressPolicy::default()
+        };
+        let check = |host: &str, expect| assert_eq!(policy.of(host), expect, "{host}");
+        check("www.example.com", Listed::Allowed);
+        check("secret.example.com", Listed::Denied);
+        check("a.secret.example.com", Listed::Denied);
+        check("example.org", Listed::Unlisted);
+    }
+
+    proptest! {
+        #[test]
+        fn a_host_in_its_one_form_stays(text in "[a-zA-Z0-9.:_\\[\\]-]{0,40}") {
+            if let Some(host) = host_name(&text) {
+                prop_assert_eq!(host_name(&host), Some(host.clone()));
+                prop_assert!(!host.ends_with('.'));
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Hands the listeners of a managed network from inside of the sandbox, where they are made, to the
+//! server, which serves them.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+use super::sys;
+use crate::egress::Listeners;
+use crate::supervise::request::Ports;
+
+/// HTTP, SOCKS5 and UDP.
+const MOST: usize = 3;
+
+/// Makes the listeners in the network of this process and sends them away.
+pub(crate) fn send(ports: Ports, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut made: Vec<OwnedFd> = Vec::with_capacity(MOST);
+    made.push(TcpListener::bind((Ipv4Addr::LOCALHOST, ports.http))?.into());
+    if let Some(port) = ports.socks {
+        made.push(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.into());
+        if ports.udp {
+            made.push(UdpSocket::bind((Ipv4Addr::LOCALHOST, port))?.into());
+        }
+    }
+    let fds: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for the listeners; `None` when the command ended before it sent any.
+pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<Listeners>> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    let socket = sys::watch(socket)?;
+    let mut byte = [0; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut fds = Vec::with_capacity(MOST);
+    loop {
+        let mut ready = socket.readable().await?;
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut buffers = [io::IoSliceMut::new(&mut byte)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        match rustix::net::recvmsg(socket.get_ref(), &mut buffers, &mut ancillary, flags) {
+            Ok(message) if message.bytes == 0 => return Ok(None),
+            Ok(_) => {
+                for message in ancillary.drain() {
+                    if let RecvAncillaryMessage::ScmRights(received) = message {
+                        fds.extend(received);
+                    }
+                }
+                break;
+            }
+            Err(rustix::io::Errno::AGAIN) => ready.clear_ready(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    listeners(ports, fds).map(Some)
+}
+
+fn listeners(ports: Ports, fds: Vec<OwnedFd>) -> io::Result<Listeners> {
+    let mut fds = fds.into_iter();
+    // Fewer come when the limit of open files is reached.
+    let mut next = || {
+        let fd =
+            fds.next().ok_or_else(|| io::Error::other("a listener of the proxy is missing"))?;
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        Ok::<OwnedFd, io::Error>(fd)
+    };
+    let http = tokio::net::TcpListener::from_std(next()?.into())?;
+    let socks = match ports.socks {
+        Some(_) => Some(tokio::net::TcpListener::from_std(next()?.into())?),
+        None => None,
+    };
+    let udp = match ports.socks.filter(|_| ports.udp) {
+        Some(_) => Some(tokio::net::UdpSocket::from_std(next()?.into())?),
+        None => None,
+    };
+    Ok(Listeners { http, socks, udp })
+}
