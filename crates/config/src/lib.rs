@@ -36,7 +36,7 @@ pub use requirements::{FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, R
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Given, PROJECT_FOLDER, Stack, StackLayer, Surroundings};
 pub use table::{
-    Access, ApprovalPolicy, EnvironmentInherit, Granular, NetworkPermissions, Personality,
-    ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier, ShellEnvironmentPolicy, Verbosity,
-    WebSearch, WorkspaceWrite,
+    Access, ApprovalPolicy, EnvironmentInherit, Granular, NetworkMode, NetworkPermissions,
+    Personality, ReasoningEffort, ReasoningSummary, SandboxMode, ServiceTier,
+    ShellEnvironmentPolicy, Verbosity, WebSearch, WorkspaceWrite,
 };

@@ -8,6 +8,7 @@ mod config_source;
 mod config_watch;
 mod connection;
 mod convert;
+mod egress;
 mod git;
 mod handlers;
 mod images;

@@ -22,6 +22,8 @@ use crate::thread::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Command,
+    /// Of a host that a command wants to reach.
+    Network,
     Patch,
     Tool,
 }
@@ -30,7 +32,7 @@ impl Kind {
     /// What the session hears when nobody can answer.
     fn unanswered(self, number: u64) -> Input {
         match self {
-            Self::Command | Self::Patch => {
+            Self::Command | Self::Network | Self::Patch => {
                 Input::Decided { request: number, decision: Decision::Decline }
             }
             Self::Tool => Input::ToolAnswered {
@@ -137,7 +139,7 @@ fn answer(kind: Kind, request: u64, result: &RawValue) -> Option<Input> {
 fn decision(kind: Kind, result: &RawValue) -> Option<Decision> {
     match kind {
         Kind::Tool => None,
-        Kind::Command => {
+        Kind::Command | Kind::Network => {
             let answer: CommandExecutionRequestApprovalResponse =
                 serde_json::from_str(result.get()).ok()?;
             match answer.decision {
@@ -146,7 +148,7 @@ fn decision(kind: Kind, result: &RawValue) -> Option<Decision> {
                 CommandDecision::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
                     Some(Decision::AcceptWithAmendment(execpolicy_amendment))
                 }
-                // Only asked about hosts, which this version does not ask.
+                // Never proposed: a host is allowed once or for the session.
                 CommandDecision::ApplyNetworkPolicyAmendment { .. } => None,
                 CommandDecision::Decline => Some(Decision::Decline),
                 CommandDecision::Cancel => Some(Decision::Cancel),

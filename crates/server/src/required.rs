@@ -61,13 +61,13 @@ fn mode(policy: &SandboxPolicy) -> SandboxMode {
     match policy {
         SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
         SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
-        SandboxPolicy::Profile { rules, network, .. } => {
+        SandboxPolicy::Profile { rules, network, managed, .. } => {
             let writes = |(_, access): &&(PathBuf, Access)| *access == Access::Write;
             match rules.iter().find(writes) {
                 Some(_) if rules.iter().filter(writes).any(|(path, _)| path == Path::new("/")) => {
                     SandboxMode::DangerFullAccess
                 }
-                None if !network => SandboxMode::ReadOnly,
+                None if !network && !managed => SandboxMode::ReadOnly,
                 _ => SandboxMode::WorkspaceWrite,
             }
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::input::{Assessment, PatchPlan, RuleDecision};
 use crate::item::{Action, Change, ChangeKind};
+use crate::network::{NetworkProtocol, NetworkTarget};
 use crate::settings::{ApprovalPolicy, SandboxPolicy, Settings};
 
 /// What the clients are asked.
@@ -23,6 +24,19 @@ pub enum Ask {
         actions: Vec<Action>,
         /// The prefix that could be allowed for good.
         amendment: Option<Vec<String>>,
+    },
+    /// May this host be reached?
+    Network {
+        /// What for, in words: host, port and protocol.
+        reason: String,
+        /// A name or an address.
+        host: String,
+        /// How it would be reached.
+        protocol: NetworkProtocol,
+        /// The command that wants to reach it, in display form.
+        command: String,
+        /// Where that runs.
+        cwd: PathBuf,
     },
     /// May this patch be applied?
     Patch {
@@ -62,6 +76,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Grants {
     commands: BTreeSet<(Vec<String>, PathBuf, bool)>,
     paths: BTreeSet<String>,
+    hosts: BTreeSet<NetworkTarget>,
 }
 
 /// How many grants are remembered; past it the user is asked again.
@@ -81,6 +96,16 @@ impl Grants {
                 self.paths.insert(path.to_owned());
             }
         }
+    }
+
+    pub(crate) fn allow_host(&mut self, target: NetworkTarget) {
+        if self.hosts.len() < MAX_GRANTS {
+            self.hosts.insert(target);
+        }
+    }
+
+    pub(crate) fn has_host(&self, target: &NetworkTarget) -> bool {
+        self.hosts.contains(target)
     }
 
     fn has_command(&self, identity: &[String], cwd: &Path, unsandboxed: bool) -> bool {

@@ -24,6 +24,9 @@ impl Machine {
 
     /// An answer of a client; the first one counts.
     pub(crate) fn decided(&mut self, request: u64, decision: Decision) {
+        if self.network_decided(request, &decision) {
+            return;
+        }
         let Some(turn) = self.active_turn().cloned() else { return };
         let Some((number, unsandboxed)) = self.asked(request) else { return };
         self.emit(Event::RequestResolved { request });
@@ -79,9 +82,9 @@ impl Machine {
 
     /// Shows whether any approval is pending.
     pub(crate) fn show_waiting(&mut self) {
-        let waiting_on_approval = self.turn.as_ref().is_some_and(|turn| {
-            turn.calls.iter().any(|call| matches!(call.state, CallState::Asking { .. }))
-        });
+        let calls = self.turn.as_ref().map(|turn| turn.calls.as_slice()).unwrap_or_default();
+        let asks = calls.iter().any(|call| matches!(call.state, CallState::Asking { .. }));
+        let waiting_on_approval = asks || !self.network.is_empty();
         self.set_status(Status::Active { waiting_on_approval });
     }
 

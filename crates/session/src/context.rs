@@ -136,6 +136,9 @@ fn permissions(settings: &Settings) -> String {
     )
 }
 
+const MANAGED_NETWORK: &str = "managed: only through the HTTP proxy that the environment names \
+     (`HTTP_PROXY`, `HTTPS_PROXY`); hosts that are not allowed are refused or asked about";
+
 fn sandbox_text(settings: &Settings) -> String {
     match &settings.sandbox {
         SandboxPolicy::DangerFullAccess => {
@@ -145,7 +148,7 @@ fn sandbox_text(settings: &Settings) -> String {
             "Sandbox: the whole agent is confined from outside. Network: {}.",
             if *network { "on" } else { "restricted" }
         ),
-        SandboxPolicy::Profile { name, rules, network, .. } => {
+        SandboxPolicy::Profile { name, rules, network, managed, .. } => {
             let rules = rules.iter().map(|(path, access)| {
                 let what = match access {
                     Access::None => "hidden",
@@ -158,7 +161,7 @@ fn sandbox_text(settings: &Settings) -> String {
                 "Sandbox: the permissions `{name}`. The deepest line that covers a path holds, \
                  and what no line covers is hidden:\n{}\nNetwork: {}.",
                 rules.collect::<Vec<_>>().join("\n"),
-                on_off(*network)
+                if *managed { MANAGED_NETWORK } else { on_off(*network) }
             )
         }
         SandboxPolicy::ReadOnly { read, network } => format!(

@@ -48,6 +48,8 @@ pub enum Effect {
     Discard { call: u64 },
     /// Ask the clients; an answer comes as `Input::Decided`.
     Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
+    /// Whether the host of `Input::NetworkAsk` may be reached.
+    NetworkAnswer { key: u64, allowed: bool },
     /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
     CallTool { request: u64, turn: Id, call: DynamicCall },
     /// Let this command prefix run without asking from now on.

@@ -55,6 +55,7 @@ impl Machine {
             self.close_sample(&id, sample);
         }
         self.drop_compaction(&id);
+        self.close_network_prompts();
         for call in &mut calls {
             self.abandon(&id, call, status);
         }

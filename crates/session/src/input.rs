@@ -11,6 +11,7 @@ use crate::goal::GoalChange;
 use crate::history::Fragment;
 use crate::item::{Action, Change, Phase, SearchAction, ToolAnswer, UserContent};
 use crate::machine::Configured;
+use crate::network::NetworkTarget;
 use crate::settings::Overrides;
 
 /// One thing that happened. `reply` names the caller that waits for an
@@ -66,6 +67,10 @@ pub enum Input {
     Elapsed { call: u64 },
     /// A client answered a request.
     Decided { request: u64, decision: Decision },
+    /// A running command wants to reach a host that is on no list; `key` names the question.
+    NetworkAsk { process: u64, key: u64, target: NetworkTarget },
+    /// Nobody waits for the answer to that question any more.
+    NetworkWithdrawn { key: u64 },
     /// A client ran its tool, or could not.
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, String> },
     /// A record could not be stored: nothing durable can be promised any more.

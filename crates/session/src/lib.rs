@@ -19,6 +19,7 @@ mod input;
 mod item;
 mod live;
 mod machine;
+mod network;
 mod output;
 mod patches;
 mod plan_tags;
@@ -47,6 +48,7 @@ pub use item::{
 };
 pub use live::Live;
 pub use machine::{Configured, Ids, Limits, Machine, Restored};
+pub use network::{NetworkProtocol, NetworkTarget};
 pub use settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };

@@ -11,6 +11,7 @@ use crate::event::{Event, Status};
 use crate::goal::Goal;
 use crate::history::{self, Fragment, History, Mark};
 use crate::input::{Input, Usage};
+use crate::network::Prompts;
 use crate::processes::{Ended, Process};
 use crate::settings::{Mode, Overrides, Settings};
 use crate::tools::{self, PatchTool, ToolSet};
@@ -122,6 +123,7 @@ pub struct Machine {
     /// Commands that ended in the background, until the model asks for them.
     pub(crate) ended: BTreeMap<u64, Ended>,
     pub(crate) grants: Grants,
+    pub(crate) network: Prompts,
     pub(crate) now: Millis,
     /// Set by the shutdown.
     pub(crate) closed: bool,
@@ -161,6 +163,7 @@ impl Machine {
             processes: BTreeMap::new(),
             ended: BTreeMap::new(),
             grants: Grants::default(),
+            network: Prompts::default(),
             now: 0,
             closed: false,
             repairs: Vec::new(),
@@ -281,6 +284,8 @@ impl Machine {
             Input::Exited { process, end } => self.process_exited(process, end),
             Input::Elapsed { call } => self.elapsed(call),
             Input::Decided { request, decision } => self.decided(request, decision),
+            Input::NetworkAsk { process, key, target } => self.network_ask(process, key, target),
+            Input::NetworkWithdrawn { key } => self.network_withdrawn(key),
             Input::ToolAnswered { request, outcome } => self.tool_answered(request, outcome),
             Input::StoreFailed { message } => self.store_failed(message),
             Input::Shutdown => self.shutdown(),

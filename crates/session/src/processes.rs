@@ -125,6 +125,7 @@ impl Machine {
     }
 
     pub(crate) fn process_exited(&mut self, number: u64, end: ProcessEnd) {
+        self.network_unused(number);
         let Some(mut process) = self.processes.remove(&number) else { return };
         let (status, exit_code, state) = match end {
             ProcessEnd::Code(code) => {
@@ -191,6 +192,7 @@ impl Machine {
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
+            self.network_unused(number);
             let Some(process) = self.processes.remove(&number) else { continue };
             self.effect(Effect::Kill { process: number });
             let item = process.final_item(self.now, ItemStatus::Failed, None);

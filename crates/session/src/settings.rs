@@ -99,6 +99,9 @@ pub enum SandboxPolicy {
         platform_defaults: bool,
         /// Whether sockets to the network work.
         network: bool,
+        /// Whether the network is reached through the managed proxy; `network` is off then.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        managed: bool,
     },
     /// Somebody outside confines us already.
     External {

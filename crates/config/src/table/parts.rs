@@ -2,7 +2,6 @@
 
 use crate::kind::Effect;
 
-pub(super) const MANAGED_NETWORK: Effect = Effect::With("the managed network of commands");
 pub(super) const WINDOWS: Effect = Effect::With("the sandbox on Windows");
 pub(super) const TERMINAL: Effect = Effect::With("the terminal interface");
 pub(super) const TELEMETRY: Effect = Effect::With("telemetry");

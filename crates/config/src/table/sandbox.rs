@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use super::parts::{MANAGED_NETWORK, WINDOWS};
+use super::parts::WINDOWS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE};
 use crate::kind::{Effect, Kind, Reading, Setting, done, misread};
@@ -188,49 +188,53 @@ impl Setting for FileAccess {
 options! {
     /// `permissions.<name>.network`.
     pub struct NetworkPermissions {
-        /// Commands reach the network. Together with a key that only the managed proxy can
-        /// enforce, the network stays off until the proxy exists.
+        /// Commands reach the network. Together with any other key of this table they reach it
+        /// through the managed proxy alone, which lets through what the keys allow.
         enabled: bool = false, ANY, done("server", "permissions::network");
-        /// Through the managed proxy: `limited` lets only reading requests to allowed domains
-        /// out, `full` every request.
-        mode: Option<NetworkMode>, ANY, MANAGED_NETWORK;
-        /// Domains that the managed proxy lets through.
-        allowed_domains: Vec<String>, ANY, MANAGED_NETWORK;
-        /// Domains that it never lets through.
-        denied_domains: Vec<String>, ANY, MANAGED_NETWORK;
-        /// Unix sockets that commands may connect to.
-        allow_unix_sockets: Vec<String>, ANY, MANAGED_NETWORK;
-        /// Commands may connect to every Unix socket.
-        dangerously_allow_all_unix_sockets: bool = false, ANY, MANAGED_NETWORK;
-        /// Commands may bind and listen on this machine.
-        allow_local_binding: bool = false, ANY, MANAGED_NETWORK;
-        /// The managed proxy may go through another proxy.
-        allow_upstream_proxy: bool = false, ANY, MANAGED_NETWORK;
-        /// The managed proxy may listen on an address that others reach.
-        dangerously_allow_non_loopback_proxy: bool = false, ANY, MANAGED_NETWORK;
+        /// What the managed proxy lets through: `full` every connection, `limited` only plain HTTP
+        /// requests that read, because what is inside of TLS cannot be seen.
+        mode: Option<NetworkMode>, ANY, done("server", "managed_network::mode");
+        /// Hosts that the managed proxy lets through without asking: a name or an address,
+        /// `*.name` for what is below it, `**.name` for both, `*` for all. A host that resolves to
+        /// a private address is refused all the same.
+        allowed_domains: Vec<String>, ANY, done("server", "managed_network::allowed_domains");
+        /// Hosts that it never lets through, whatever else allows them; patterns as above.
+        denied_domains: Vec<String>, ANY, done("server", "managed_network::denied_domains");
+        /// Absolute paths of Unix sockets that a request to the managed proxy may name in its
+        /// header `x-unix-socket`.
+        allow_unix_sockets: Vec<String>, ANY, done("server", "managed_network::allow_unix_sockets");
+        /// A request may name every Unix socket.
+        dangerously_allow_all_unix_sockets: bool = false, ANY, done("server", "managed_network::dangerously_allow_all_unix_sockets");
+        /// Private addresses, of this machine and its network, may be reached through the managed
+        /// proxy. A command may always listen on the loopback interface of its own.
+        allow_local_binding: bool = false, ANY, done("server", "managed_network::allow_local_binding");
+        /// The managed proxy goes through the HTTP proxy that the server's own environment names
+        /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`; not for the hosts of `NO_PROXY`).
+        allow_upstream_proxy: bool = false, ANY, done("server", "managed_network::allow_upstream_proxy");
+        /// `proxy_url` and `socks_url` may name an address other than loopback. The proxy still
+        /// stands inside the command's own network, where nobody else is.
+        dangerously_allow_non_loopback_proxy: bool = false, ANY, done("server", "managed_network::dangerously_allow_non_loopback_proxy");
         /// The managed proxy speaks SOCKS5 too.
-        enable_socks5: bool = false, ANY, MANAGED_NETWORK;
-        /// UDP over SOCKS5.
-        enable_socks5_udp: bool = false, ANY, MANAGED_NETWORK;
-        /// Address of the managed proxy for HTTP.
-        proxy_url: Option<String>, ANY, MANAGED_NETWORK;
-        /// Address of the managed proxy for SOCKS5.
-        socks_url: Option<String>, ANY, MANAGED_NETWORK;
+        enable_socks5: bool = false, ANY, done("server", "managed_network::enable_socks5");
+        /// UDP over SOCKS5; needs `enable_socks5`.
+        enable_socks5_udp: bool = false, ANY, done("server", "managed_network::enable_socks5_udp");
+        /// Where commands find the managed proxy; `http://127.0.0.1:3128` when not set.
+        proxy_url: Option<String>, ANY, done("server", "managed_network::proxy_url");
+        /// Where commands find its SOCKS5 side; `socks5://127.0.0.1:1080` when not set.
+        socks_url: Option<String>, ANY, done("server", "managed_network::socks_url");
     }
 }
 
 impl NetworkPermissions {
     /// Whether a key is set that only the managed proxy can enforce.
     pub fn needs_proxy(&self) -> bool {
-        let open =
-            Self { enabled: self.enabled, ..Self::absent().expect("every key has a default") };
-        // Loosenings that the proxy would grant do not need it to be denied.
-        *self != open
-            && (self.mode.is_some()
-                || !self.allowed_domains.is_empty()
-                || !self.denied_domains.is_empty()
-                || self.proxy_url.is_some()
-                || self.socks_url.is_some())
+        *self != Self { enabled: self.enabled, ..Self::default() }
+    }
+}
+
+impl Default for NetworkPermissions {
+    fn default() -> Self {
+        Self::absent().expect("every key has a default")
     }
 }
 

@@ -36,8 +36,11 @@ const MAX_QUESTIONS: usize = 32;
 
 pub(super) struct Gate {
     asker: Option<Arc<dyn Asker>>,
-    asked: Arc<Mutex<HashMap<Target, Arc<watch::Sender<Option<bool>>>>>>,
+    asked: Arc<Mutex<HashMap<Target, Told>>>,
 }
+
+/// Tells all who wait for one answer.
+type Told = Arc<watch::Sender<Option<bool>>>;
 
 impl Gate {
     pub(super) fn new(asker: Option<Arc<dyn Asker>>) -> Self {

@@ -156,7 +156,7 @@ mod tests {
         fn any_datagram_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some((target, payload)) = parse(&bytes) {
                 prop_assert!(payload.len() < bytes.len());
-                prop_assert_eq!(host_name(&target.host), Some(target.host.clone()));
+                prop_assert_eq!(host_name(&target.host), Some(target.host));
             }
         }
     }

@@ -97,8 +97,8 @@ pub(crate) fn mode_policy(
     }
 }
 
-/// The policy of a permission profile of the configuration. Keys that only the managed network can
-/// enforce keep the network off.
+/// The policy of a permission profile of the configuration. With any key beside `enabled`, the
+/// network is the managed one.
 pub(crate) fn profile_policy(
     profile: &config::PermissionProfile,
     project_root: &Path,
@@ -129,8 +129,15 @@ pub(crate) fn profile_policy(
         };
         rules.push((path, access));
     }
-    let network = profile.network.enabled && !profile.network.needs_proxy();
-    SandboxPolicy::Profile { name: profile.name.clone(), rules, platform_defaults, network }
+    let managed = profile.network.enabled && profile.network.needs_proxy();
+    let network = profile.network.enabled && !managed;
+    SandboxPolicy::Profile {
+        name: profile.name.clone(),
+        rules,
+        platform_defaults,
+        network,
+        managed,
+    }
 }
 
 /// The sandbox policy that a client gives.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use protocol::{
     CommandExecutionApprovalDecision as Decision, CommandExecutionRequestApprovalParams,
-    FileChangeRequestApprovalParams, GitInfo, SessionSource, Thread, ThreadItem, ThreadStatus,
-    Turn, TurnItemsView, TurnStatus,
+    FileChangeRequestApprovalParams, GitInfo, NetworkApprovalContext, NetworkApprovalProtocol,
+    SessionSource, Thread, ThreadItem, ThreadStatus, Turn, TurnItemsView, TurnStatus,
 };
 use serde::Serialize;
-use session::{Ask, Id, Live, Millis};
+use session::{Ask, Id, Live, Millis, NetworkProtocol};
 use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 
 use crate::convert;
@@ -162,6 +162,27 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
             reason,
             grant_root: None,
         }),
+        Ask::Network { reason, host, protocol, command, cwd } => {
+            Approval::Command(Box::new(CommandExecutionRequestApprovalParams {
+                thread_id,
+                turn_id,
+                item_id,
+                started_at_ms: at,
+                approval_id: None,
+                reason: Some(reason),
+                network_approval_context: Some(NetworkApprovalContext {
+                    host,
+                    protocol: network_protocol(protocol),
+                }),
+                command: Some(command),
+                cwd: Some(cwd.display().to_string()),
+                command_actions: None,
+                additional_permissions: None,
+                available_decisions: Some(decisions(None)),
+                proposed_execpolicy_amendment: None,
+                proposed_network_policy_amendments: None,
+            }))
+        }
         Ask::Command { reason, command, cwd, actions, amendment } => {
             Approval::Command(Box::new(CommandExecutionRequestApprovalParams {
                 thread_id,
@@ -180,6 +201,15 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 proposed_network_policy_amendments: None,
             }))
         }
+    }
+}
+
+fn network_protocol(protocol: NetworkProtocol) -> NetworkApprovalProtocol {
+    match protocol {
+        NetworkProtocol::Http => NetworkApprovalProtocol::Http,
+        NetworkProtocol::Https => NetworkApprovalProtocol::Https,
+        NetworkProtocol::Socks5Tcp => NetworkApprovalProtocol::Socks5Tcp,
+        NetworkProtocol::Socks5Udp => NetworkApprovalProtocol::Socks5Udp,
     }
 }
 

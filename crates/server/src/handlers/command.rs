@@ -21,6 +21,7 @@ use session::{Access, Overrides, SandboxPolicy};
 
 use crate::connection::Cx;
 use crate::convert::settings::{absolute, confinement, sandbox};
+use crate::egress::managed;
 use crate::handlers::missing;
 use crate::server::Server;
 use crate::sessions::{self, Family, Input, Order, Run, Sessions};
@@ -129,6 +130,8 @@ impl Server {
             warnings::tell_plain(&cx.peer, told);
         }
         let chosen = wished.sandbox.unwrap_or(SandboxPolicy::DangerFullAccess);
+        let egress =
+            managed(&chosen, &config, options, None).map_err(ErrorObject::invalid_params)?;
         let spawn = Spawn {
             argv,
             policy: confinement(&chosen, &cwd),
@@ -136,7 +139,7 @@ impl Server {
             cwd,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
-            egress: None,
+            egress,
         };
         let cap = sessions::cap(params.output_bytes_cap, params.disable_output_cap)?;
         Ok(Run { spawn, timeout, cap, streams: params.stream_stdout_stderr })
@@ -198,7 +201,7 @@ impl Server {
             rules.push((path, access));
         }
         let name = "of this command".to_owned();
-        Ok(SandboxPolicy::Profile { name, rules, platform_defaults, network })
+        Ok(SandboxPolicy::Profile { name, rules, platform_defaults, network, managed: false })
     }
 }
 

@@ -388,7 +388,7 @@ impl Server {
             }
         }
         let running = convert::thread::running(&snapshot.live, &items);
-        Ok(response(&snapshot, running))
+        Ok(response(&snapshot, running, cx.peer.is_experimental()))
     }
 
     /// A stored thread as it is when nobody has it loaded.
@@ -423,8 +423,10 @@ pub(crate) async fn look(handle: &ThreadHandle) -> Option<Snapshot> {
     answer.await.ok()
 }
 
-fn response(snapshot: &Snapshot, running: Vec<Turn>) -> ThreadStartResponse {
+fn response(snapshot: &Snapshot, running: Vec<Turn>, experimental: bool) -> ThreadStartResponse {
     let settings = &snapshot.settings;
+    let active_permission_profile =
+        experimental.then(|| active_profile(&settings.sandbox)).flatten();
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
         thread: convert::thread::loaded(snapshot, running),
@@ -441,7 +443,7 @@ fn response(snapshot: &Snapshot, running: Vec<Turn>) -> ThreadStartResponse {
         approvals_reviewer: ApprovalsReviewer::User,
         sandbox: wire_sandbox(&settings.sandbox),
         reasoning_effort: effort.and_then(|effort| serde_json::from_value(effort).ok()),
-        active_permission_profile: active_profile(&settings.sandbox),
+        active_permission_profile,
         permission_profile: None,
     }
 }

@@ -67,6 +67,8 @@ pub(crate) struct Actor {
     stream: Option<(u64, ResponseStream)>,
     waiting: HashMap<u64, Waiting>,
     pub(super) asks: BTreeMap<u64, OpenAsk>,
+    /// Who waits to hear whether a host may be reached, by the key of the question.
+    reaching: HashMap<u64, oneshot::Sender<bool>>,
     status: Arc<watch::Sender<Option<Status>>>,
     /// What the actor's own work found: taken before anything else.
     soon: VecDeque<Input>,
@@ -126,6 +128,7 @@ impl Actor {
             stream: None,
             waiting: HashMap::new(),
             asks: BTreeMap::new(),
+            reaching: HashMap::new(),
             status,
             soon: VecDeque::new(),
             heard: Heard::default(),
@@ -281,6 +284,10 @@ impl Actor {
                 let input = self.user_shell(reply, script);
                 self.step(input, steps);
             }
+            Command::Reach { key, input, answer } => {
+                self.reaching.insert(key, answer);
+                self.step(input, steps);
+            }
             Command::RollBack { turns, answer } => {
                 self.execute(std::mem::take(steps)).await;
                 let _ = answer.send(self.roll_back(turns).await);
@@ -393,6 +400,12 @@ impl Actor {
             Effect::Discard { call } => self.patches.discard(call),
             Effect::Ask { request, turn, item, ask, at } => {
                 self.ask(request, &turn, &item, ask, at);
+            }
+            Effect::NetworkAnswer { key, allowed } => {
+                if let Some(answer) = self.reaching.remove(&key) {
+                    // Who asked may be gone.
+                    let _ = answer.send(allowed);
+                }
             }
             Effect::CallTool { request, turn, call } => self.call_tool(request, &turn, &call),
             Effect::Allow { cwd, prefix } => self.allow(&cwd, &prefix),

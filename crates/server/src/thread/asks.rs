@@ -33,6 +33,9 @@ impl Actor {
             Ask::Command { .. } => {
                 (Kind::Command, protocol::ItemCommandExecutionRequestApproval::NAME)
             }
+            Ask::Network { .. } => {
+                (Kind::Network, protocol::ItemCommandExecutionRequestApproval::NAME)
+            }
             Ask::Patch { .. } => (Kind::Patch, protocol::ItemFileChangeRequestApproval::NAME),
         };
         let wire_id = self.core.requests.open(kind, request, self.sender.clone());

@@ -10,10 +10,11 @@ use sandbox::env::{EnvPolicy, Inherit, child_environment};
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
 use session::{Assessment, ExecSpec, Id, ImageData, Input, Prepared, ProcessEnd, ToolRequest};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::convert::settings::confinement;
+use crate::egress::{ThreadAsker, managed};
 use crate::server::Core;
 use crate::thread::Command;
 use crate::thread::actor::Actor;
@@ -21,6 +22,7 @@ use crate::thread::actor::Actor;
 /// A command that runs. Dropping it kills the command and all that it started.
 pub(crate) struct Running {
     typed: mpsc::Sender<String>,
+    _wanted: oneshot::Sender<()>,
 }
 
 /// Writes to a command that may wait; one more is dropped, and the command told so.
@@ -149,6 +151,22 @@ impl Actor {
         } else {
             confinement(&settings.sandbox, &settings.cwd)
         };
+        let asker = ThreadAsker { thread: self.sender.clone(), process: number };
+        let egress = match &policy {
+            Policy::DangerFullAccess => Ok(None),
+            _ => {
+                let (config, options) = (&self.config, &self.core.options);
+                managed(&settings.sandbox, config, options, Some(Arc::new(asker)))
+            }
+        };
+        let egress = match egress {
+            Ok(egress) => egress,
+            Err(why) => {
+                self.core.warn("sandbox", &why);
+                let end = ProcessEnd::NotStarted(why);
+                return self.soon(Input::Exited { process: number, end });
+            }
+        };
         let spawn = Spawn {
             argv: argv(&spec.request, &self.core.options.shell, self.profiled()),
             cwd: spec.cwd,
@@ -156,14 +174,15 @@ impl Actor {
             policy,
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
-            egress: None,
+            egress,
         };
-        let (typed, orders) = mpsc::channel(TYPED);
-        self.running.insert(number, Running { typed });
+        let (typed, texts) = mpsc::channel(TYPED);
+        let (wanted, unwanted) = oneshot::channel();
+        self.running.insert(number, Running { typed, _wanted: wanted });
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let core = self.core.clone();
-        tokio::spawn(async move { follow(core, spawn, orders, timeout, reporter).await });
+        tokio::spawn(async move { follow(core, spawn, texts, unwanted, timeout, reporter).await });
     }
 
     /// Whether scripts run through the user's shell profile without asking for it.
@@ -205,11 +224,12 @@ impl Reporter {
     }
 }
 
-/// Runs a command to its end. When nobody holds the sender of `orders` any more, it is killed.
+/// Runs a command to its end. When the sender of `unwanted` is dropped, it is killed.
 async fn follow(
     core: Arc<Core>,
     spawn: Spawn,
-    mut orders: mpsc::Receiver<String>,
+    mut texts: mpsc::Receiver<String>,
+    mut unwanted: oneshot::Receiver<()>,
     timeout: Option<Duration>,
     reporter: Reporter,
 ) {
@@ -220,22 +240,22 @@ async fn follow(
             return reporter.end(ProcessEnd::NotStarted(error.to_string())).await;
         }
     };
+    let control = process.control();
+    let mut writing = std::pin::pin!(async {
+        while let Some(text) = texts.recv().await {
+            // A command that has closed its input does not miss it.
+            let _ = control.write_stdin(text.as_bytes()).await;
+        }
+        std::future::pending::<()>().await;
+    });
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut timed_out = false;
     let mut decoder = Decoder::default();
     loop {
         tokio::select! {
             biased;
-            order = orders.recv() => match order {
-                None => return process.kill(),
-                Some(text) => {
-                    let control = process.control();
-                    tokio::spawn(async move {
-                        // A command that has closed its input does not miss it.
-                        let _ = control.write_stdin(text.as_bytes()).await;
-                    });
-                }
-            },
+            _ = &mut unwanted => return process.kill(),
+            () = &mut writing => {}
             () = until(deadline), if !timed_out => {
                 timed_out = true;
                 process.kill();
@@ -251,7 +271,7 @@ async fn follow(
     reporter.output(decoder.finish()).await;
     let exit = tokio::select! {
         exit = process.wait() => exit,
-        () = orders_closed(&mut orders) => return process.kill(),
+        _ = &mut unwanted => return process.kill(),
         () = until(deadline), if !timed_out => {
             timed_out = true;
             process.kill();
@@ -274,10 +294,6 @@ fn more(process: &mut Process, decoder: &mut Decoder, text: &mut String) {
         let Ok(chunk) = process.output.try_recv() else { return };
         text.push_str(&decoder.push(chunk.stream, &chunk.bytes));
     }
-}
-
-async fn orders_closed(orders: &mut mpsc::Receiver<String>) {
-    while orders.recv().await.is_some() {}
 }
 
 async fn until(deadline: Option<Instant>) {

@@ -52,6 +52,8 @@ pub(crate) enum Command {
     },
     /// `thread/shellCommand`.
     Shell { script: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    /// A command of the thread wants to reach a host: the answer to the question `key`.
+    Reach { key: u64, input: Input, answer: oneshot::Sender<bool> },
     /// `thread/rollback`.
     RollBack { turns: u32, answer: oneshot::Sender<Result<(), ErrorObject>> },
     /// Facts about the thread change; answered when they are stored.

@@ -25,6 +25,7 @@ mod homes;
 mod inject;
 mod joining;
 mod lines;
+mod managed_network;
 mod methods;
 mod patches;
 mod permissions;

@@ -80,3 +80,77 @@ fn nobody_is_asked_who_cannot_be() {
     assert_eq!(statuses(&world), [ItemStatus::Declined; 2]);
     assert!(world.output_of("a").contains("nobody can be asked"));
 }
+
+fn hosts(world: &crate::world::World) -> Vec<&str> {
+    let asks = world.effects.iter().filter_map(|effect| match effect {
+        Effect::Ask { ask: Ask::Network { host, .. }, .. } => Some(host.as_str()),
+        _ => None,
+    });
+    asks.collect()
+}
+
+fn answers(world: &crate::world::World) -> Vec<bool> {
+    let answers = world.effects.iter().filter_map(|effect| match effect {
+        Effect::NetworkAnswer { allowed, .. } => Some(*allowed),
+        _ => None,
+    });
+    answers.collect()
+}
+
+#[test]
+fn hosts_are_asked_about_once() {
+    let both = [exec("a", "reach:a reach:b reach:a after:50"), exec("b", "reach:a after:60")];
+    let script = Script::new(&[&both, &[exec("c", "reach:a reach:b after:50")]])
+        .asking(ApprovalPolicy::OnRequest)
+        .deciding(&[Decision::AcceptForSession, Decision::Accept]);
+    let world = run(&script);
+    assert_eq!(hosts(&world), ["a", "b", "b"], "what was granted for the session is not asked");
+    assert_eq!(answers(&world), [true; 6]);
+    let ports = world.effects.iter().find_map(|effect| match effect {
+        Effect::Ask { ask: Ask::Network { reason, command, .. }, .. } => Some((reason, command)),
+        _ => None,
+    });
+    let (reason, command) = ports.unwrap();
+    assert_eq!(
+        (reason.as_str(), command.as_str()),
+        ("to reach a:443 (https)", "reach:a reach:b reach:a after:50")
+    );
+}
+
+#[test]
+fn a_host_that_is_declined_is_refused_and_the_turn_goes_on() {
+    for (decision, end) in
+        [(Decision::Decline, TurnStatus::Completed), (Decision::Cancel, TurnStatus::Interrupted)]
+    {
+        let script = Script::new(&[&[exec("a", "reach:a after:50")]])
+            .asking(ApprovalPolicy::OnRequest)
+            .deciding(&[decision]);
+        let world = run(&script);
+        assert_eq!((answers(&world), world.ends()), (vec![false], vec![end]));
+    }
+}
+
+#[test]
+fn no_host_is_reached_where_nobody_is_asked() {
+    let script = Script::new(&[&[exec("a", "reach:a after:50")]]).asking(ApprovalPolicy::Never);
+    let world = run(&script);
+    assert_eq!((hosts(&world), answers(&world)), (vec![], vec![false]));
+}
+
+#[test]
+fn a_prompt_goes_with_the_command_it_shows() {
+    // The first command ends at 4 ms, the answer would come at 8: the second one is shown then.
+    let both = [exec("a", "reach:a after:2"), exec("b", "reach:a after:50")];
+    let world = run(&Script::new(&[&both]).asking(ApprovalPolicy::OnRequest));
+    assert_eq!(hosts(&world), ["a", "a"]);
+    assert_eq!(answers(&world), [false, true]);
+}
+
+#[test]
+fn a_prompt_goes_with_the_last_who_waits() {
+    let script = Script::new(&[&[exec("a", "reach:a gives-up after:50")]])
+        .asking(ApprovalPolicy::OnRequest)
+        .deciding(&[Decision::Accept]);
+    let world = run(&script);
+    assert_eq!((hosts(&world), answers(&world)), (vec!["a"], vec![false]));
+}

@@ -32,6 +32,10 @@ fn output() -> impl Strategy<Value = Output> {
         "print:abc",
         "after:15000",
         "after:60000 print:x",
+        "reach:a",
+        "reach:a reach:b after:50",
+        "reach:a gives-up after:9000",
+        "reach:b forever",
         "exit:1",
         "dangerous",
         "prompt",
@@ -236,6 +240,7 @@ fn garbage() -> impl Strategy<Value = Act> {
         1 => number.clone()
             .prop_map(|process| Input::Exited { process, end: ProcessEnd::TimedOut }),
         1 => number.clone().prop_map(|call| Input::Elapsed { call }),
+        1 => number.clone().prop_map(|key| Input::NetworkWithdrawn { key }),
         2 => (number, decision())
             .prop_map(|(request, decision)| Input::Decided { request, decision }),
     ]

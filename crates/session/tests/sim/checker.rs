@@ -46,6 +46,8 @@ pub(crate) struct Checker {
     users: BTreeSet<String>,
     /// Items of tools that clients run.
     tools: BTreeSet<Id>,
+    /// Questions about hosts that wait for their answer.
+    reaching: BTreeSet<u64>,
     sample: Option<u64>,
     retry: Option<u64>,
     applying: BTreeSet<u64>,
@@ -71,6 +73,7 @@ impl Checker {
             running: BTreeMap::new(),
             users: BTreeSet::new(),
             tools: BTreeSet::new(),
+            reaching: BTreeSet::new(),
             sample: None,
             retry: None,
             applying: BTreeSet::new(),
@@ -97,6 +100,9 @@ impl Checker {
             | Input::SetGoal { reply, .. }
             | Input::ClearGoal { reply } => {
                 assert!(self.replies.insert(*reply, false).is_none(), "reply {reply} used twice");
+            }
+            Input::NetworkAsk { key, .. } => {
+                assert!(self.reaching.insert(*key), "key {key} used twice");
             }
             Input::Exited { process, .. } => drop(self.running.remove(process)),
             Input::Elapsed { call } => {
@@ -193,6 +199,9 @@ impl Checker {
                 }
             }
             Effect::Persist(_) | Effect::Wait { .. } | Effect::Discard { .. } => {}
+            Effect::NetworkAnswer { key, .. } => {
+                assert!(self.reaching.remove(key), "question {key} answered twice");
+            }
             Effect::Allow { prefix, .. } => assert!(!prefix.is_empty(), "all would be allowed"),
             Effect::Emit(event) => self.event(event),
             Effect::Sample { sample, prompt } => {
@@ -370,6 +379,7 @@ impl Checker {
         assert!(self.replies.values().all(|answered| *answered), "a caller waits for ever");
         assert!(self.asks.is_empty());
         assert!(self.applying.is_empty());
+        assert!(self.reaching.is_empty(), "a connection waits for ever");
         for (id, item) in &self.items {
             assert!(item.completed || item.command, "item {id} is never final");
         }

@@ -2,14 +2,15 @@
 //! own text, as words, so that a script needs no second table.
 //!
 //! Commands: `safe`, `dangerous`, `allow`, `prompt`, `forbid` (assessment), `amend` (an amendment
-//! is offered), `refused` (cannot be prepared), `patch` (is a patch), `after:MS`, `print:TEXT`,
+//! is offered), `reach:HOST` (one millisecond after its start), `gives-up` (on that, after three),
+//! `refused` (cannot be prepared), `patch` (is a patch), `after:MS`, `print:TEXT`,
 //! `exit:CODE`, `unstartable`, `forever` (ends only when `quit` is typed).
 //! Patches: `path:P`, `to:P`, `outside`, `bad` (does not fit), `breaks` (fails when applied).
 //! Images: `missing` (cannot be read).
 
 use session::{
-    Assessment, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, PatchPlan, Prepared,
-    ProcessEnd, RuleDecision, ToolRequest,
+    Assessment, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
+    NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolRequest,
 };
 
 /// What looking at a request reports.
@@ -89,9 +90,17 @@ pub(crate) fn apply(call: u64, request: &ToolRequest) -> Input {
     Input::Applied { call, outcome }
 }
 
+fn target(host: &str) -> NetworkTarget {
+    NetworkTarget { host: host.to_owned(), port: 443, protocol: NetworkProtocol::Https }
+}
+
 /// A running command: what it will report, and when after its start.
 pub(crate) struct Program {
     pub(crate) output: Vec<(Millis, String)>,
+    /// The hosts that it wants to reach.
+    pub(crate) reaches: Vec<(Millis, NetworkTarget)>,
+    /// When it does not wait for them any more.
+    pub(crate) gives_up: Option<Millis>,
     /// `None`: it runs until somebody types `quit`.
     pub(crate) end: Option<(Millis, ProcessEnd)>,
 }
@@ -105,7 +114,12 @@ pub(crate) fn run(spec: &ExecSpec) -> Program {
     };
     if has(&text, "unstartable") {
         let end = ProcessEnd::NotStarted("no such program".into());
-        return Program { output: Vec::new(), end: Some((1, end)) };
+        return Program {
+            output: Vec::new(),
+            reaches: Vec::new(),
+            gives_up: None,
+            end: Some((1, end)),
+        };
     }
     let after = value(&text, "after").map_or(20, |ms| ms.parse().unwrap());
     let output = value(&text, "print")
@@ -122,5 +136,8 @@ pub(crate) fn run(spec: &ExecSpec) -> Program {
         (None, Some(limit)) => Some((limit, ProcessEnd::TimedOut)),
         (end, _) => end,
     };
-    Program { output, end }
+    let reaches = text.split_whitespace().filter_map(|word| word.strip_prefix("reach:"));
+    let reaches = reaches.map(|host| (1, target(host))).collect();
+    let gives_up = has(&text, "gives-up").then_some(3);
+    Program { output, reaches, gives_up, end }
 }

@@ -56,6 +56,7 @@ pub(crate) struct World {
     now: Millis,
     sequence: u64,
     next_reply: u64,
+    next_key: u64,
     next_turn: usize,
     queues: BTreeMap<Source, VecDeque<Pending>>,
     responses: VecDeque<Vec<ModelEvent>>,
@@ -116,6 +117,7 @@ impl World {
             now: 1_000_000,
             sequence: 0,
             next_reply: 1,
+            next_key: 0,
             next_turn: 0,
             queues: BTreeMap::new(),
             responses: script.responses.iter().cloned().collect(),
@@ -289,6 +291,7 @@ impl World {
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::Write { .. }
+            | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. } => {}
         }
     }
@@ -305,6 +308,15 @@ impl World {
 
     fn start_program(&mut self, process: u64, program: &outside::Program) {
         let source = Source::Process(process);
+        for (delay, target) in &program.reaches {
+            self.next_key += 1;
+            let key = self.next_key;
+            let input = Input::NetworkAsk { process, key, target: target.clone() };
+            self.later(source, *delay, input);
+            if let Some(delay) = program.gives_up {
+                self.later(source, delay, Input::NetworkWithdrawn { key });
+            }
+        }
         for (delay, text) in &program.output {
             self.later(source, *delay, Input::Output { process, text: text.clone() });
         }
