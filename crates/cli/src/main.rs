@@ -11,7 +11,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::config as config_command;
-use crate::commands::{app_server, demo, doctor, exec, model_server, threads};
+use crate::commands::{
+    app_server, demo, doctor, exec, model_server, rules, sandbox as sandbox_command, threads,
+};
 use crate::world::World;
 
 /// Embed a coding agent in any product.
@@ -58,6 +60,10 @@ enum Command {
     Exec(exec::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
+    /// Explain what the command rules say
+    Rules(rules::Arguments),
+    /// Run a command under a sandbox policy
+    Sandbox(sandbox_command::Arguments),
     /// Write threads out, and read them in
     Threads(threads::Arguments),
 }
@@ -100,9 +106,11 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
         Command::Config(arguments) => config_command::run(arguments, world()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
-        Command::Doctor(arguments) => doctor::run(&arguments, &world()?),
+        Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &world()?)),
         Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
         Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),
+        Command::Rules(arguments) => rules::run(arguments, world()?),
+        Command::Sandbox(arguments) => runtime.block_on(sandbox_command::run(arguments, world()?)),
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, world()?)),
     };
     // Whatever still runs in the background has nobody to report to.

@@ -46,6 +46,8 @@ pub struct Config {
     pub project_root: PathBuf,
     /// Whether the user vouched for the working folder.
     pub trusted: bool,
+    /// Folders whose `.rules` files hold: the user's, then those of trusted projects.
+    pub rule_folders: Vec<PathBuf>,
 }
 
 impl Deref for Config {
@@ -229,6 +231,7 @@ fn typed(
         requirements: stack.requirements.clone(),
         project_root: stack.project_root.clone(),
         trusted: stack.trusted,
+        rule_folders: stack.rule_folders.clone(),
         keys,
     })
 }

@@ -16,6 +16,8 @@ use crate::value::{Table, Value};
 
 /// The folder of a project's own files.
 pub const PROJECT_FOLDER: &str = ".agent";
+/// The folder of `.rules` files, in the home and in a project's own folder.
+const RULES_FOLDER: &str = "rules";
 /// The name of a configuration file.
 pub const CONFIG_FILE: &str = "config.toml";
 
@@ -70,6 +72,9 @@ pub struct Stack {
     pub project_root: PathBuf,
     /// Whether the working folder is trusted.
     pub trusted: bool,
+    /// Folders whose `.rules` files hold here, if they are there: the user's, then those of
+    /// trusted projects.
+    pub rule_folders: Vec<PathBuf>,
     /// What is remarkable in the layers and around them.
     pub warnings: Vec<Warning>,
 }
@@ -118,6 +123,7 @@ impl Stack {
             requirements: Arc::new(Requirements::load(files, around.system, around.home)?),
             project_root: found.root,
             trusted: found.trusted,
+            rule_folders: found.rule_folders,
             warnings,
         })
     }
@@ -197,6 +203,7 @@ struct Found {
     layers: Vec<StackLayer>,
     root: PathBuf,
     trusted: bool,
+    rule_folders: Vec<PathBuf>,
 }
 
 fn project_layers(
@@ -214,18 +221,25 @@ fn project_layers(
     let root = project_root(around.cwd, &markers);
     let trust = trust(base, &cx)?;
     let mut layers = Vec::new();
+    let mut rule_folders = vec![around.home.join(RULES_FOLDER)];
     for folder in folders(&root, around.cwd).into_iter().filter(|_| wanted) {
         let own = folder.join(PROJECT_FOLDER);
         if same_folder(&own, around.home) {
             continue;
         }
+        let rules = own.join(RULES_FOLDER);
+        let has_rules = rules.symlink_metadata().is_ok();
         let name = LayerName::Project { folder: own };
         let exists = name.file().is_some_and(|file| file.symlink_metadata().is_ok());
-        if !exists {
+        if trust.is_trusted(&folder) {
+            // Also one that is not there yet.
+            rule_folders.push(rules);
+            if exists {
+                layers.extend(files.layer(&name)?.map(StackLayer::enabled));
+            }
             continue;
         }
-        if trust.is_trusted(&folder) {
-            layers.extend(files.layer(&name)?.map(StackLayer::enabled));
+        if !exists && !has_rules {
             continue;
         }
         let reason = format!(
@@ -244,7 +258,7 @@ fn project_layers(
         let unread = Arc::new(Layer::parse(name, "")?);
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }
-    Ok(Found { layers, trusted: trust.is_trusted(around.cwd), root })
+    Ok(Found { layers, trusted: trust.is_trusted(around.cwd), root, rule_folders })
 }
 
 fn trust(base: &Table, cx: &Reading<'_>) -> Result<Trust, Error> {

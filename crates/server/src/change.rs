@@ -198,7 +198,7 @@ impl Git<'_> {
             argv.extend(["-c".into(), option.into()]);
         }
         argv.extend(arguments.iter().map(Into::into));
-        let mut env = environment(self.core, self.config);
+        let mut env = environment(&self.core.options, self.config);
         env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
         env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
         let policy = if self.settings.sandbox.is_unconfined() {

@@ -22,6 +22,8 @@ mod provider;
 mod recovery;
 mod requests;
 mod required;
+mod rules;
+mod sandboxed;
 mod server;
 mod sessions;
 mod thread;
@@ -29,4 +31,6 @@ mod warnings;
 
 pub use config_source::{check_configuration_text, configuration, configuration_here};
 pub use options::{Clock, Ids, Options};
+pub use rules::{Explained, explain_command};
+pub use sandboxed::{Wanted, sandboxed};
 pub use server::{Server, StartError};

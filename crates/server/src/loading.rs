@@ -307,6 +307,9 @@ fn configuration(
 ) -> Result<(Arc<Config>, Source), ErrorObject> {
     let loaded = core.configuration(cwd, wishes.config.as_ref())?;
     warnings::tell(peer, &loaded.resolved.warnings);
+    for problem in core.rules.problems(&loaded.resolved.config) {
+        warnings::tell_plain(peer, problem);
+    }
     let source = Source {
         cwd: cwd.to_owned(),
         files: loaded.files,
@@ -367,16 +370,12 @@ fn new_settings(
 /// The settings of a thread in `cwd` whose client wishes nothing.
 pub(crate) fn configured(core: &Core, config: &Config, cwd: &Path) -> Settings {
     let provider = config.provider.id().to_owned();
-    let mode = configured_mode(config.sandbox_mode);
     let model = config.model.clone();
     Settings {
         model: model.unwrap_or_else(|| core.models.default_of(config, &provider)),
         provider,
         approval: configured_approval(config.approval_policy),
-        sandbox: match &config.permission_profile {
-            Some(profile) => profile_policy(profile, &config.project_root, core.options.tmpdir()),
-            None => mode_policy(mode, cwd, &config.sandbox_workspace_write),
-        },
+        sandbox: configured_sandbox(config, cwd, core.options.tmpdir()),
         effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
         summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
         verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),
@@ -385,6 +384,19 @@ pub(crate) fn configured(core: &Core, config: &Config, cwd: &Path) -> Settings {
         mode: Mode::Default,
         mode_instructions: None,
         cwd: cwd.to_owned(),
+    }
+}
+
+/// The sandbox policy of the configuration.
+pub(crate) fn configured_sandbox(
+    config: &Config,
+    cwd: &Path,
+    tmpdir: Option<PathBuf>,
+) -> SandboxPolicy {
+    let mode = configured_mode(config.sandbox_mode);
+    match &config.permission_profile {
+        Some(profile) => profile_policy(profile, &config.project_root, tmpdir),
+        None => mode_policy(mode, cwd, &config.sandbox_workspace_write),
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn run(core: &Arc<Core>, config: &config::Config, payload: &Payload<'
     let spawn = Spawn {
         argv,
         cwd: payload.cwd.to_owned(),
-        env: crate::thread::environment(core, config),
+        env: crate::thread::environment(&core.options, config),
         // The user's own program, named in the user's own file.
         policy: Policy::DangerFullAccess,
         tty: None,

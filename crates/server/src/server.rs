@@ -28,8 +28,8 @@ use crate::notify::Notifier;
 use crate::options::Options;
 use crate::provider::Models;
 use crate::requests::Requests;
+use crate::rules::SharedRules;
 use crate::sessions::Sessions;
-use crate::thread::rules::SharedRules;
 use crate::thread::{Command, ThreadHandle};
 use crate::warnings;
 
@@ -313,7 +313,12 @@ impl Core {
         // From the first client on there is somebody to tell.
         self.watching.get_or_init(|| config_watch::start(self));
         match self.config.load(&self.options, &self.options.cwd, None) {
-            Ok(loaded) => warnings::tell(peer, &loaded.resolved.warnings),
+            Ok(loaded) => {
+                warnings::tell(peer, &loaded.resolved.warnings);
+                for problem in self.rules.problems(&loaded.resolved.config) {
+                    warnings::tell_plain(peer, problem);
+                }
+            }
             Err(error) => warnings::tell_error(peer, &error),
         }
         for error in self.config.broken() {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+use sandbox::rules::Invocation;
 use store::StoreError;
 use store::check::{Report, check};
 
@@ -15,13 +16,14 @@ use crate::world::World;
 pub(crate) struct Arguments {}
 
 /// Runs the subcommand. Exit codes: 0 when all is well, 1 when something is wrong.
-pub(crate) fn run(_arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(_arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
     let mut page = Page::default();
     page.good("home", format_args!("{}", world.home.display()));
     let dir = match server::configuration(&world.clone().options("cli"), true) {
         Ok(resolved) => {
             let warnings = resolved.warnings.len();
             page.good("configuration", format_args!("can be used, {warnings} warnings"));
+            rules(&mut page, world);
             resolved.config.sqlite_home
         }
         Err(error) => {
@@ -29,6 +31,7 @@ pub(crate) fn run(_arguments: &Arguments, world: &World) -> anyhow::Result<ExitC
             world.home.clone()
         }
     };
+    layers(&mut page, world).await;
     threads(&mut page, &dir);
     set_aside(&mut page, &dir);
     print(format_args!("{}", page.text.trim_end()))?;
@@ -49,6 +52,39 @@ impl Page {
     fn bad(&mut self, about: &str, what: fmt::Arguments<'_>) {
         self.wrong = true;
         self.text.push_str(&format!("PROBLEM {about}: {what}\n"));
+    }
+}
+
+/// The files of command rules; while one cannot be read, every command is asked about.
+fn rules(page: &mut Page, world: &World) {
+    let options = world.clone().options("cli");
+    let Ok(explained) = server::explain_command(&options, Invocation::Script("true")) else {
+        return;
+    };
+    for (path, read) in explained.files {
+        match read {
+            Ok(count) => page.good("rules", format_args!("{count} in {}", path.display())),
+            Err(why) => page.bad("rules", format_args!("{why}")),
+        }
+    }
+}
+
+/// The layers of the sandbox. One that does not work is a problem only when what is left cannot
+/// confine commands: then they are refused.
+async fn layers(page: &mut Page, world: &World) {
+    let found = world.sandbox().report().await;
+    let usable = |name: &str| found.iter().any(|status| status.layer == name && status.usable);
+    let confines = usable("seccomp") && (usable("bubblewrap") || usable("landlock"));
+    for status in &found {
+        let (layer, detail) = (status.layer, &status.detail);
+        match (status.usable, confines) {
+            (true, _) => page.good("sandbox", format_args!("{layer}: {detail}")),
+            (false, true) => page.good("sandbox", format_args!("without {layer}: {detail}")),
+            (false, false) => page.bad("sandbox", format_args!("{layer}: {detail}")),
+        }
+    }
+    if !confines {
+        page.text.push_str("        Until then commands under a sandbox policy are refused.\n");
     }
 }
 

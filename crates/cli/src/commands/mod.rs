@@ -9,6 +9,8 @@ pub(crate) mod doctor;
 pub(crate) mod exec;
 mod local;
 pub(crate) mod model_server;
+pub(crate) mod rules;
+pub(crate) mod sandbox;
 pub(crate) mod threads;
 mod transcript;
 

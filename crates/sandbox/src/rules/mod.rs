@@ -12,6 +12,7 @@
 
 mod actions;
 mod danger;
+mod file;
 mod heredoc;
 mod known;
 mod known_git;
@@ -30,9 +31,10 @@ mod word;
 use std::path::Path;
 
 pub use actions::Action;
+pub use file::{FileError, MAX_RULES_FILE, parse_rules, rule_text};
 pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, parse};
 pub use prefix::{
-    Amendment, AmendmentError, Decision, PrefixRule, RuleError, Rules, Token, Verdict,
+    AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
 };
 pub use resolver::{GitUse, PathResolver, Resolver};
 pub use word::{Word, quote};
@@ -73,25 +75,35 @@ pub struct Assessment {
 
 /// Judges a command.
 pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) -> Assessment {
+    let (plain, found, source) = commands(invocation, context);
+    let decision = rules.decide(plain.as_deref(), found.as_deref().ok_or(&*source), context);
+    // What a rule restricts no other rule could allow, and what it allows needs no other.
+    let amendable = plain.as_deref().filter(|_| decision.is_none());
+    Assessment {
+        known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
+        decision,
+        actions: actions::actions(plain.as_deref(), &source, context.cwd),
+        proposed_amendment: amendable.and_then(|commands| propose_amendment(commands, context)),
+        dangerous: match &found {
+            Some(commands) => danger::any_dangerous(commands),
+            None => danger::names_danger(&source),
+        },
+    }
+}
+
+/// The commands of an invocation: those that it consists of when it consists of plain commands
+/// only; all that are found in it, unless it is too large; and its text.
+fn commands(
+    invocation: Invocation<'_>,
+    context: &Context<'_>,
+) -> (Option<Vec<Command>>, Option<Vec<Command>>, String) {
     let (plain, found, source) = match invocation {
         Invocation::Script(script) => (parse(script), scan::scan(script), script.to_owned()),
         Invocation::Argv(argv) => {
             (commands_of_exec(argv, context), scan::scan_argv(argv), quote(argv))
         }
     };
-    let plain = plain.filter(|commands| !commands.is_empty());
-    Assessment {
-        known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
-        decision: rules.decide(plain.as_deref(), found.as_deref().ok_or(&*source), context),
-        actions: actions::actions(plain.as_deref(), &source, context.cwd),
-        proposed_amendment: plain
-            .as_deref()
-            .and_then(|commands| propose_amendment(commands, context)),
-        dangerous: match &found {
-            Some(commands) => danger::any_dangerous(commands),
-            None => danger::names_danger(&source),
-        },
-    }
+    (plain.filter(|commands| !commands.is_empty()), found, source)
 }
 
 /// The plain commands of a direct `exec`: those of the script when `argv` is `bash -lc

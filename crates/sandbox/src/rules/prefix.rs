@@ -3,8 +3,8 @@
 //!
 //! How several rules combine:
 //! - the strictest match wins (`forbidden`, then `prompt`, then `allow`), whatever the source;
-//! - an [`Amendment`], being a person's later answer about just this command, lifts a
-//!   `prompt` of a plain rule, but neither a requirement nor a `forbidden`;
+//! - an allowing rule brings no dangerous command with it that its pattern does not spell out;
+//! - a source that cannot be read has everything asked about: what it forbids is not known;
 //! - restricting rules look at every command that is found in a script, however it is
 //!   nested; a script is allowed only when it consists of plain commands, each allowed or
 //!   known safe, at least one by a rule.
@@ -12,14 +12,16 @@
 //! Restricting rules are a guard-rail, not a fence: a prefix does not see through variables,
 //! and options may stand between a program and its subcommand.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::Context;
 use super::danger;
 use super::known::{base_name, each_known_safe};
 use super::parse::Command;
 use super::places::{Places, places};
-use super::word::Word;
+use super::word::{Word, quote};
+use super::{Context, Invocation, commands};
 
 /// What a rule says of a command, from lax to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,12 +52,14 @@ impl Token {
     }
 }
 
-/// A rule on commands that begin with `pattern` (configuration, `rules.prefix_rules`).
+/// A rule on commands that begin with `pattern` (`.rules` files; configuration,
+/// `rules.prefix_rules`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
     pattern: Vec<Token>,
     decision: Decision,
     justification: Option<String>,
+    origin: Option<Origin>,
 }
 
 /// Why a rule cannot be taken.
@@ -100,7 +104,44 @@ impl PrefixRule {
         if justification.as_ref().is_some_and(|text| text.trim().is_empty()) {
             return Err(RuleError::EmptyJustification);
         }
-        Ok(Self { pattern, decision, justification })
+        Ok(Self { pattern, decision, justification, origin: None })
+    }
+
+    /// The rule with the place where it stands.
+    pub fn at(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// What it says.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// The words that may stand at each position.
+    pub fn tokens(&self) -> impl Iterator<Item = &[String]> {
+        self.pattern.iter().map(Token::words)
+    }
+
+    /// Where it stands.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// Why it exists.
+    pub fn justification(&self) -> Option<&str> {
+        self.justification.as_deref()
+    }
+
+    /// Whether the words of a command are the pattern's, whatever file the program is.
+    pub(super) fn matches(&self, command: &Command) -> bool {
+        command.words.split_first().is_some_and(|(program, args)| {
+            let named = |token: &String| {
+                *token == program.text
+                    || (!token.contains('/') && token == base_name(&program.text))
+            };
+            self.arguments_match(args) && self.pattern[0].words().iter().any(named)
+        })
     }
 
     fn arguments_match(&self, args: &[Word]) -> bool {
@@ -134,6 +175,8 @@ impl PrefixRule {
             return false;
         };
         self.arguments_match(args)
+            && (args.len() == self.pattern.len() - 1
+                || !danger::any_dangerous(std::slice::from_ref(command)))
             && program_file(command, places, context).is_some_and(|file| {
                 let mut names = self.pattern[0].words().iter();
                 names
@@ -142,17 +185,23 @@ impl PrefixRule {
     }
 }
 
-/// A command prefix that a person allowed when asked
-/// (`acceptWithExecpolicyAmendment`), bound to the file that it was asked about.
+/// Where a rule stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Amendment {
-    /// The program's file, as [`super::Resolver::resolve`] gave it.
-    pub program: PathBuf,
-    /// The words after the program.
-    pub tokens: Vec<String>,
+pub struct Origin {
+    /// Its file.
+    pub file: Arc<Path>,
+    /// Its line, from 1; `None` for a rule of a file of another kind.
+    pub line: Option<usize>,
 }
 
-/// Why an amendment cannot be taken.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        self.line.map_or(Ok(()), |line| write!(f, ":{line}"))
+    }
+}
+
+/// Why a prefix cannot be allowed from now on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmendmentError {
     /// No word at all.
@@ -165,31 +214,20 @@ pub enum AmendmentError {
     Untrusted(String),
 }
 
-impl Amendment {
-    /// Binds the first of `words` to the file that it runs now.
-    pub fn new(words: &[String], context: &Context<'_>) -> Result<Self, AmendmentError> {
-        let (program, tokens) = words.split_first().ok_or(AmendmentError::Empty)?;
-        let file = context.resolver.resolve(program, context.cwd);
-        Ok(Self {
-            program: file.ok_or_else(|| AmendmentError::Untrusted(program.clone()))?,
-            tokens: tokens.to_vec(),
-        })
-    }
-
-    /// A prefix never brings a dangerous command with it that was not spelled out.
-    fn allows(&self, command: &Command, file: Option<&Path>) -> bool {
-        let args = command.words.get(1..).unwrap_or_default();
-        let matches = args.len() >= self.tokens.len()
-            && self
-                .tokens
-                .iter()
-                .zip(args)
-                .all(|(token, word)| !word.expands && *token == word.text);
-        let whole = args.len() == self.tokens.len();
-        file == Some(&self.program)
-            && matches
-            && (whole || !danger::any_dangerous(std::slice::from_ref(command)))
-    }
+/// The pattern of a rule that allows what a person was asked about
+/// (`acceptWithExecpolicyAmendment`). A program that is named by its place keeps that place.
+///
+/// # Errors
+/// A prefix that no rule could allow.
+pub fn amendment(words: &[String], context: &Context<'_>) -> Result<Vec<String>, AmendmentError> {
+    let (program, rest) = words.split_first().ok_or(AmendmentError::Empty)?;
+    let untrusted = || AmendmentError::Untrusted(program.clone());
+    let file = context.resolver.resolve(program, context.cwd).ok_or_else(untrusted)?;
+    let program = match program.contains('/') {
+        true => file.to_str().ok_or_else(untrusted)?.to_owned(),
+        false => program.clone(),
+    };
+    Ok(std::iter::once(program).chain(rest.iter().cloned()).collect())
 }
 
 /// What the rules say of a script.
@@ -199,12 +237,15 @@ pub struct Verdict {
     pub decision: Decision,
     /// Why, to be shown in the prompt or the refusal.
     pub justification: Option<String>,
+    /// Where the rule that decided stands.
+    pub origin: Option<Origin>,
 }
 
 impl Verdict {
     fn unsearched() -> Self {
         Self {
             decision: Decision::Prompt,
+            origin: None,
             justification: Some("the command is too long to be checked against the rules, and names a program that they restrict".to_owned()),
         }
     }
@@ -215,7 +256,8 @@ impl Verdict {
 pub struct Rules {
     required: Vec<PrefixRule>,
     plain: Vec<PrefixRule>,
-    amendments: Vec<Amendment>,
+    /// Why a source could not be read.
+    broken: Option<String>,
 }
 
 impl Rules {
@@ -233,16 +275,9 @@ impl Rules {
         Ok(())
     }
 
-    /// Takes back all rules of administrators, before others come.
-    pub fn release(&mut self) {
-        self.required.clear();
-    }
-
-    /// Adds a person's answer; one that is there already is not added again.
-    pub fn amend(&mut self, amendment: Amendment) {
-        if !self.amendments.contains(&amendment) {
-            self.amendments.push(amendment);
-        }
+    /// Notes that a source cannot be read, and why.
+    pub fn add_broken(&mut self, why: String) {
+        self.broken.get_or_insert(why);
     }
 
     /// What the rules say. `plain` are the commands when the script consists of nothing else;
@@ -253,20 +288,50 @@ impl Rules {
         found: Result<&[Command], &str>,
         context: &Context<'_>,
     ) -> Option<Verdict> {
-        let files = plain.map(|commands| program_files(commands, context)).unwrap_or_default();
         let plain = plain.unwrap_or_default();
         let found = match found {
             Ok(found) => found,
             Err(text) => return self.may_restrict(text).then(Verdict::unsearched),
         };
-        let amended: Vec<&Command> = plain
-            .iter()
-            .zip(&files)
-            .filter(|(command, file)| self.amends(command, file.as_deref()))
-            .map(|(command, _)| command)
-            .collect();
-        self.restriction(found, &amended, context)
-            .or_else(|| self.allowance(plain, &files, context))
+        let restriction = self.restriction(found, context);
+        let forbidden = |verdict: &Verdict| verdict.decision == Decision::Forbidden;
+        if let Some(why) = &self.broken
+            && !restriction.as_ref().is_some_and(forbidden)
+        {
+            let justification = Some(why.clone());
+            return Some(Verdict { decision: Decision::Prompt, justification, origin: None });
+        }
+        restriction.or_else(|| self.allowance(plain, context))
+    }
+
+    /// Every rule that matches a command of the script, in the order in which they were added.
+    pub fn matching(
+        &self,
+        invocation: Invocation<'_>,
+        context: &Context<'_>,
+    ) -> Vec<(&PrefixRule, String)> {
+        let (plain, found, _) = commands(invocation, context);
+        let plain = plain.unwrap_or_default();
+        let places = places(&plain, context.cwd);
+        let mut matching = Vec::new();
+        for rule in self.required.iter().chain(&self.plain) {
+            let restricted = found.as_deref().unwrap_or_default().iter();
+            let command = match rule.decision {
+                Decision::Allow => {
+                    let allowed = |(command, places): &(&Command, &Places)| {
+                        rule.allows(command, places, context)
+                    };
+                    plain.iter().zip(&places).find(allowed).map(|(command, _)| command)
+                }
+                _ => restricted.clone().find(|command| rule.restricts(command, context)),
+            };
+            let shown = |command: &Command| {
+                let words: Vec<String> = command.words.iter().map(|w| w.text.clone()).collect();
+                quote(&words)
+            };
+            matching.extend(command.map(|command| (rule, shown(command))));
+        }
+        matching
     }
 
     /// Whether a text names a program that some rule restricts.
@@ -278,69 +343,41 @@ impl Rules {
         })
     }
 
-    fn amends(&self, command: &Command, file: Option<&Path>) -> bool {
-        self.amendments.iter().any(|amendment| amendment.allows(command, file))
-    }
-
-    fn restriction(
-        &self,
-        found: &[Command],
-        amended: &[&Command],
-        context: &Context<'_>,
-    ) -> Option<Verdict> {
-        let required = self.required.iter().map(|rule| (rule, true));
-        let plain = self.plain.iter().map(|rule| (rule, false));
+    fn restriction(&self, found: &[Command], context: &Context<'_>) -> Option<Verdict> {
         let mut strictest: Option<&PrefixRule> = None;
-        for (rule, required) in required.chain(plain) {
+        for rule in self.required.iter().chain(&self.plain) {
             let stricter = rule.decision > strictest.map_or(Decision::Allow, |held| held.decision);
-            let liftable = !required && rule.decision == Decision::Prompt;
-            let matches = |command: &Command| {
-                let lifted = liftable && amended.iter().any(|other| other.words == command.words);
-                !lifted && rule.restricts(command, context)
-            };
-            if stricter && found.iter().any(matches) {
+            if stricter && found.iter().any(|command| rule.restricts(command, context)) {
                 strictest = Some(rule);
             }
         }
         strictest.map(|rule| Verdict {
             decision: rule.decision,
             justification: rule.justification.clone(),
+            origin: rule.origin.clone(),
         })
     }
 
-    fn allowance(
-        &self,
-        commands: &[Command],
-        files: &[Option<PathBuf>],
-        context: &Context<'_>,
-    ) -> Option<Verdict> {
+    fn allowance(&self, commands: &[Command], context: &Context<'_>) -> Option<Verdict> {
         let places = places(commands, context.cwd);
-        let mut justification = None;
+        let mut first: Option<&PrefixRule> = None;
         let mut by_rule = Vec::with_capacity(commands.len());
-        for ((command, file), places) in commands.iter().zip(files).zip(&places) {
+        for (command, places) in commands.iter().zip(&places) {
             let rule = self.plain.iter().find(|rule| {
                 rule.decision == Decision::Allow && rule.allows(command, places, context)
             });
-            if let Some(rule) = rule {
-                justification = justification.or_else(|| rule.justification.clone());
-            }
-            by_rule.push(rule.is_some() || self.amends(command, file.as_deref()));
+            first = first.or(rule);
+            by_rule.push(rule.is_some());
         }
-        if !by_rule.contains(&true) {
-            return None;
-        }
+        let first = first?;
         let safe = each_known_safe(commands, context);
         let all = by_rule.iter().zip(safe).all(|(ruled, safe)| *ruled || safe);
-        all.then_some(Verdict { decision: Decision::Allow, justification })
+        all.then(|| Verdict {
+            decision: Decision::Allow,
+            justification: first.justification.clone(),
+            origin: first.origin.clone(),
+        })
     }
-}
-
-fn program_files(commands: &[Command], context: &Context<'_>) -> Vec<Option<PathBuf>> {
-    places(commands, context.cwd)
-        .iter()
-        .zip(commands)
-        .map(|(places, command)| program_file(command, places, context))
-        .collect()
 }
 
 /// The one file that the command's program word stands for wherever the command may run.

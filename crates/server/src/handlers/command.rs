@@ -135,7 +135,7 @@ impl Server {
         let spawn = Spawn {
             argv,
             policy: confinement(&chosen, &cwd),
-            env: environment_with(environment(&self.core, &config), params.env.as_ref())?,
+            env: environment_with(environment(&self.core.options, &config), params.env.as_ref())?,
             cwd,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },

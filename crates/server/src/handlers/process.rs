@@ -111,7 +111,10 @@ impl Server {
         let spawn = Spawn {
             argv,
             policy: Policy::DangerFullAccess,
-            env: command::environment_with(environment(&self.core, &config), params.env.as_ref())?,
+            env: command::environment_with(
+                environment(&self.core.options, &config),
+                params.env.as_ref(),
+            )?,
             cwd,
             tty: command::terminal(params.tty, params.size)?,
             stdin: match params.stream_stdin {

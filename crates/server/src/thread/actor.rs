@@ -249,6 +249,7 @@ impl Actor {
                 gate,
             } => {
                 self.follow_configuration(steps);
+                self.tell_about_rules();
                 if let Some(wished) = permissions {
                     let tmpdir = self.core.options.tmpdir();
                     match loading::permissions(&self.config, &wished, tmpdir) {

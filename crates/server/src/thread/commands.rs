@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
-use sandbox::rules::{Decision, Invocation, PathResolver};
+use sandbox::rules::{Decision, Invocation, PathResolver, Verdict};
 use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
 use session::{Assessment, ExecSpec, Id, ImageData, Input, Prepared, ProcessEnd, ToolRequest};
 use tokio::sync::{mpsc, oneshot};
@@ -15,9 +15,11 @@ use tokio::time::Instant;
 
 use crate::convert::settings::confinement;
 use crate::egress::{ThreadAsker, managed};
+use crate::options::Options;
 use crate::server::Core;
 use crate::thread::Command;
 use crate::thread::actor::Actor;
+use crate::{rules, warnings};
 
 /// A command that runs. Dropping it kills the command and all that it started.
 pub(crate) struct Running {
@@ -96,9 +98,8 @@ impl Actor {
 
     /// What a script does, for display.
     pub(super) fn actions(&self, script: &str, cwd: &Path) -> Vec<session::Action> {
-        let required = self.config.requirements.prefix_rules();
         let invocation = Invocation::Script(script);
-        let found = self.core.rules.assess(invocation, cwd, &self.resolver(), required);
+        let found = self.core.rules.assess(invocation, cwd, &self.resolver(), &self.config);
         found.actions.into_iter().map(action).collect()
     }
 
@@ -111,36 +112,39 @@ impl Actor {
         if !cwd.is_dir() {
             return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
         }
-        let found = {
-            let required = self.config.requirements.prefix_rules();
-            self.core.rules.assess(invocation, &cwd, &self.resolver(), required)
-        };
+        let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
         Prepared::Command(Assessment {
             display,
             cwd,
             actions: found.actions.into_iter().map(action).collect(),
             known_safe: found.known_safe,
             dangerous: found.dangerous,
-            rule: found.decision.map(|verdict| (rule(verdict.decision), verdict.justification)),
+            rule: found.decision.map(|verdict| (rule(verdict.decision), reason(verdict))),
             amendment: found.proposed_amendment,
         })
     }
 
     pub(super) fn allow(&self, cwd: &Path, prefix: &[String]) {
-        // What cannot be kept is asked again: that is all that the user would notice.
-        let _ = self.core.rules.allow(prefix, cwd, &self.resolver());
+        if let Err(why) = self.core.rules.allow(prefix, cwd, &self.resolver()) {
+            let message = format!("the command was run, but will be asked about again: {why}");
+            for peer in self.subscribers.iter() {
+                warnings::tell_about_thread(peer, &self.id, message.clone());
+            }
+        }
     }
 
-    /// Finds programs as a command of this thread would, but never in what it may write.
     fn resolver(&self) -> PathResolver {
-        let environment = environment(&self.core, &self.config);
-        let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
-        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
-        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
-        // Under full access nothing is listed, but what the agent itself writes is not trusted.
-        let mut writable = resolved.writable_folders();
-        writable.extend([self.machine.settings().cwd.clone(), PathBuf::from("/tmp")]);
-        PathResolver::new(path.unwrap_or(&OsString::new()), &writable)
+        let settings = self.machine.settings();
+        rules::resolver(&self.core.options, &self.config, &settings.sandbox, &settings.cwd)
+    }
+
+    /// Tells the clients which command rules cannot be read: all commands are asked about then.
+    pub(super) fn tell_about_rules(&self) {
+        for problem in self.core.rules.problems(&self.config) {
+            for peer in self.subscribers.iter() {
+                warnings::tell_plain(peer, problem.clone());
+            }
+        }
     }
 
     /// Starts a command; its end is reported exactly once unless it is killed.
@@ -170,7 +174,7 @@ impl Actor {
         let spawn = Spawn {
             argv: argv(&spec.request, &self.core.options.shell, self.profiled()),
             cwd: spec.cwd,
-            env: environment(&self.core, &self.config),
+            env: environment(&self.core.options, &self.config),
             policy,
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
@@ -339,7 +343,7 @@ fn argv(request: &ToolRequest, user_shell: &Path, profiled: bool) -> Vec<OsStrin
 }
 
 /// The environment of every command.
-pub(crate) fn environment(core: &Core, config: &config::Config) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(options: &Options, config: &config::Config) -> Vec<(OsString, OsString)> {
     let policy = &config.shell_environment_policy;
     let policy = EnvPolicy {
         inherit: match policy.inherit {
@@ -353,7 +357,16 @@ pub(crate) fn environment(core: &Core, config: &config::Config) -> Vec<(OsString
         include_only: policy.include_only.clone(),
         secrets: config.secret_variables.clone(),
     };
-    child_environment(core.options.environment.iter().cloned(), &policy)
+    child_environment(options.environment.iter().cloned(), &policy)
+}
+
+/// Why a rule decides as it does, for the prompt or the refusal.
+fn reason(verdict: Verdict) -> Option<String> {
+    let origin = verdict.origin.map(|origin| origin.to_string());
+    match (verdict.justification, origin) {
+        (Some(why), _) => Some(why),
+        (None, origin) => origin.map(|origin| format!("the rule at {origin}")),
+    }
 }
 
 fn rule(decision: Decision) -> session::RuleDecision {

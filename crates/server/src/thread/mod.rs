@@ -9,7 +9,6 @@ mod edits;
 mod log;
 mod patches;
 pub(crate) mod reload;
-pub(crate) mod rules;
 mod subscribers;
 mod tell;
 

@@ -305,6 +305,8 @@ async fn an_amendment_holds_for_later_servers() {
         json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["/usr/bin/touch"] } });
     peer.decide(&asked, decision).await;
     peer.turn_end(&turn).await;
+    let rules = std::fs::read_to_string(world.home().join("rules/default.rules")).unwrap();
+    assert_eq!(rules, "prefix_rule(pattern=[\"/usr/bin/touch\"], decision=\"allow\")\n");
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;

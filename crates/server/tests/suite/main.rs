@@ -31,6 +31,7 @@ mod patches;
 mod permissions;
 mod requirements;
 mod reviews;
+mod rules;
 mod steering;
 mod streaming;
 mod threads;

@@ -3,6 +3,7 @@
 mod files;
 mod parsing;
 mod prefixes;
+mod rule_files;
 mod safety;
 mod showing;
 

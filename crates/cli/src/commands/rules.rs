@@ -1,0 +1,143 @@
+//! `agentd rules`: what the command rules say, and why.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use sandbox::rules::{Decision, Invocation, PrefixRule, quote};
+use serde_json::{Value, json};
+use server::Explained;
+
+use crate::commands::{print, tell};
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Explain what would become of a command in this folder
+    Check {
+        /// One JSON object instead of text
+        #[arg(long)]
+        json: bool,
+        /// The command: one argument is a script, several are a program and its arguments
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+        command: Vec<String>,
+    },
+}
+
+/// Runs the subcommand. Exit codes: 0 for an answer, 1 when a file of rules cannot be used, 2 for a
+/// configuration that cannot be used.
+pub(crate) fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
+    let Command::Check { json, command } = arguments.command;
+    let invocation = match command.as_slice() {
+        [script] => Invocation::Script(script),
+        argv => Invocation::Argv(argv),
+    };
+    let explained = match server::explain_command(&world.options("cli"), invocation) {
+        Ok(explained) => explained,
+        Err(error) => {
+            tell(format_args!("agentd: {}", error.diagnostic()));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if json {
+        print(format_args!("{}", object(&explained)))?;
+    } else {
+        print(format_args!("{}", page(&explained).trim_end()))?;
+    }
+    let broken = explained.files.iter().any(|(_, read)| read.is_err());
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Prompt => "prompt",
+        Decision::Forbidden => "forbidden",
+    }
+}
+
+fn origin(rule: &PrefixRule) -> String {
+    rule.origin().map(ToString::to_string).unwrap_or_default()
+}
+
+/// A pattern as `.rules` files have it.
+fn pattern(rule: &PrefixRule) -> Value {
+    let positions = rule.tokens().map(|words| match words {
+        [only] => json!(only),
+        several => json!(several),
+    });
+    positions.collect()
+}
+
+fn page(explained: &Explained) -> String {
+    let mut text = match &explained.verdict {
+        Some(verdict) => {
+            let what = match verdict.decision {
+                Decision::Allow => "it runs without being asked about",
+                Decision::Prompt => "it is asked about first",
+                Decision::Forbidden => "it is never run",
+            };
+            let why = verdict.justification.as_deref();
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("{}: {what}{why}\n", word(verdict.decision))
+        }
+        None => "no rule decides\n".to_owned(),
+    };
+    for (rule, command) in &explained.matching {
+        let (decision, pattern) = (word(rule.decision()), pattern(rule));
+        let place = origin(rule);
+        text.push_str(&format!("  {decision} {pattern} matches `{command}`, {place}\n"));
+    }
+    if explained.verdict.is_none() {
+        text.push_str(if explained.known_safe {
+            "it only reads: it runs without being asked about, in the sandbox\n"
+        } else {
+            "it is not known to only read: `approval_policy = \"untrusted\"` asks about it, \
+             the others run it in the sandbox\n"
+        });
+    }
+    if explained.dangerous {
+        text.push_str("it can destroy what cannot be brought back, or runs as somebody else\n");
+    }
+    if let Some(proposed) = &explained.proposed {
+        text.push_str(&format!("a client may offer to allow `{}` for good\n", quote(proposed)));
+    }
+    for (path, read) in &explained.files {
+        match read {
+            Ok(count) => text.push_str(&format!("{count} rules in {}\n", path.display())),
+            Err(why) => text.push_str(&format!("PROBLEM {why}\n")),
+        }
+    }
+    text
+}
+
+fn object(explained: &Explained) -> Value {
+    let matching = explained.matching.iter().map(|(rule, command)| {
+        json!({
+            "decision": word(rule.decision()),
+            "pattern": pattern(rule),
+            "justification": rule.justification(),
+            "origin": origin(rule),
+            "command": command,
+        })
+    });
+    let files = explained.files.iter().map(|(path, read)| match read {
+        Ok(count) => json!({ "path": path, "rules": count }),
+        Err(why) => json!({ "path": path, "error": why }),
+    });
+    let verdict = explained.verdict.as_ref();
+    json!({
+        "decision": verdict.map(|verdict| word(verdict.decision)),
+        "justification": verdict.and_then(|verdict| verdict.justification.as_deref()),
+        "matching": matching.collect::<Vec<_>>(),
+        "knownSafe": explained.known_safe,
+        "dangerous": explained.dangerous,
+        "proposed": explained.proposed,
+        "files": files.collect::<Vec<_>>(),
+    })
+}

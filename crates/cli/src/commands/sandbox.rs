@@ -1,0 +1,170 @@
+//! `agentd sandbox`: one command under a sandbox policy, from the terminal. What a model's command
+//! could do here, this one can, and no more.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use config::table::SandboxMode;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use sandbox::{Control, Size, SpawnError, Stream};
+use server::Wanted;
+use tokio::io::AsyncReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::{asked_to_end, checked, tell};
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The policy; the configured one when it is left out
+    #[arg(long, value_enum, conflicts_with = "permissions")]
+    mode: Option<Mode>,
+    /// A permission profile of the configuration
+    #[arg(long, value_name = "NAME")]
+    permissions: Option<String>,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Nothing is written, no network
+    ReadOnly,
+    /// The working folder and temporary folders are written
+    WorkspaceWrite,
+    /// Not confined
+    DangerFullAccess,
+}
+
+/// The sandbox could not be set up.
+const UNAVAILABLE: u8 = 125;
+/// As a shell tells of programs that cannot be executed, and of programs that are not there.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the command. Exit code: the command's as a shell tells it (128 and the signal for one that
+/// a signal ended), 125 when the policy cannot be enforced here.
+pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
+    let config = match checked(&world, true) {
+        Ok(config) => config,
+        Err(code) => return Ok(code),
+    };
+    let wanted = match (arguments.mode, arguments.permissions) {
+        (Some(Mode::ReadOnly), _) => Some(Wanted::Mode(SandboxMode::ReadOnly)),
+        (Some(Mode::WorkspaceWrite), _) => Some(Wanted::Mode(SandboxMode::WorkspaceWrite)),
+        (Some(Mode::DangerFullAccess), _) => Some(Wanted::Mode(SandboxMode::DangerFullAccess)),
+        (None, Some(name)) => Some(Wanted::Profile(name)),
+        (None, None) => None,
+    };
+    let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let size = if interactive { Some(terminal_size()?) } else { None };
+    let options = world.clone().options("cli");
+    let made = server::sandboxed(&options, &config, wanted.as_ref(), arguments.command, size);
+    let (spawn, told) = match made {
+        Ok(made) => made,
+        Err(why) => {
+            tell(format_args!("agentd: {why}"));
+            return Ok(ExitCode::from(UNAVAILABLE));
+        }
+    };
+    for told in told {
+        tell(format_args!("agentd: {told}"));
+    }
+    let mut process = match world.sandbox().spawn(spawn).await {
+        Ok(process) => process,
+        Err(error) => {
+            tell(format_args!("agentd: {error}"));
+            return Ok(ExitCode::from(match error {
+                SpawnError::ProgramNotFound { .. } => NOT_FOUND,
+                SpawnError::NotExecutable { .. } => NOT_EXECUTABLE,
+                _ => UNAVAILABLE,
+            }));
+        }
+    };
+    let _raw = if interactive { Some(Raw::enter()?) } else { None };
+    tokio::spawn(feed(process.control()));
+    if interactive {
+        tokio::spawn(follow_size(process.control()));
+    }
+    let mut end = std::pin::pin!(asked_to_end());
+    loop {
+        let chunk = tokio::select! {
+            chunk = process.output.recv() => chunk,
+            _ = &mut end => {
+                process.kill();
+                break;
+            }
+        };
+        let Some(chunk) = chunk else { break };
+        let written = match chunk.stream {
+            Stream::Stdout => std::io::stdout().lock().write_all(&chunk.bytes),
+            Stream::Stderr => std::io::stderr().lock().write_all(&chunk.bytes),
+        };
+        let flushed = written.and_then(|()| std::io::stdout().lock().flush());
+        if flushed.is_err() {
+            // Nobody reads it any more, so nobody needs the rest of it.
+            process.kill();
+            break;
+        }
+    }
+    let exit = process.wait().await;
+    if exit.sandbox_failed {
+        return Ok(ExitCode::from(UNAVAILABLE));
+    }
+    Ok(ExitCode::from(u8::try_from(exit.shell_code()).unwrap_or(u8::MAX)))
+}
+
+/// Hands what is typed to the command, to its end.
+async fn feed(command: Control) {
+    let mut input = tokio::io::stdin();
+    let mut bytes = vec![0; 16 * 1024];
+    // A command that is gone or does not read ends it.
+    while let Ok(read) = input.read(&mut bytes).await
+        && read > 0
+    {
+        if command.write_stdin(&bytes[..read]).await.is_err() {
+            return;
+        }
+    }
+    let _ = command.close_stdin().await;
+}
+
+async fn follow_size(command: Control) {
+    let Ok(mut changes) = signal(SignalKind::window_change()) else { return };
+    while changes.recv().await.is_some() {
+        if let Ok(size) = terminal_size() {
+            // The command may be gone.
+            let _ = command.resize(size);
+        }
+    }
+}
+
+fn terminal_size() -> anyhow::Result<Size> {
+    let size = tcgetwinsize(std::io::stdout()).context("the terminal's size cannot be read")?;
+    Ok(Size { rows: size.ws_row.max(1), cols: size.ws_col.max(1) })
+}
+
+/// The terminal without echo and line editing of its own: the command has its own terminal.
+struct Raw(Termios);
+
+impl Raw {
+    fn enter() -> anyhow::Result<Self> {
+        let before = tcgetattr(std::io::stdin()).context("the terminal cannot be read")?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)
+            .context("the terminal cannot be changed")?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // There is nothing else to be tried with a terminal that is gone.
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}

@@ -1,0 +1,387 @@
+//! Reads `.rules` files: calls of `prefix_rule` with literal arguments, and nothing else of the
+//! language that they look like.
+//!
+//! ```text
+//! # Comments go to the end of the line.
+//! prefix_rule(
+//!     pattern = ["git", ["push", "fetch"]],
+//!     decision = "prompt",
+//!     justification = "it talks to the server",
+//!     match = ["git push origin", ["git", "fetch"]],
+//!     not_match = ["git status"],
+//! )
+//! ```
+//!
+//! `decision` is `allow` when it is left out. The examples are checked here: a rule that does not
+//! do what its author wrote beside it is an error, not a surprise.
+
+use super::parse::{Command, parse};
+use super::prefix::{Decision, PrefixRule, Token};
+
+/// Longest file, in bytes.
+pub const MAX_RULES_FILE: usize = 1024 * 1024;
+/// Lists in lists; a pattern needs two.
+const MAX_DEPTH: usize = 3;
+
+/// Why a file cannot be used, and where; lines and columns count from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct FileError {
+    /// The line.
+    pub line: usize,
+    /// The column, in characters.
+    pub column: usize,
+    /// What is wrong and what is expected.
+    pub message: String,
+}
+
+/// The rules of a file, with the line where each begins.
+///
+/// # Errors
+/// The first thing that is no rule, and the first example that its rule contradicts.
+pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, FileError> {
+    if text.len() > MAX_RULES_FILE {
+        let message = format!("the file is longer than {MAX_RULES_FILE} bytes");
+        return Err(FileError { line: 1, column: 1, message });
+    }
+    let mut reader = Reader { text, at: 0 };
+    let mut rules = Vec::new();
+    loop {
+        reader.skip(Space::Lines);
+        if reader.rest().is_empty() {
+            return Ok(rules);
+        }
+        let begins = reader.at;
+        let rule = reader.rule()?;
+        rules.push((reader.place(begins).0, rule));
+        reader.skip(Space::Line);
+        if !(reader.rest().is_empty() || reader.eat("\n") || reader.eat(";")) {
+            return Err(reader.error(reader.at, "a new line is expected after a rule"));
+        }
+    }
+}
+
+/// A rule that allows this prefix, as a line of a file.
+pub fn rule_text(prefix: &[String]) -> String {
+    let words: Vec<String> = prefix.iter().map(|word| quoted(word)).collect();
+    format!("prefix_rule(pattern=[{}], decision=\"allow\")", words.join(", "))
+}
+
+fn quoted(word: &str) -> String {
+    let mut text = String::from("\"");
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            c if c.is_control() => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// A literal, with the byte where it begins.
+enum Value {
+    Text(usize, String),
+    List(usize, Vec<Value>),
+}
+
+impl Value {
+    fn at(&self) -> usize {
+        match self {
+            Self::Text(at, _) | Self::List(at, _) => *at,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Space {
+    /// Blanks and a comment.
+    Line,
+    /// New lines and `;` too.
+    Lines,
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+#[derive(Default)]
+struct Arguments {
+    pattern: Option<Value>,
+    decision: Option<Value>,
+    justification: Option<Value>,
+    matching: Option<Value>,
+    not_matching: Option<Value>,
+}
+
+impl<'t> Reader<'t> {
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn place(&self, at: usize) -> (usize, usize) {
+        let before = &self.text[..at];
+        let line_begins = before.rfind('\n').map_or(0, |newline| newline + 1);
+        (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
+    }
+
+    fn error(&self, at: usize, message: impl Into<String>) -> FileError {
+        let (line, column) = self.place(at);
+        FileError { line, column, message: message.into() }
+    }
+
+    fn skip(&mut self, space: Space) {
+        loop {
+            let rest = self.rest();
+            let blank = |c: char| match space {
+                Space::Line => matches!(c, ' ' | '\t' | '\r'),
+                Space::Lines => matches!(c, ' ' | '\t' | '\r' | '\n' | ';'),
+            };
+            self.at += rest.len() - rest.trim_start_matches(blank).len();
+            if !self.rest().starts_with('#') {
+                return;
+            }
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Inside of brackets new lines are blanks, `;` is not.
+    fn skip_inside(&mut self) {
+        loop {
+            self.skip(Space::Line);
+            if !self.eat("\n") {
+                return;
+            }
+        }
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str, wanted: &str) -> Result<(), FileError> {
+        self.skip_inside();
+        if self.eat(token) {
+            return Ok(());
+        }
+        let found = match self.rest().chars().next() {
+            None => "the end of the file".to_owned(),
+            Some(c) => format!("`{}`", c.escape_debug()),
+        };
+        Err(self.error(self.at, format!("`{token}` is expected {wanted}, not {found}")))
+    }
+
+    fn name(&mut self) -> &'t str {
+        let rest = self.rest();
+        let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = rest.find(|c: char| !name(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn rule(&mut self) -> Result<PrefixRule, FileError> {
+        let begins = self.at;
+        match self.name() {
+            "prefix_rule" => {}
+            "" => return Err(self.error(begins, "a call of `prefix_rule` is expected")),
+            other => {
+                let message = format!("`{other}` is not known; only `prefix_rule(…)` is");
+                return Err(self.error(begins, message));
+            }
+        }
+        self.expect("(", "after `prefix_rule`")?;
+        let mut arguments = Arguments::default();
+        loop {
+            self.skip_inside();
+            if self.eat(")") {
+                break;
+            }
+            self.argument(&mut arguments)?;
+            self.skip_inside();
+            if !self.eat(",") {
+                self.expect(")", "after the last argument")?;
+                break;
+            }
+        }
+        self.build(begins, arguments)
+    }
+
+    fn argument(&mut self, all: &mut Arguments) -> Result<(), FileError> {
+        const NAMES: &str = "`pattern`, `decision`, `justification`, `match` and `not_match`";
+        let begins = self.at;
+        let name = self.name();
+        let place = match name {
+            "pattern" => &mut all.pattern,
+            "decision" => &mut all.decision,
+            "justification" => &mut all.justification,
+            "match" => &mut all.matching,
+            "not_match" => &mut all.not_matching,
+            "" => return Err(self.error(begins, format!("a name is expected: {NAMES}"))),
+            _ => {
+                let message = format!("`prefix_rule` has no argument `{name}`; it has {NAMES}");
+                return Err(self.error(begins, message));
+            }
+        };
+        if place.is_some() {
+            return Err(self.error(begins, format!("`{name}` is given twice")));
+        }
+        self.expect("=", &format!("after `{name}`"))?;
+        *place = Some(self.value(0)?);
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, FileError> {
+        self.skip_inside();
+        let begins = self.at;
+        if let Some(quote) = self.rest().chars().next().filter(|c| matches!(c, '"' | '\'')) {
+            return self.string(quote).map(|text| Value::Text(begins, text));
+        }
+        if !self.eat("[") {
+            return Err(self.error(begins, "a text in quotes or a list in `[…]` is expected"));
+        }
+        if depth == MAX_DEPTH {
+            return Err(self.error(begins, "lists are nested too deeply here"));
+        }
+        let mut parts = Vec::new();
+        loop {
+            self.skip_inside();
+            if self.eat("]") {
+                break;
+            }
+            parts.push(self.value(depth + 1)?);
+            self.skip_inside();
+            if !self.eat(",") {
+                self.expect("]", "after the last part of a list")?;
+                break;
+            }
+        }
+        Ok(Value::List(begins, parts))
+    }
+
+    fn string(&mut self, quote: char) -> Result<String, FileError> {
+        let begins = self.at;
+        let mut chars = self.rest().char_indices().skip(1);
+        let mut text = String::new();
+        while let Some((offset, c)) = chars.next() {
+            match c {
+                '\n' => break,
+                c if c == quote => {
+                    self.at += offset + 1;
+                    return Ok(text);
+                }
+                '\\' => {
+                    let unknown = |c: Option<char>| {
+                        let shown = c.map(|c| c.escape_debug().to_string()).unwrap_or_default();
+                        self.error(begins + offset, format!("`\\{shown}` is no escape here"))
+                    };
+                    match chars.next().map(|(_, c)| c) {
+                        Some(c @ ('\\' | '"' | '\'')) => text.push(c),
+                        Some('n') => text.push('\n'),
+                        Some('r') => text.push('\r'),
+                        Some('t') => text.push('\t'),
+                        Some('u') => {
+                            let digits: String = chars.by_ref().take(4).map(|(_, c)| c).collect();
+                            let code = (digits.len() == 4)
+                                .then(|| u32::from_str_radix(&digits, 16).ok())
+                                .flatten();
+                            let c = code.and_then(char::from_u32);
+                            text.push(c.ok_or_else(|| unknown(Some('u')))?);
+                        }
+                        other => return Err(unknown(other)),
+                    }
+                }
+                c => text.push(c),
+            }
+        }
+        Err(self.error(begins, "the text is not closed on its line"))
+    }
+
+    fn build(&self, begins: usize, arguments: Arguments) -> Result<PrefixRule, FileError> {
+        let Arguments { pattern, decision, justification, matching, not_matching } = arguments;
+        let Some(pattern) = pattern else {
+            let message = "`pattern` is missing, such as `pattern = [\"git\", \"push\"]`";
+            return Err(self.error(begins, message));
+        };
+        let decision = match decision {
+            None => Decision::Allow,
+            Some(value) => self.decision(&value)?,
+        };
+        let justification = justification.map(|value| self.text(value)).transpose()?;
+        let at = pattern.at();
+        let tokens = self.list(pattern)?.into_iter().map(|token| self.token(token));
+        let rule = PrefixRule::new(tokens.collect::<Result<_, _>>()?, decision, justification)
+            .map_err(|error| self.error(at, error.to_string()))?;
+        for (examples, expect) in [(matching, true), (not_matching, false)] {
+            for example in examples.map(|value| self.list(value)).transpose()?.unwrap_or_default() {
+                self.check(&rule, example, expect)?;
+            }
+        }
+        Ok(rule)
+    }
+
+    fn decision(&self, value: &Value) -> Result<Decision, FileError> {
+        match value {
+            Value::Text(_, text) if text == "allow" => Ok(Decision::Allow),
+            Value::Text(_, text) if text == "prompt" => Ok(Decision::Prompt),
+            Value::Text(_, text) if text == "forbidden" => Ok(Decision::Forbidden),
+            other => {
+                Err(self.error(other.at(), "it must be \"allow\", \"prompt\" or \"forbidden\""))
+            }
+        }
+    }
+
+    fn text(&self, value: Value) -> Result<String, FileError> {
+        match value {
+            Value::Text(_, text) => Ok(text),
+            Value::List(at, _) => Err(self.error(at, "a text is expected, not a list")),
+        }
+    }
+
+    fn list(&self, value: Value) -> Result<Vec<Value>, FileError> {
+        match value {
+            Value::List(_, parts) => Ok(parts),
+            Value::Text(at, _) => Err(self.error(at, "a list is expected, not a text")),
+        }
+    }
+
+    fn token(&self, value: Value) -> Result<Token, FileError> {
+        match value {
+            Value::Text(_, word) => Ok(Token::Literal(word)),
+            Value::List(_, words) => {
+                let words = words.into_iter().map(|word| self.text(word));
+                Ok(Token::AnyOf(words.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    /// An example is a list of words, or a line that is one plain command.
+    fn check(&self, rule: &PrefixRule, example: Value, expect: bool) -> Result<(), FileError> {
+        let at = example.at();
+        let command = match example {
+            Value::Text(_, line) => match parse(&line).as_deref() {
+                Some([command]) => command.clone(),
+                _ => return Err(self.error(at, "this example is not one plain command")),
+            },
+            Value::List(_, words) => {
+                let words = words.into_iter().map(|word| self.text(word));
+                let words: Vec<String> = words.collect::<Result<_, _>>()?;
+                let command = Command::exec(&words);
+                command.ok_or_else(|| self.error(at, "this example is empty"))?
+            }
+        };
+        match (rule.matches(&command), expect) {
+            (false, true) => Err(self.error(at, "the rule does not match this example of `match`")),
+            (true, false) => Err(self.error(at, "the rule matches this example of `not_match`")),
+            _ => Ok(()),
+        }
+    }
+}

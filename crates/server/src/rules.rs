@@ -1,0 +1,313 @@
+//! The command rules that hold in a folder: `.rules` files of the user and of trusted projects,
+//! and an administrator's requirements. Files are read again when they change. What a client
+//! allows for good is appended to `<home>/rules/default.rules`.
+
+use std::collections::HashMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use config::Config;
+use config::table::{PrefixRule as RequiredRule, RequiredDecision};
+use sandbox::rules::{
+    Assessment, Context, Decision, Invocation, MAX_RULES_FILE, Origin, PathResolver, PrefixRule,
+    RuleError, Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
+};
+use session::SandboxPolicy;
+
+use crate::convert::settings::confinement;
+use crate::loading;
+use crate::options::Options;
+use crate::thread::environment;
+
+/// The file that amendments go to.
+const AMENDED_FILE: &str = "default.rules";
+/// Files of one folder; what is beyond is an error, not left out.
+const MAX_FILES: usize = 256;
+/// Folders whose rules are kept ready.
+const MAX_KEPT: usize = 64;
+
+/// See the module.
+pub(crate) struct SharedRules {
+    user_file: PathBuf,
+    requirements: Arc<Path>,
+    kept: Mutex<HashMap<Vec<PathBuf>, Kept>>,
+    appending: Mutex<()>,
+}
+
+/// What holds in some folders, and of which state of them.
+#[derive(Clone)]
+struct Kept {
+    sources: Vec<Source>,
+    required: Vec<RequiredRule>,
+    ready: Arc<Ready>,
+}
+
+/// The rules, and where they are from.
+struct Ready {
+    rules: Rules,
+    /// How many rules each file has, or why it cannot be used.
+    files: Vec<(PathBuf, Result<usize, String>)>,
+}
+
+/// A file as it was seen, or why what is there cannot be seen.
+#[derive(Clone, PartialEq, Eq)]
+enum Source {
+    File { path: PathBuf, modified: Option<SystemTime>, length: u64 },
+    Broken { path: PathBuf, why: String },
+}
+
+impl SharedRules {
+    pub(crate) fn new(options: &Options) -> Self {
+        Self {
+            user_file: options.home.join("rules").join(AMENDED_FILE),
+            requirements: options.system_dir.join("requirements.toml").into(),
+            kept: Mutex::default(),
+            appending: Mutex::default(),
+        }
+    }
+
+    /// What is known of a command that would run in `cwd`.
+    pub(crate) fn assess(
+        &self,
+        invocation: Invocation<'_>,
+        cwd: &Path,
+        resolver: &PathResolver,
+        config: &Config,
+    ) -> Assessment {
+        assess(invocation, &Context { cwd, resolver }, &self.ready(config).rules)
+    }
+
+    /// The files that cannot be used, and why.
+    pub(crate) fn problems(&self, config: &Config) -> Vec<String> {
+        let ready = self.ready(config);
+        ready.files.iter().filter_map(|(_, read)| read.as_ref().err().cloned()).collect()
+    }
+
+    fn ready(&self, config: &Config) -> Arc<Ready> {
+        let sources: Vec<Source> =
+            config.rule_folders.iter().flat_map(|folder| sources(folder)).collect();
+        let required = config.requirements.prefix_rules();
+        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = all.get(&config.rule_folders)
+            && kept.sources == sources
+            && kept.required == required
+        {
+            return kept.ready.clone();
+        }
+        let ready = Arc::new(self.read(&sources, required));
+        if all.len() >= MAX_KEPT {
+            all.clear();
+        }
+        let kept = Kept { sources, required: required.to_vec(), ready: ready.clone() };
+        all.insert(config.rule_folders.clone(), kept);
+        ready
+    }
+
+    fn read(&self, sources: &[Source], required: &[RequiredRule]) -> Ready {
+        let mut rules = Rules::default();
+        for rule in required {
+            let origin = Origin { file: self.requirements.clone(), line: None };
+            let rule = command_rule(rule).and_then(|rule| rules.require(rule.at(origin)));
+            // The configuration refused whatever cannot be a rule.
+            debug_assert!(rule.is_ok(), "{rule:?}");
+        }
+        let mut files = Vec::new();
+        for source in sources {
+            let (path, read) = match source {
+                Source::File { path, .. } => (path, read_rules(path)),
+                Source::Broken { path, why } => (path, Err(why.clone())),
+            };
+            let counted = match read {
+                Ok(read) => {
+                    let count = read.len();
+                    read.into_iter().for_each(|rule| rules.add(rule));
+                    Ok(count)
+                }
+                Err(why) => {
+                    let why = format!(
+                        "the command rules cannot be read, so every command is asked about until \
+                         they are mended: {why}"
+                    );
+                    rules.add_broken(why.clone());
+                    Err(why)
+                }
+            };
+            files.push((path.clone(), counted));
+        }
+        Ready { rules, files }
+    }
+
+    /// Allows a command prefix from now on.
+    ///
+    /// # Errors
+    /// In words: a program that cannot be trusted by its file, or a file that cannot be read or
+    /// written. Then nothing is allowed.
+    pub(crate) fn allow(
+        &self,
+        prefix: &[String],
+        cwd: &Path,
+        resolver: &PathResolver,
+    ) -> Result<(), String> {
+        let pattern =
+            amendment(prefix, &Context { cwd, resolver }).map_err(|error| error.to_string())?;
+        let _one_at_a_time = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match self.user_file.symlink_metadata() {
+            Ok(_) => read_rules(&self.user_file)?,
+            Err(_) => Vec::new(),
+        };
+        let is_known = |rule: &PrefixRule| {
+            let words = rule.tokens().map(|words| words.first().filter(|_| words.len() == 1));
+            rule.decision() == Decision::Allow && words.eq(pattern.iter().map(Some))
+        };
+        if known.iter().any(is_known) {
+            return Ok(());
+        }
+        append(&self.user_file, &rule_text(&pattern))
+            .map_err(|error| format!("{}: {error}", self.user_file.display()))
+    }
+}
+
+/// The `.rules` files of a folder, by name; none when the folder is not there.
+fn sources(folder: &Path) -> Vec<Source> {
+    let broken = |path: &Path, why: &dyn std::fmt::Display| Source::Broken {
+        path: path.to_owned(),
+        why: format!("{}: {why}", path.display()),
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => return vec![broken(folder, &error)],
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) => paths.push(entry.path()),
+            Err(error) => return vec![broken(folder, &error)],
+        }
+    }
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rules"));
+    if paths.len() > MAX_FILES {
+        return vec![broken(folder, &format!("more than {MAX_FILES} files"))];
+    }
+    paths.sort_unstable();
+    let seen = |path: PathBuf| match path.metadata() {
+        Ok(found) => Source::File { path, modified: found.modified().ok(), length: found.len() },
+        Err(error) => broken(&path, &error),
+    };
+    paths.into_iter().map(seen).collect()
+}
+
+fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut text = String::new();
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Err(format!("{}: it is not a file", path.display()));
+    }
+    // One byte too many is enough to know that it is too long.
+    let most = u64::try_from(MAX_RULES_FILE).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).map_err(failed)?;
+    let file: Arc<Path> = path.into();
+    let rules = parse_rules(&text).map_err(|error| format!("{}:{error}", path.display()))?;
+    let place = |(line, rule): (usize, PrefixRule)| {
+        rule.at(Origin { file: file.clone(), line: Some(line) })
+    };
+    Ok(rules.into_iter().map(place).collect())
+}
+
+fn append(path: &Path, rule: &str) -> std::io::Result<()> {
+    let mut dir = DirBuilder::new();
+    let mut options = OpenOptions::new();
+    dir.recursive(true);
+    options.create(true).read(true).append(true);
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::DirBuilderExt::mode(&mut dir, 0o700);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    if let Some(parent) = path.parent() {
+        dir.create(parent)?;
+    }
+    let mut file = options.open(path)?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    // In one write, so that nothing of another server comes between.
+    let line_break = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{line_break}{rule}\n").as_bytes())?;
+    file.sync_data()
+}
+
+fn command_rule(rule: &RequiredRule) -> Result<PrefixRule, RuleError> {
+    let token = |token: &config::table::Token| match &token.token {
+        Some(word) => Token::Literal(word.clone()),
+        None => Token::AnyOf(token.any_of.clone()),
+    };
+    let decision = match rule.decision {
+        Some(RequiredDecision::Forbidden) | None => Decision::Forbidden,
+        Some(RequiredDecision::Prompt) => Decision::Prompt,
+    };
+    let pattern = rule.pattern.iter().map(token).collect();
+    PrefixRule::new(pattern, decision, rule.justification.clone())
+}
+
+/// Finds programs as a command would, but never in what it may write.
+pub(crate) fn resolver(
+    options: &Options,
+    config: &Config,
+    policy: &SandboxPolicy,
+    cwd: &Path,
+) -> PathResolver {
+    let environment = environment(options, config);
+    let path = environment.into_iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
+    let resolved = confinement(policy, cwd).resolve(options.tmpdir().as_deref());
+    // Under full access nothing is listed, but what the agent itself writes is not trusted.
+    let mut writable = resolved.writable_folders();
+    writable.extend([cwd.to_owned(), PathBuf::from("/tmp")]);
+    PathResolver::new(&path.unwrap_or_default(), &writable)
+}
+
+/// Why a command would run, be asked about or be refused: `agentd rules check`.
+pub struct Explained {
+    /// What the rules decide together; `None` when none matches.
+    pub verdict: Option<Verdict>,
+    /// Every rule that matches, with the command that it matches.
+    pub matching: Vec<(PrefixRule, String)>,
+    /// Whether it only reads.
+    pub known_safe: bool,
+    /// Whether it destroys what cannot be brought back, or runs as somebody else.
+    pub dangerous: bool,
+    /// The prefix that a client would be offered to allow for good.
+    pub proposed: Option<Vec<String>>,
+    /// The files of rules that hold here: how many rules each has, or why it cannot be used.
+    pub files: Vec<(PathBuf, Result<usize, String>)>,
+}
+
+/// Explains what would become of a command in the working folder, under the configuration there.
+///
+/// # Errors
+/// A configuration that cannot be used.
+pub fn explain_command(
+    options: &Options,
+    invocation: Invocation<'_>,
+) -> Result<Explained, config::Error> {
+    let config = crate::configuration(options, true)?.config;
+    let policy = loading::configured_sandbox(&config, &options.cwd, options.tmpdir());
+    let resolver = resolver(options, &config, &policy, &options.cwd);
+    let context = Context { cwd: &options.cwd, resolver: &resolver };
+    let ready = SharedRules::new(options).ready(&config);
+    let assessed = assess(invocation, &context, &ready.rules);
+    let matching = ready.rules.matching(invocation, &context).into_iter();
+    Ok(Explained {
+        verdict: assessed.decision,
+        matching: matching.map(|(rule, command)| (rule.clone(), command)).collect(),
+        known_safe: assessed.known_safe,
+        dangerous: assessed.dangerous,
+        proposed: assessed.proposed_amendment,
+        files: ready.files.clone(),
+    })
+}

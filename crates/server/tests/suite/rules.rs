@@ -1,0 +1,129 @@
+//! Files of command rules: whose hold where, and what happens when one cannot be read.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testkit::{Peer, World};
+
+use crate::{runs, says, tool_outputs};
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+
+async fn world(scripts: &[&str]) -> World {
+    let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
+    responses.push(says("Done."));
+    World::with_responses(json!(responses)).await
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let folder = folder.join("rules");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+async fn thread(peer: &mut Peer, approval: &str) -> String {
+    let params = json!({ "approvalPolicy": approval, "sandbox": "workspaceWrite" });
+    peer.start_thread(params).await
+}
+
+#[tokio::test]
+async fn the_strictest_of_all_sources_wins() {
+    let world = world(&["touch a", "touch b; date", "uname"]).await;
+    write(world.home(), "a.rules", "prefix_rule(pattern=['touch'])\n");
+    write(world.home(), "b.rules", "prefix_rule(pattern=['date'], decision='forbidden')");
+    write(world.home(), "c.txt", "this is no file of rules");
+    let requirements = "[[rules.prefix_rules]]\npattern = [{ token = \"uname\" }]\n\
+                        decision = \"forbidden\"\njustification = \"ours\"\n";
+    std::fs::create_dir_all(world.system_dir()).unwrap();
+    std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = thread(&mut peer, "unlessTrusted").await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(world.workspace().join("a").exists(), "{outputs:?}");
+    assert!(!world.workspace().join("b").exists(), "{outputs:?}");
+    assert!(outputs[1].contains("a rule forbids this command: the rule at"), "{outputs:?}");
+    assert!(outputs[1].contains("b.rules:1"), "{outputs:?}");
+    assert!(outputs[2].contains("a rule forbids this command: ours"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn rules_of_a_project_hold_when_it_is_trusted() {
+    for trusted in [false, true] {
+        let world = world(&["touch made"]).await;
+        let rule = "prefix_rule(pattern=['touch'], decision='forbidden')";
+        write(&world.workspace().join(".agent"), "x.rules", rule);
+        if trusted {
+            let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+            let path = world.workspace().display().to_string();
+            world.write_config(&format!(
+                "{config}\n[projects.\"{path}\"]\ntrust_level = \"trusted\"\n"
+            ));
+        }
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = thread(&mut peer, "never").await;
+        peer.run_turn(&thread, "Go.").await;
+        assert_eq!(world.workspace().join("made").exists(), !trusted);
+        let told = peer.transcript().iter().any(|line| line.contains("configWarning"));
+        assert_eq!(told, !trusted, "{:?}", peer.transcript());
+    }
+}
+
+#[tokio::test]
+async fn a_changed_file_counts_from_the_next_command_on() {
+    let world = world(&["touch made"]).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = thread(&mut peer, "never").await;
+    let rule = "prefix_rule(pattern=['touch'], decision='prompt')";
+    write(world.home(), "late.rules", rule);
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains("nobody can be asked: the rule at"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn everything_is_asked_about_while_a_file_cannot_be_read() {
+    let world = world(&["ls", "touch made"]).await;
+    write(world.home(), "broken.rules", "\nprefix_rule(pattern=['touch'], decision='forbiden')");
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let warning = peer.expect("configWarning").await;
+    let summary = warning["summary"].as_str().unwrap();
+    assert!(summary.contains("broken.rules:2:41: it must be \"allow\""), "{summary}");
+    let thread = thread(&mut peer, "onRequest").await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    assert_eq!(asked.params["reason"], json!(summary));
+    peer.decide(&asked, "accept").await;
+    let asked = peer.asked(COMMAND).await;
+    // The file is mended while the question is open: the next command is judged by it.
+    write(world.home(), "broken.rules", "prefix_rule(pattern=['touch'], decision='forbidden')");
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn nothing_is_appended_to_a_file_that_cannot_be_read() {
+    let world = world(&["touch made"]).await;
+    write(world.home(), "default.rules", "torn(");
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = thread(&mut peer, "unlessTrusted").await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    assert_eq!(asked.params["proposedExecpolicyAmendment"], json!(null));
+    let decision =
+        json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["touch"] } });
+    peer.decide(&asked, decision).await;
+    let warning = peer.expect("warning").await;
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.contains("default.rules:1:1: `torn` is not known"), "{message}");
+    peer.turn_end(&turn).await;
+    assert!(world.workspace().join("made").exists());
+    let text = std::fs::read_to_string(world.home().join("rules/default.rules")).unwrap();
+    assert_eq!(text, "torn(");
+}
