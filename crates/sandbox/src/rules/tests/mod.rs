@@ -1,6 +1,7 @@
 //! Tests of the rules as a whole, over a machine made up for them.
 
 mod files;
+mod ordinary;
 mod parsing;
 mod prefixes;
 mod rule_files;
