@@ -5,11 +5,13 @@
 use std::path::Path;
 
 use super::Context;
-use super::known_git;
+use super::known_starters::{fed_by_xargs, limited_by_timeout, split_exec};
 use super::options::{ANY, Options};
 use super::parse::{Command, parse};
 use super::places::{Places, places};
+use super::word::VARIABLES;
 use super::word::Word;
+use super::{known_awk, known_git, known_sed};
 
 /// How deep a shell within a shell is followed.
 const MAX_SHELLS: usize = 3;
@@ -71,6 +73,14 @@ fn is_safe(command: &Command, places: &Places, context: &Context<'_>, depth: usi
             && is_system_program(&program.text, places, context)
             && nested_is_safe(args, places, context, depth);
     }
+    if let Some(started) = started(name, args) {
+        let known =
+            |command: &Command| depth < MAX_SHELLS && is_safe(command, places, context, depth + 1);
+        return is_on_path(&program.text, places, context)
+            && started.is_some_and(|(own, commands)| {
+                (name != "find" || is_safe_find(&own)) && commands.iter().all(known)
+            });
+    }
     let Some(row) = KNOWN.iter().find(|row| row.names.contains(&name)) else {
         return false;
     };
@@ -84,6 +94,19 @@ fn is_safe(command: &Command, places: &Places, context: &Context<'_>, depth: usi
         Check::Custom(check) => check(args),
         Check::System(check) => is_system_program(&program.text, places, context) && check(args),
         Check::Git => known_git::is_safe(args, places, context.resolver),
+    }
+}
+
+/// For a program that starts others: its own arguments and what it starts, if they are
+/// understood.
+#[allow(clippy::option_option, reason = "not such a program, or not understood")]
+fn started(name: &str, args: &[Word]) -> Option<Option<(Vec<Word>, Vec<Command>)>> {
+    let one = |command: Option<Command>| command.map(|command| (Vec::new(), vec![command]));
+    match name {
+        "find" => Some(split_exec(args)),
+        "xargs" => Some(one(fed_by_xargs(args))),
+        "timeout" => Some(one(limited_by_timeout(args))),
+        _ => None,
     }
 }
 
@@ -173,27 +196,52 @@ static KNOWN: &[Row] = &[
     ),
     builtin(&["printf"], is_safe_printf),
     builtin(&["test", "["], is_safe_test),
+    builtin(&["[["], |_| true),
     allowed(&["base64", "base32"], "dDiw:", &["decode ignore-garbage wrap="], 1),
     custom(&["date"], is_safe_date),
     allowed(&["diff"], "abBcC:deEiI:nNpqrstTuU:wW:x:yZ", &[DIFF_LONG], ANY),
     allowed(&["fd", "fdfind"], "HIusigFapLd:t:e:E:c:01q", &[FD_LONG], ANY),
     allowed(&["file"], "bhiLkNpv0", &[FILE_LONG], ANY),
-    custom(&["find"], is_safe_find),
+    custom(&["awk", "gawk", "mawk"], known_awk::is_safe),
     allowed(&["free"], "bkmght", &["human total mega giga"], 0),
     Row { names: &["git"], builtin: false, check: Check::Git },
     allowed(&["hexdump", "hd"], "bcCdovxn:s:", &[], ANY),
     allowed(&["hostname"], "fsdiIA", &[], 0),
     custom(&["jq"], is_safe_jq),
+    custom(&["lsof"], |args| Options::new("nPi::tlp:u:", &[], ANY).permit(args)),
+    allowed(
+        &["pgrep"],
+        "aflnoxvciu:P:g:t:d:",
+        &["count exact full ignore-case list-full list-name newest oldest"],
+        ANY,
+    ),
+    custom(&["printenv"], |args| matches!(args, [name] if VARIABLES.contains(&name.text.as_str()))),
     custom(&["ps"], is_safe_ps),
+    allowed(
+        &["readelf"],
+        "ahlSsdnVWeg",
+        &[
+            "all dynamic file-header headers notes program-headers sections segments symbols syms wide",
+        ],
+        ANY,
+    ),
     allowed(&["rg"], RG_SHORT, &[RG_LONG], ANY),
-    custom(&["sed"], is_safe_sed),
+    custom(&["sed"], known_sed::is_safe),
     custom(&["sleep"], is_safe_sleep),
     allowed(&["sort"], "bcCdfghiMmnRrsuVzk:t:S:", &[SORT_LONG], ANY),
     custom(&["tail"], is_safe_tail),
+    custom(&["tar"], is_safe_tar),
     allowed(&["tree"], "adfilpsughDFCnNqrtUvxASJXcL:P:I:", &[TREE_LONG], ANY),
     allowed(&["uname"], "asnrvmpio", &["all machine kernel-name kernel-release"], 0),
     allowed(&["uniq"], "cdDiuzf:s:w:", &[UNIQ_LONG], 1),
+    custom(
+        &["unzip"],
+        |args| matches!(args, [list, file] if matches!(list.text.as_str(), "-l" | "-v" | "-Z1") && !file.may_be_option()),
+    ),
     allowed(&["xxd"], "bc:eEg:il:ps:u", &[], 1),
+    custom(&["zcat"], |args| !args.iter().any(Word::may_be_option)),
+    Row { names: &["dpkg"], builtin: false, check: Check::System(is_package_query) },
+    Row { names: &["pip", "pip3"], builtin: false, check: Check::System(is_pip_query) },
     // Of the system's own only: a version switcher may read the project's choice of program.
     Row { names: VERSIONED, builtin: false, check: Check::System(is_version_query) },
 ];
@@ -388,20 +436,6 @@ fn is_safe_ps(args: &[Word]) -> bool {
     }
 }
 
-/// `sed -n` printing lines by number, or quitting after some; sed's other commands write
-/// files (`w`) and run programs (`e`).
-fn is_safe_sed(args: &[Word]) -> bool {
-    let [flag, script, files @ ..] = args else {
-        return false;
-    };
-    let quiet = matches!(flag.text.as_str(), "-n" | "--quiet" | "--silent");
-    let options = match files {
-        [dashes, ..] => dashes.text != "--" && files.iter().any(Word::may_be_option),
-        [] => false,
-    };
-    quiet && !options && !script.expands && script.text.split(';').all(prints_lines)
-}
-
 /// `5p`, `1,5p`, `$p`, `10,$p`, `20q`.
 pub(super) fn prints_lines(command: &str) -> bool {
     let number = |text: &str| {
@@ -442,6 +476,35 @@ fn is_safe_test(args: &[Word]) -> bool {
         let evaluates = matches!(word.text.as_str(), "-v" | "-R") || holds_substitution(word);
         let option = word.expands && word.may_be_option();
         !evaluates && !option
+    })
+}
+
+/// `tar -tf FILE` with the letters of its compression and `v`; every other option of tar may name a
+/// program, and a file with a colon is on another machine.
+fn is_safe_tar(args: &[Word]) -> bool {
+    let [letters, file, members @ ..] = args else { return false };
+    let letters = letters.text.strip_prefix('-').unwrap_or(&letters.text);
+    let lists = letters.ends_with('f')
+        && letters.contains('t')
+        && letters.len() <= 4
+        && letters.chars().all(|letter| "tvzjJf".contains(letter));
+    let plain = |word: &Word| !word.may_be_option();
+    lists && plain(file) && !file.text.contains(':') && !file.expands && members.iter().all(plain)
+}
+
+/// What is installed.
+fn is_package_query(args: &[Word]) -> bool {
+    args.split_first().is_some_and(|(query, rest)| {
+        matches!(query.text.as_str(), "-l" | "-L" | "-s" | "-S" | "--list" | "--status")
+            && !rest.iter().any(Word::may_be_option)
+    })
+}
+
+/// Lists what is installed; options of pip may name an index to be asked.
+fn is_pip_query(args: &[Word]) -> bool {
+    args.split_first().is_some_and(|(verb, rest)| {
+        matches!(verb.text.as_str(), "list" | "show" | "freeze")
+            && !rest.iter().any(Word::may_be_option)
     })
 }
 

@@ -62,6 +62,9 @@ fn global_options(args: &[Word]) -> Option<(Vec<PathBuf>, &[Word])> {
                 folders.push(PathBuf::from(&folder.text));
                 rest = after;
             }
+            [flag, value, after @ ..] if flag.text == "-c" && value.text == "core.pager=cat" => {
+                rest = after;
+            }
             [flag, after @ ..] if is_plain_global(&flag.text) => rest = after,
             _ => return Some((folders, rest)),
         }
@@ -116,7 +119,13 @@ static COMMANDS: &[Row] = &[
         usage: GitUse::WorkTree,
         check: Check::Allowed(DIFFS),
     },
-    Row { names: &["diff-tree"], usage: GitUse::Objects, check: Check::Allowed(LOG) },
+    allowed(
+        &["diff-tree"],
+        GitUse::Objects,
+        "abC::DG:iM::pqrRsS:tuU:wWz0123456789",
+        &[DIFF, LOG_LONG, "no-commit-id"],
+        ANY,
+    ),
     allowed(&["for-each-ref"], GitUse::Objects, "", &[REFS], ANY),
     allowed(
         &["grep"],
@@ -251,7 +260,13 @@ fn is_config_query(args: &[Word]) -> bool {
         "-z",
     ];
     const QUERIES: &[&str] = &["--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"];
-    let mut args = args.iter().skip_while(|word| FLAGS.contains(&word.text.as_str()));
+    let flags = args.iter().take_while(|word| FLAGS.contains(&word.text.as_str())).count();
+    // A name alone is read; one that could turn into two words could set it.
+    if let [name] = &args[flags..] {
+        let reads = !name.may_be_option() && !name.expands && name.text.contains('.');
+        return reads || matches!(name.text.as_str(), "--list" | "-l" | "list");
+    }
+    let mut args = args[flags..].iter();
     args.next().is_some_and(|query| QUERIES.contains(&query.text.as_str()))
         && args.all(|word| !word.may_be_option() || FLAGS.contains(&word.text.as_str()))
 }

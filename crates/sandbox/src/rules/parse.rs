@@ -4,7 +4,7 @@
 
 use tree_sitter::{Node, Parser};
 
-use super::word::{Word, argument_word};
+use super::word::{Argument, Word, argument};
 
 /// Longest script that is examined, in bytes, the bodies of heredocs with a quoted tag left
 /// out. The time of a grammar that recovers from errors grows with the square of the length:
@@ -14,6 +14,17 @@ pub const MAX_SCRIPT: usize = 4 * 1024;
 pub const MAX_COMMANDS: usize = 256;
 /// Deepest nesting of syntax nodes that is followed.
 const MAX_DEPTH: usize = 300;
+
+/// What may be set for a command without changing what it is.
+const ASSIGNMENTS: &[&str] = &[
+    "GIT_PAGER=cat",
+    "LANG=C",
+    "LC_ALL=C",
+    "LC_ALL=C.UTF-8",
+    "NO_COLOR=1",
+    "PAGER=cat",
+    "TERM=dumb",
+];
 
 /// How a command follows the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +73,9 @@ impl Command {
 
 /// The plain commands of `script`, joined by `&&`, `||`, `;`, `|` or new lines.
 ///
-/// `None` means "not understood": an expansion, assignment, redirection (but to `/dev/null`
-/// or between the standard streams), subshell, background job, control structure, syntax
+/// `None` means "not understood": an expansion (but what `echo` prints), assignment (but
+/// harmless ones), redirection (but from files, to `/dev/null` or between the standard streams),
+/// subshell, background job, control structure, syntax
 /// error, control or invisible character, or a bound that was passed.
 pub fn parse(script: &str) -> Option<Vec<Command>> {
     if script.chars().any(is_unreadable) {
@@ -190,18 +202,23 @@ impl<'s> Reader<'s> {
 
     fn redirected(&mut self, node: Node<'_>, depth: usize) -> Option<()> {
         let mut cursor = node.walk();
+        let before = self.commands.len();
         for child in node.children(&mut cursor) {
             match child.kind() {
                 "file_redirect" => self.redirect(child)?,
                 _ => self.statement(child, depth + 1)?,
             }
         }
-        Some(())
+        // Some shells start a pager for a redirection without a command.
+        (self.commands.len() > before).then_some(())
     }
 
-    /// `2>&1`, `1>&2`, and output to or input from `/dev/null`: they change no file.
+    /// `2>&1`, `1>&2`, output to `/dev/null`, and input from a file: they change no file.
     fn redirect(&mut self, node: Node<'_>) -> Option<()> {
         self.blank_until(node.start_byte(), false)?;
+        if self.text(node)?.starts_with('<') && self.text(node.child(0)?)? == "<" {
+            return self.input(node);
+        }
         let text = self.text(node)?;
         let (from, rest) = match text.strip_prefix(['1', '2']) {
             Some(rest) => (true, rest),
@@ -210,7 +227,7 @@ impl<'s> Reader<'s> {
         let harmless = match rest.split_at(rest.find(|c: char| c == '/' || c.is_alphanumeric())?) {
             (operator, "/dev/null") => match operator.trim_end_matches(' ') {
                 ">" | ">>" => true,
-                "<" | "&>" => !from,
+                "&>" => !from,
                 _ => false,
             },
             (">&", "1" | "2") => true,
@@ -220,6 +237,20 @@ impl<'s> Reader<'s> {
         harmless.then_some(())
     }
 
+    /// A shell opens connections for files below `/dev`.
+    fn input(&mut self, node: Node<'_>) -> Option<()> {
+        // A number before it is the descriptor's.
+        let before = self.script.get(..node.start_byte())?;
+        before.ends_with([' ', '\t']).then_some(())?;
+        self.position = node.child(0)?.end_byte();
+        let file = node.child(1).filter(|_| node.child_count() == 2)?;
+        let Argument::Word(word) = argument(file, self.script)? else { return None };
+        self.blank_until(file.start_byte(), false)?;
+        self.position = file.end_byte();
+        let plain = word.text == "/dev/null" || !word.text.contains("/dev");
+        (plain && !word.expands && !word.text.is_empty()).then_some(())
+    }
+
     fn command(&mut self, node: Node<'_>) -> Option<()> {
         self.blank_until(node.start_byte(), true)?;
         let mut words = Vec::new();
@@ -227,9 +258,23 @@ impl<'s> Reader<'s> {
         for child in node.children(&mut cursor) {
             let value = match child.kind() {
                 "command_name" => child.child(0).filter(|_| child.child_count() == 1)?,
+                "variable_assignment" if words.is_empty() => {
+                    self.blank_until(child.start_byte(), true)?;
+                    ASSIGNMENTS.contains(&self.text(child)?).then_some(())?;
+                    self.position = child.end_byte();
+                    continue;
+                }
                 _ => child,
             };
-            words.push(self.word(value, words.is_empty())?);
+            match self.argument(value, words.is_empty())? {
+                Argument::Word(word) => words.push(word),
+                Argument::Words(more) if !words.is_empty() => words.extend(more),
+                // Split and expanded as it may be, it is only printed.
+                Argument::Value(word) if words.first().is_some_and(|w| w.text == "echo") => {
+                    words.push(word);
+                }
+                Argument::Words(_) | Argument::Value(_) => return None,
+            }
         }
         if words.first().is_none_or(|name| name.is_reserved()) {
             return None;
@@ -237,12 +282,21 @@ impl<'s> Reader<'s> {
         self.push(words)
     }
 
-    /// `[ … ]`, which the grammar takes apart; `[[ … ]]` evaluates its operands and is refused.
+    /// `[ … ]`, which the grammar takes apart; `[[ … ]]` evaluates operands, and only what it says
+    /// of a file or a text is taken.
     fn test_command(&mut self, node: Node<'_>) -> Option<()> {
         self.blank_until(node.start_byte(), true)?;
         let mut words = Vec::new();
         self.test_words(node, &mut words, 0)?;
-        let plain = words.first()?.text == "[" && words.last()?.text == "]";
+        let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+        let plain = match texts.as_slice() {
+            ["[", .., "]"] => true,
+            ["[[", test, _, "]]"] => {
+                let known = ["-d", "-e", "-f", "-h", "-L", "-n", "-r", "-s", "-w", "-x", "-z"];
+                known.contains(test) && !words[2].expands
+            }
+            _ => false,
+        };
         if !plain {
             return None;
         }
@@ -259,7 +313,7 @@ impl<'s> Reader<'s> {
                 "unary_expression" | "binary_expression" => {
                     self.test_words(child, words, depth + 1)?;
                 }
-                "[" | "]" | "=" | "==" | "!=" | "!" | "test_operator" => {
+                "[" | "]" | "[[" | "]]" | "=" | "==" | "!=" | "!" | "test_operator" => {
                     if self.position == child.start_byte() && !words.is_empty() {
                         return None;
                     }
@@ -274,14 +328,21 @@ impl<'s> Reader<'s> {
     }
 
     fn word(&mut self, node: Node<'_>, first: bool) -> Option<Word> {
+        match self.argument(node, first)? {
+            Argument::Word(word) => Some(word),
+            Argument::Words(_) | Argument::Value(_) => None,
+        }
+    }
+
+    fn argument(&mut self, node: Node<'_>, first: bool) -> Option<Argument> {
         let gap = self.script.get(self.position..node.start_byte())?;
         if gap.is_empty() && !first {
             return None;
         }
         self.blank_until(node.start_byte(), first)?;
-        let word = argument_word(node, self.script)?;
+        let found = argument(node, self.script)?;
         self.position = node.end_byte();
-        Some(word)
+        Some(found)
     }
 
     fn push(&mut self, words: Vec<Word>) -> Option<()> {

@@ -36,6 +36,12 @@ const RESERVED: &[&str] = &[
     "-",
 ];
 
+/// Variables that no secret is kept in; what they hold is printed, and not relied upon.
+pub(super) const VARIABLES: &[&str] = &[
+    "HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "TERM", "TMPDIR",
+    "USER",
+];
+
 /// A word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
@@ -54,7 +60,7 @@ impl Word {
     /// Whether the program may read the word as an option. A glob in first position may turn
     /// into any name, `-delete` among them; a tilde always turns into a path.
     pub fn may_be_option(&self) -> bool {
-        self.text.starts_with('-') || (self.expands && self.text.starts_with(['*', '?', '[']))
+        self.text.starts_with('-') || (self.expands && self.text.starts_with(['*', '?', '[', '$']))
     }
 
     pub(super) fn is_reserved(&self) -> bool {
@@ -78,9 +84,27 @@ fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The word that an argument node of the syntax tree stands for; `None` when it holds
-/// anything but plain text, quotes, escapes, globs and tildes.
+/// What an argument of a command is.
+pub(super) enum Argument {
+    /// One word.
+    Word(Word),
+    /// Several, that braces make.
+    Words(Vec<Word>),
+    /// One or several words with the value of a variable or of a sum in them, fit to be printed.
+    Value(Word),
+}
+
+/// The one word that an argument node stands for, if it is one.
 pub(super) fn argument_word(node: Node<'_>, script: &str) -> Option<Word> {
+    match argument(node, script)? {
+        Argument::Word(word) => Some(word),
+        Argument::Words(_) | Argument::Value(_) => None,
+    }
+}
+
+/// What an argument node of the syntax tree stands for; `None` when it holds anything but plain
+/// text, quotes, escapes, globs, tildes, simple braces, and [`VARIABLES`].
+pub(super) fn argument(node: Node<'_>, script: &str) -> Option<Argument> {
     let source = script.get(node.byte_range())?;
     let mut built = Building::default();
     if !source.is_ascii() && has_blank_byte(source) && !source.starts_with(['\'', '"']) {
@@ -116,6 +140,8 @@ struct Building {
     text: String,
     expands: bool,
     brace: bool,
+    quoted: bool,
+    value: bool,
     any: bool,
 }
 
@@ -125,19 +151,49 @@ impl Building {
         match node.kind() {
             "word" | "number" if node.child_count() == 0 => self.bare(source)?,
             "raw_string" => self.single_quoted(source)?,
-            "string" => {
-                let mut cursor = node.walk();
-                let plain = node
-                    .children(&mut cursor)
-                    .all(|part| matches!(part.kind(), "\"" | "string_content"));
-                if !plain {
-                    return None;
-                }
-                self.double_quoted(source)?;
-            }
+            "string" => self.string(node, script)?,
+            "simple_expansion" | "arithmetic_expansion" => self.value_of(source)?,
             _ => return None,
         }
         self.any = true;
+        Some(())
+    }
+
+    /// A text in double quotes, perhaps with values in it.
+    fn string(&mut self, node: Node<'_>, script: &str) -> Option<()> {
+        let mut cursor = node.walk();
+        let mut values = Vec::new();
+        for part in node.children(&mut cursor) {
+            match part.kind() {
+                "\"" | "string_content" => {}
+                "simple_expansion" | "arithmetic_expansion" => values.push(part.byte_range()),
+                _ => return None,
+            }
+        }
+        self.quoted = true;
+        let mut at = node.start_byte() + 1;
+        for value in values {
+            self.double_quoted(script.get(at..value.start)?)?;
+            at = value.end;
+            self.value_of(script.get(value)?)?;
+        }
+        self.double_quoted(script.get(at..node.end_byte())?.strip_suffix('"')?)
+    }
+
+    /// `$NAME` of a variable that may be printed, `$?`, or a sum of numbers.
+    fn value_of(&mut self, source: &str) -> Option<()> {
+        let named = source
+            .strip_prefix('$')
+            .is_some_and(|name| VARIABLES.contains(&name) || matches!(name, "?" | "#" | "$"));
+        let sum = source.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
+        let numbers =
+            |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"+-*/% ()".contains(&b));
+        if !(named || sum.is_some_and(numbers)) {
+            return None;
+        }
+        self.value = true;
+        self.expands = true;
+        self.text.push_str(source);
         Some(())
     }
 
@@ -151,7 +207,10 @@ impl Building {
             match c {
                 '\\' => match chars.next()? {
                     '\n' => return None,
-                    escaped => self.text.push(escaped),
+                    escaped => {
+                        self.quoted = true;
+                        self.text.push(escaped);
+                    }
                 },
                 '$' | '`' | '"' | '\'' | '(' | ')' | '<' | '>' | '|' | '&' | ';' => return None,
                 c if c.is_whitespace() => return None,
@@ -174,12 +233,13 @@ impl Building {
         if inner.contains('\'') {
             return None;
         }
+        self.quoted = true;
         self.text.push_str(inner);
         Some(())
     }
 
-    fn double_quoted(&mut self, source: &str) -> Option<()> {
-        let inner = source.strip_prefix('"')?.strip_suffix('"')?;
+    /// What stands between double quotes.
+    fn double_quoted(&mut self, inner: &str) -> Option<()> {
         let mut chars = inner.chars();
         while let Some(c) = chars.next() {
             match c {
@@ -195,11 +255,27 @@ impl Building {
         Some(())
     }
 
-    fn finish(self) -> Option<Word> {
+    fn finish(self) -> Option<Argument> {
+        let word = Word { text: self.text, expands: self.expands };
         // `{a,b}` and `{1..3}` make several words; `HEAD@{1}` and `{}` stand for themselves.
-        if self.brace && (self.text.contains(',') || self.text.contains("..")) {
-            return None;
+        if self.brace && (word.text.contains(',') || word.text.contains("..")) {
+            let simple = !self.quoted && !self.value;
+            return simple.then(|| braces(&word)).flatten().map(Argument::Words);
         }
-        Some(Word { text: self.text, expands: self.expands })
+        Some(if self.value { Argument::Value(word) } else { Argument::Word(word) })
     }
+}
+
+/// The words that one pair of braces makes of plain alternatives.
+fn braces(word: &Word) -> Option<Vec<Word>> {
+    let (before, rest) = word.text.split_once('{')?;
+    let (inner, after) = rest.split_once('}')?;
+    let plain = |text: &str| !text.contains(['{', '}']) && !text.contains("..");
+    if !(plain(before) && plain(inner) && plain(after) && inner.contains(',')) {
+        return None;
+    }
+    let expands = word.expands;
+    let words =
+        inner.split(',').map(|inner| Word { text: format!("{before}{inner}{after}"), expands });
+    Some(words.filter(|word| !word.text.is_empty()).collect())
 }

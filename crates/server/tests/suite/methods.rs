@@ -61,8 +61,6 @@ const NOT_IMPLEMENTED: &[&str] = &[
     "thread/realtime/listVoices",
     "thread/realtime/start",
     "thread/realtime/stop",
-    "windowsSandbox/readiness",
-    "windowsSandbox/setupStart",
 ];
 
 #[tokio::test]
@@ -146,4 +144,20 @@ async fn models_are_listed_in_pages() {
     let visible = visible["data"].as_array().unwrap();
     assert!(visible.iter().all(|model| model["hidden"] == false));
     assert_eq!(visible.iter().filter(|model| model["isDefault"] == true).count(), 1);
+}
+
+#[tokio::test]
+#[cfg(not(windows))]
+async fn the_windows_sandbox_does_not_apply() {
+    let world = World::with_responses(json!([says("Hello.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let setup = json!({ "mode": "unelevated" });
+    for (method, params) in
+        [("windowsSandbox/readiness", json!({})), ("windowsSandbox/setupStart", setup)]
+    {
+        let fault = peer.refused(method, params).await;
+        assert_eq!((fault.code, &fault.data["reason"]), (-32600, &json!("notApplicable")));
+        assert!(fault.message.contains("applies to servers on Windows only"), "{fault:?}");
+    }
 }

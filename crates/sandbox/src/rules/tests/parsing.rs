@@ -210,6 +210,19 @@ proptest! {
     }
 }
 
+fn is_file(c: char) -> bool {
+    !"<>&()|;$`#\n".contains(c)
+}
+
+/// What follows a value that may be printed.
+fn behind_value(text: &str) -> Option<&str> {
+    if let Some(sum) = text.strip_prefix("$((") {
+        let (numbers, after) = sum.split_once("))")?;
+        return numbers.chars().all(|c| c.is_ascii_digit() || "%( )".contains(c)).then_some(after);
+    }
+    ["$?", "$#", "$$"].iter().find_map(|value| text.strip_prefix(value))
+}
+
 /// A second, independent reading of quotes: the first character that a shell would act upon.
 fn unquoted_metacharacter(script: &str) -> Option<char> {
     let plain = [
@@ -233,7 +246,13 @@ fn unquoted_metacharacter(script: &str) -> Option<char> {
             continue;
         }
         let after = &rest[c.len_utf8()..];
+        if let Some(next) = behind_value(rest) {
+            rest = next;
+            word_start = false;
+            continue;
+        }
         rest = match c {
+            '<' if after.trim_start_matches([' ', '\t']).starts_with(is_file) => after,
             '\'' => after.split_once('\'')?.1,
             '"' => {
                 let mut chars = after.char_indices();
@@ -242,6 +261,10 @@ fn unquoted_metacharacter(script: &str) -> Option<char> {
                     match inner {
                         '\\' => {
                             chars.next();
+                        }
+                        '$' if behind_value(&after[at..]).is_some() => {
+                            let length = after[at..].len() - behind_value(&after[at..])?.len();
+                            chars.by_ref().take(length - 1).for_each(drop);
                         }
                         '$' | '`' => return Some(inner),
                         '"' => {
