@@ -1,9 +1,10 @@
-//! Developer tasks: `cargo xtask test | tidy | generate | fill | bench`. Not part of the product; it may
+//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench`. Not part of the product; it may
 //! start programs and print, which the crates may not.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod fill;
+mod fuzz;
 mod generate;
 mod test;
 mod tidy;
@@ -17,6 +18,7 @@ usage: cargo xtask <task>
   test                  everything a change must pass: format, lints, tidy, generated files, tests
   tidy                  the rules of the code that no compiler checks
   generate [--check]    rewrite the generated files (--check: compare only)
+  fuzz [TARGET] [--seconds N]  run the fuzz targets, each for a minute
   fill HOME [options]   add many stored threads, or a very long one, to a home
   bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options";
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["generate"] => generate::write(&root),
         ["generate", "--check"] => generate::check(&root),
+        ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["fill", options @ ..] => fill::run(options),
         ["bench", options @ ..] => bench::run(&root, options),
         [] | ["help" | "--help" | "-h"] => {

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use counts::Counts;
 use program::Program;
 
@@ -46,6 +47,7 @@ const STEPS: &[Step] = &[
     ("generated files", |root| Ok(crate::generate::check(root).map(|()| Done::Passed)?)),
     ("tests", tests),
     ("doc tests", doc_tests),
+    ("fuzzing", fuzzing),
     ("TypeScript", typescript::check),
 ];
 
@@ -130,6 +132,16 @@ fn tests(root: &Path) -> Outcome {
 
 fn doc_tests(root: &Path) -> Outcome {
     Program::cargo(root, &[&["test", "--doc"][..], &SCOPE].concat()).run_tests(counts::libtest)
+}
+
+/// Each target for a minute, or for as long as `AGENTD_FUZZ_SECONDS` says.
+fn fuzzing(root: &Path) -> Outcome {
+    let seconds = match std::env::var("AGENTD_FUZZ_SECONDS") {
+        Ok(given) => given.parse().context("AGENTD_FUZZ_SECONDS is no number of seconds")?,
+        Err(_) => crate::fuzz::SECONDS,
+    };
+    let passed = crate::fuzz::run_all(root, seconds)?;
+    Ok(Done::Tests(Counts { passed, failed: 0, skipped: 0 }))
 }
 
 #[cfg(test)]

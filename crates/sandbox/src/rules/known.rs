@@ -196,7 +196,6 @@ static KNOWN: &[Row] = &[
     ),
     builtin(&["printf"], is_safe_printf),
     builtin(&["test", "["], is_safe_test),
-    builtin(&["[["], |_| true),
     allowed(&["base64", "base32"], "dDiw:", &["decode ignore-garbage wrap="], 1),
     custom(&["date"], is_safe_date),
     allowed(&["diff"], "abBcC:deEiI:nNpqrstTuU:wW:x:yZ", &[DIFF_LONG], ANY),

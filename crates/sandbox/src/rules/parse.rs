@@ -300,6 +300,11 @@ impl<'s> Reader<'s> {
         if !plain {
             return None;
         }
+        if texts[0] == "[[" {
+            // It is no program: what it does is what `test` does.
+            words.pop();
+            words[0] = Word::literal("test");
+        }
         self.push(words)
     }
 

@@ -1,0 +1,20 @@
+//! `.rules` files: whatever the text, it is read or refused at a place within it.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sandbox::rules::{parse_rules, rule_text};
+
+fuzz_target!(|text: &str| match parse_rules(text) {
+    Ok(rules) => {
+        for (line, rule) in rules {
+            assert!(line <= text.matches('\n').count() + 1);
+            let words: Vec<String> = rule.tokens().map(|words| words[0].clone()).collect();
+            let again = parse_rules(&rule_text(&words)).expect("what is written can be read");
+            assert!(again[0].1.tokens().map(|words| &words[0]).eq(&words));
+        }
+    }
+    Err(error) => {
+        let line = text.split('\n').nth(error.line - 1).expect("the line is in the text");
+        assert!(error.column <= line.chars().count() + 1, "{error}");
+    }
+});
