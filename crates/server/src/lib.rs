@@ -26,6 +26,7 @@ mod rules;
 mod sandboxed;
 mod server;
 mod sessions;
+mod snapshots;
 mod thread;
 mod warnings;
 

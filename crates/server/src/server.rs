@@ -30,6 +30,7 @@ use crate::provider::Models;
 use crate::requests::Requests;
 use crate::rules::SharedRules;
 use crate::sessions::Sessions;
+use crate::snapshots::Snapshots;
 use crate::thread::{Command, ThreadHandle};
 use crate::warnings;
 
@@ -62,6 +63,8 @@ pub(crate) struct Core {
     log: Log,
     pub(crate) sandbox: Sandbox,
     pub(crate) rules: SharedRules,
+    /// Of login shells.
+    pub(crate) snapshots: Snapshots,
     pub(crate) requests: Requests,
     pub(crate) sessions: Sessions,
     store: OnceCell<Store>,
@@ -94,6 +97,7 @@ impl Server {
             log: Log::default(),
             sandbox,
             rules: SharedRules::new(&options),
+            snapshots: Snapshots::default(),
             requests: Requests::default(),
             sessions: Sessions::default(),
             store: OnceCell::new(),

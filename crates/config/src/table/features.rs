@@ -25,8 +25,9 @@ options! {
         personality: bool = true, ANY | PINNABLE, done("server", "config_effects::personality");
         /// The machine does not go to sleep while a turn runs. Experimental.
         prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::With("desktop integration");
-        /// The environment of the user's shell is captured once and reused.
-        shell_snapshot: bool = true, ANY | PINNABLE, Effect::With("shell snapshots");
+        /// What the profile of a login shell leaves behind is captured once and reused, so that
+        /// commands in a login shell do not wait for it.
+        shell_snapshot: bool = true, ANY | PINNABLE, done("server", "config_effects::shell_snapshot");
         /// The model can run commands.
         shell_tool: bool = true, ANY | PINNABLE, done("server", "config_effects::shell_tool");
         /// MCP servers that a skill depends on can be installed.

@@ -171,6 +171,7 @@ impl Actor {
                 return self.soon(Input::Exited { process: number, end });
             }
         };
+        let login = self.login_script(&spec.request);
         let spawn = Spawn {
             argv: argv(&spec.request, &self.core.options.shell, self.profiled()),
             cwd: spec.cwd,
@@ -186,7 +187,22 @@ impl Actor {
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let core = self.core.clone();
-        tokio::spawn(async move { follow(core, spawn, texts, unwanted, timeout, reporter).await });
+        let config = self.config.clone();
+        tokio::spawn(async move {
+            let spawn = match login {
+                Some(login) => login.reusing(&core, &config, spawn).await,
+                None => spawn,
+            };
+            follow(core, spawn, texts, unwanted, timeout, reporter).await;
+        });
+    }
+
+    /// The script of a login shell whose profile need not run again.
+    fn login_script(&self, request: &ToolRequest) -> Option<LoginScript> {
+        let ToolRequest::Script { script, shell, login, .. } = request else { return None };
+        let wanted = self.config.features.shell_snapshot && (*login || self.profiled());
+        let shell = shell.as_deref().map_or(self.core.options.shell.as_path(), Path::new);
+        wanted.then(|| LoginScript { shell: shell.to_owned(), script: script.clone() })
     }
 
     /// Whether scripts run through the user's shell profile without asking for it.
@@ -204,6 +220,24 @@ impl Actor {
 
     pub(super) fn kill(&mut self, number: u64) {
         self.running.remove(&number);
+    }
+}
+
+/// What a login shell is to run.
+struct LoginScript {
+    shell: PathBuf,
+    script: String,
+}
+
+impl LoginScript {
+    /// The command with the environment that the profile left behind; as it is when that is not
+    /// known.
+    async fn reusing(self, core: &Core, config: &config::Config, spawn: Spawn) -> Spawn {
+        let taken = core.snapshots.get(&core.sandbox, &self.shell, &spawn.env).await;
+        let Some(snapshot) = taken else { return spawn };
+        let Some(argv) = snapshot.argv(&self.shell, &self.script) else { return spawn };
+        let env = filtered(snapshot.environment.iter().cloned(), config);
+        Spawn { argv, env, ..spawn }
     }
 }
 
@@ -344,6 +378,14 @@ fn argv(request: &ToolRequest, user_shell: &Path, profiled: bool) -> Vec<OsStrin
 
 /// The environment of every command.
 pub(crate) fn environment(options: &Options, config: &config::Config) -> Vec<(OsString, OsString)> {
+    filtered(options.environment.iter().cloned(), config)
+}
+
+/// Variables under `shell_environment_policy`.
+fn filtered(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    config: &config::Config,
+) -> Vec<(OsString, OsString)> {
     let policy = &config.shell_environment_policy;
     let policy = EnvPolicy {
         inherit: match policy.inherit {
@@ -357,7 +399,7 @@ pub(crate) fn environment(options: &Options, config: &config::Config) -> Vec<(Os
         include_only: policy.include_only.clone(),
         secrets: config.secret_variables.clone(),
     };
-    child_environment(options.environment.iter().cloned(), &policy)
+    child_environment(variables, &policy)
 }
 
 /// Why a rule decides as it does, for the prompt or the refusal.

@@ -489,12 +489,42 @@ async fn shell_environment() {
 
 #[tokio::test]
 async fn shell_profile() {
-    let overrides = ["shell_environment_policy.experimental_use_profile=true"];
+    let overrides =
+        ["shell_environment_policy.experimental_use_profile=true", "features.shell_snapshot=false"];
     for (overrides, login) in [(&overrides[..], true), (&[], false)] {
         let output =
             output_of("shopt -q login_shell && echo login || echo plain", overrides, json!({}))
                 .await;
         assert_eq!(output.contains("\nlogin"), login, "{overrides:?}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn shell_snapshot() {
+    const PROFILE: &str = "export DRAWN=$RANDOM$RANDOM$RANDOM MY_TOKEN=x\n\
+        greet() { echo \"hello $1\"; }\nshopt -s expand_aliases extglob\nalias hi='greet'\n\
+        echo noise; touch \"$HOME/written\"\n";
+    let show = "echo \"drawn $DRAWN token ${MY_TOKEN-none} $(hi you)\"";
+    let login = || calls("exec_command", json!({ "cmd": show, "login": true }));
+    let plain = calls("exec_command", json!({ "cmd": "echo \"drawn ${DRAWN-none}\"" }));
+    for on in [true, false] {
+        let responses = json!([login(), login(), plain.clone(), says("Done.")]);
+        let mut world = World::with_responses(responses).await;
+        configure(&mut world, &[&format!("features.shell_snapshot={on}")]);
+        let home = world.root().join("user");
+        std::fs::write(home.join(".bash_profile"), PROFILE).unwrap();
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "Go.").await;
+        let outputs = tool_outputs(&world);
+        let drawn = |output: &str| output.split_once("drawn ").unwrap().1.to_owned();
+        assert_eq!(drawn(&outputs[0]) == drawn(&outputs[1]), on, "{outputs:?}");
+        assert!(outputs[0].contains("hello you"), "{outputs:?}");
+        assert_eq!(outputs[0].contains("token none"), on, "{outputs:?}");
+        assert_eq!(outputs[0].contains("noise"), !on, "{outputs:?}");
+        assert!(outputs[2].contains("drawn none"), "{outputs:?}");
+        assert!(!home.join("written").exists(), "the profile is confined");
     }
 }
 

@@ -1,0 +1,186 @@
+//! The environment of the user's login shell, captured once and reused (`features.shell_snapshot`):
+//! a command that asks for a login shell gets what the profile leaves behind, without waiting for
+//! the profile each time.
+//!
+//! The profile runs in a read-only sandbox without a network: what a command may have written into
+//! it does nothing that a command could not. Its variables go through `shell_environment_policy`
+//! like any other. Where something cannot be captured, commands run a login shell of their own.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandbox::{OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin};
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
+
+/// How long a profile may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most output of a capture.
+const MAX_OUTPUT: usize = 1024 * 1024;
+/// Longest text of functions and aliases: it is part of an argument, which has a limit.
+const MAX_PRELUDE: usize = 64 * 1024;
+/// Longest script that it is put before.
+const MAX_SCRIPT: usize = 60 * 1024;
+/// Environments that are kept apart.
+const MAX_KEPT: usize = 16;
+/// Stands around what is captured: a profile may print.
+const MARK: &[u8] = b"\0agentd-snapshot\0";
+/// Variables that say where a shell is, not what it is.
+const TRANSIENT: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
+
+type Environment = Vec<(OsString, OsString)>;
+/// `None` when it cannot be captured.
+type Captured = Arc<OnceCell<Option<Arc<Snapshot>>>>;
+
+/// What a profile leaves behind.
+pub(crate) struct Snapshot {
+    /// All variables.
+    pub(crate) environment: Environment,
+    /// Options, functions and aliases, as the shell's own text.
+    prelude: String,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Snapshots(Mutex<HashMap<(PathBuf, Environment), Captured>>);
+
+impl Snapshots {
+    /// The snapshot of `shell` when it starts from `environment`; the first who asks waits for the
+    /// profile. `None` for a shell that this cannot be done with.
+    pub(crate) async fn get(
+        &self,
+        sandbox: &Sandbox,
+        shell: &Path,
+        environment: &Environment,
+    ) -> Option<Arc<Snapshot>> {
+        let cell = {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let key = (shell.to_owned(), environment.clone());
+            if kept.len() >= MAX_KEPT && !kept.contains_key(&key) {
+                kept.clear();
+            }
+            kept.entry(key).or_default().clone()
+        };
+        cell.get_or_init(|| async { capture(sandbox, shell, environment).await.map(Arc::new) })
+            .await
+            .clone()
+    }
+}
+
+impl Snapshot {
+    /// The arguments of a shell that runs `script` as a login shell would; `None` when they would
+    /// be too long.
+    pub(crate) fn argv(&self, shell: &Path, script: &str) -> Option<Vec<OsString>> {
+        let fits = script.len() <= MAX_SCRIPT;
+        let text = format!("{}\n{script}", self.prelude);
+        fits.then(|| vec![shell.into(), "-c".into(), text.into()])
+    }
+}
+
+/// What a shell prints of itself after its variables: one that it can read again.
+fn describe(shell: &Path) -> Option<&'static str> {
+    match shell.file_name()?.to_str()? {
+        // Aliases last: they must not be expanded in the functions.
+        "bash" => Some("shopt -p; declare -f; alias -p"),
+        "zsh" => Some("functions; alias -L"),
+        _ => None,
+    }
+}
+
+async fn capture(sandbox: &Sandbox, shell: &Path, environment: &Environment) -> Option<Snapshot> {
+    let describe = describe(shell)?;
+    let mark = r"printf '\0agentd-snapshot\0'";
+    let script = format!("{mark}; command env -0; {mark}; {describe}; {mark}");
+    let printed = run(sandbox, shell, "-lc", &script, environment).await?;
+    let (environment, described) = read(&printed)?;
+    let prelude = prelude(&described);
+    if prelude.len() > MAX_PRELUDE {
+        return None;
+    }
+    // What the shell cannot read again must not break every command.
+    run(sandbox, shell, "-c", &format!("{prelude}\n:"), &environment).await?;
+    Some(Snapshot { environment, prelude })
+}
+
+/// Runs a script that succeeds; what it prints.
+async fn run(
+    sandbox: &Sandbox,
+    shell: &Path,
+    flag: &str,
+    script: &str,
+    environment: &Environment,
+) -> Option<Vec<u8>> {
+    let spawn = Spawn {
+        argv: vec![shell.into(), flag.into(), script.into()],
+        cwd: PathBuf::from("/"),
+        env: environment.clone(),
+        policy: Policy::ReadOnly { read: ReadAccess::Full, network: false },
+        tty: None,
+        stdin: Stdin::Null,
+        egress: None,
+    };
+    let mut process = sandbox.spawn(spawn).await.ok()?;
+    let (mut printed, mut errors) = (OutputBuffer::new(MAX_OUTPUT), OutputBuffer::new(1024));
+    let exit = timeout(PATIENCE, process.collect(&mut printed, &mut errors)).await.ok()?;
+    (exit.success() && printed.omitted() == 0).then(|| printed.bytes())
+}
+
+/// The variables, and the rest of what stands between the marks.
+fn read(printed: &[u8]) -> Option<(Environment, String)> {
+    let find = |bytes: &[u8]| bytes.windows(MARK.len()).position(|window| window == MARK);
+    let rest = &printed[find(printed)? + MARK.len()..];
+    let end = find(rest)?;
+    let (variables, rest) = (&rest[..end], &rest[end + MARK.len()..]);
+    let described = &rest[..find(rest)?];
+    let mut environment = Environment::new();
+    for variable in variables.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()) {
+        let equals = variable.iter().position(|byte| *byte == b'=')?;
+        let name = OsString::from_vec(variable[..equals].to_vec());
+        if !TRANSIENT.iter().any(|transient| name == OsStr::new(transient)) {
+            environment.push((name, OsString::from_vec(variable[equals + 1..].to_vec())));
+        }
+    }
+    Some((environment, String::from_utf8(described.to_vec()).ok()?))
+}
+
+/// Without the options that a running shell may not set; aliases are switched on at the end, so
+/// that they hold from the script on.
+fn prelude(described: &str) -> String {
+    const FIXED: &[&str] = &["login_shell", "restricted_shell", "expand_aliases"];
+    let is_fixed = |line: &&str| {
+        line.strip_prefix("shopt -")
+            .is_some_and(|rest| FIXED.iter().any(|name| rest.ends_with(name)))
+    };
+    let mut lines: Vec<&str> = described.lines().filter(|line| !is_fixed(line)).collect();
+    lines.extend(described.lines().find(|line| *line == "shopt -s expand_aliases"));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_between_the_marks_is_read() {
+        let text = b"noise\0agentd-snapshot\0A=1\0B=x\ny=z\0PWD=/\0_=env\0\0agentd-snapshot\0f () \
+            { :; }\n\0agentd-snapshot\0bye";
+        let (environment, described) = read(text).unwrap();
+        assert_eq!(environment, [("A".into(), "1".into()), ("B".into(), "x\ny=z".into())]);
+        assert_eq!(described, "f () { :; }\n");
+        for torn in [&b""[..], &text[..30], &text[..text.len() - 8]] {
+            assert!(read(torn).is_none());
+        }
+    }
+
+    #[test]
+    fn aliases_are_switched_on_last() {
+        let described = "shopt -s login_shell\nshopt -s expand_aliases\nshopt -s extglob\nf () { :; }\n\
+                         alias a='b'\n";
+        let expected = "shopt -s extglob\nf () { :; }\nalias a='b'\nshopt -s expand_aliases";
+        assert_eq!(prelude(described), expected);
+    }
+}
