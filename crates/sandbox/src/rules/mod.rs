@@ -29,6 +29,7 @@ mod resolver;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod visible;
 mod word;
 
 use std::path::Path;
@@ -40,6 +41,7 @@ pub use prefix::{
     AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
 };
 pub use resolver::{GitUse, PathResolver, Resolver};
+pub use visible::visible;
 pub use word::{Word, quote};
 
 /// Where a command is to run.

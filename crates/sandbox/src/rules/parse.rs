@@ -116,7 +116,7 @@ fn plain_bytes(script: &str) -> Vec<u8> {
 /// Characters that a shell, this parser and a person who reads the command may see
 /// differently: controls, blanks other than space, tab and new line, and characters that
 /// are invisible or turn the direction of text.
-fn is_unreadable(c: char) -> bool {
+pub(super) fn is_unreadable(c: char) -> bool {
     match c {
         ' ' | '\t' | '\n' => false,
         '\u{ad}' | '\u{feff}' | '\u{180e}' => true,

@@ -7,8 +7,9 @@ use protocol::{
     FileChangeRequestApprovalParams, GitInfo, NetworkApprovalContext, NetworkApprovalProtocol,
     SessionSource, Thread, ThreadItem, ThreadStatus, Turn, TurnItemsView, TurnStatus,
 };
+use sandbox::rules::visible;
 use serde::Serialize;
-use session::{Ask, Id, Live, Millis, NetworkProtocol};
+use session::{Action, Ask, Id, Live, Millis, NetworkProtocol};
 use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 
 use crate::convert;
@@ -159,7 +160,7 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
             turn_id,
             item_id,
             started_at_ms: at,
-            reason,
+            reason: reason.map(|reason| visible(&reason).into_owned()),
             grant_root: None,
         }),
         Ask::Network { reason, host, protocol, command, cwd } => {
@@ -169,13 +170,13 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 item_id,
                 started_at_ms: at,
                 approval_id: None,
-                reason: Some(reason),
+                reason: Some(visible(&reason).into_owned()),
                 network_approval_context: Some(NetworkApprovalContext {
-                    host,
+                    host: visible(&host).into_owned(),
                     protocol: network_protocol(protocol),
                 }),
-                command: Some(command),
-                cwd: Some(cwd.display().to_string()),
+                command: Some(visible(&command).into_owned()),
+                cwd: Some(visible(&cwd.display().to_string()).into_owned()),
                 command_actions: None,
                 additional_permissions: None,
                 available_decisions: Some(decisions(None)),
@@ -190,17 +191,37 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 item_id,
                 started_at_ms: at,
                 approval_id: None,
-                reason,
+                reason: reason.map(|reason| visible(&reason).into_owned()),
                 network_approval_context: None,
-                command: Some(command),
-                cwd: Some(cwd.display().to_string()),
-                command_actions: Some(actions.iter().map(action).collect()),
+                command: Some(visible(&command).into_owned()),
+                cwd: Some(visible(&cwd.display().to_string()).into_owned()),
+                command_actions: Some(
+                    actions.into_iter().map(|shown| action(&readable(shown))).collect(),
+                ),
                 additional_permissions: None,
                 available_decisions: Some(decisions(amendment.as_deref())),
                 proposed_execpolicy_amendment: amendment,
                 proposed_network_policy_amendments: None,
             }))
         }
+    }
+}
+
+/// What a person is asked about hides nothing.
+fn readable(shown: Action) -> Action {
+    let text = |text: String| visible(&text).into_owned();
+    let path = |path: Option<String>| path.map(text);
+    match shown {
+        Action::Read { command, name, path } => {
+            Action::Read { command: text(command), name: text(name), path }
+        }
+        Action::ListFiles { command, path: folder } => {
+            Action::ListFiles { command: text(command), path: path(folder) }
+        }
+        Action::Search { command, query, path: folder } => {
+            Action::Search { command: text(command), query: path(query), path: path(folder) }
+        }
+        Action::Unknown { command } => Action::Unknown { command: text(command) },
     }
 }
 

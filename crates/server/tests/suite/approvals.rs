@@ -434,3 +434,18 @@ async fn the_model_hears_of_the_decision() {
     peer.turn_end(&turn).await;
     assert_eq!(tool_outputs(&world), ["the user declined this"]);
 }
+
+#[tokio::test]
+async fn what_is_asked_about_hides_nothing() {
+    let script = "touch made #\u{1b}[2K\rls\u{202e}";
+    let world = World::with_responses(json!([runs(script), says("Done.")])).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    let shown = "touch made #\\u{1b}[2K\\u{d}ls\\u{202e}";
+    assert_eq!(asked.params["command"], shown);
+    assert_eq!(asked.params["commandActions"][0]["command"], shown);
+    peer.decide(&asked, "decline").await;
+    peer.turn_end(&turn).await;
+}

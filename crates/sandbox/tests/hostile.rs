@@ -1,0 +1,484 @@
+//! Hostile commands, one a row of `hostile.txt`: each does its harm when nothing holds it, which
+//! shows that its row can fail; each is asked about; and none does it under any layer of the
+//! sandbox, nor when any of them is missing, as root or as an ordinary user.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, unsafe_code)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{PATH, bubblewrap, command, sandbox};
+use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
+use sandbox::{Layer, OutputBuffer, Policy, ReadAccess, Sandbox, SpawnError};
+
+/// The kind of harm, a tab, and a script for bash; control characters as their pictures.
+///
+/// `W` changes the working folder, which only a person may allow; `O` what is outside of it, `G` a
+/// protected name; `U` and `T` reach a socket; `R` prints a secret; `K` ends another process.
+const TABLE: &str = include_str!("hostile.txt");
+
+#[derive(Clone, Debug)]
+struct Row {
+    harm: char,
+    script: String,
+}
+
+fn rows() -> Vec<Row> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    let rows = lines.map(|line| {
+        let (harm, script) = line.split_once('\t').expect("harm, tab, script");
+        let picture = |c: char| match u32::from(c) {
+            code @ 0x2400..=0x241f => char::from_u32(code - 0x2400).unwrap(),
+            _ => c,
+        };
+        let script = script.chars().map(picture).collect();
+        Row { harm: harm.chars().next().unwrap(), script }
+    });
+    rows.collect()
+}
+
+/// What a command may harm; removed at the end.
+struct World {
+    _folder: tempfile::TempDir,
+    base: PathBuf,
+    tcp: TcpListener,
+    unix: [UnixListener; 2],
+    names: [String; 2],
+    victim: Child,
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (work, out) = (base.join("work"), base.join("out"));
+        for path in [&work, &out, &work.join("sub"), &work.join("bin"), &out.join("empty")] {
+            fs::create_dir(path).unwrap();
+        }
+        copy_folder(template(), &work);
+        for (path, text) in [
+            (out.join("file"), "old\n"),
+            (out.join("secret"), "plum\n"),
+            (work.join("file"), "old\n"),
+            (work.join("names"), "made\n"),
+            (work.join("tracked"), "two\n"),
+            (work.join("x.sed"), "w made\n"),
+            (work.join("x.awk"), "BEGIN { system(\"touch made\") }\n"),
+            (work.join("evil.pm"), "open F, '>made'; 1;\n"),
+            (work.join("evil.sh"), "#!/bin/sh\n: > \"$WORK/made\"\n"),
+            (work.join("bin/ls"), "#!/bin/sh\n: > \"$WORK/made\"\n"),
+        ] {
+            fs::write(path, text).unwrap();
+        }
+        for program in ["evil.sh", "bin/ls"] {
+            fs::set_permissions(work.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        symlink("../out", work.join("link")).unwrap();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed) + std::process::id() * 1000;
+        let name = format!("agentd-hostile-{number}");
+        let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
+        let unix = [
+            UnixListener::bind(base.join("sock")).unwrap(),
+            UnixListener::bind_addr(&abstract_address).unwrap(),
+        ];
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        tcp.set_nonblocking(true).unwrap();
+        unix.iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
+        let seconds = format!("{}", 1_000_000 + number);
+        let victim = Command::new("sleep").arg(&seconds).stdout(Stdio::null()).spawn().unwrap();
+        Self { _folder: folder, base, tcp, unix, names: [name, seconds], victim }
+    }
+
+    fn work(&self) -> PathBuf {
+        self.base.join("work")
+    }
+
+    /// What must stay as it is.
+    fn print_of(&self, harm: char) -> String {
+        match harm {
+            'W' => fingerprint(&self.work(), &[".git", "link"]),
+            'O' => fingerprint(&self.base.join("out"), &[]),
+            'G' => {
+                let agent = self.work().join(".agent").symlink_metadata();
+                let real = agent.is_ok_and(|meta| !is_placeholder(&meta));
+                format!("{}{real}", fingerprint(&self.work().join(".git"), &[]))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Runs the row's script; whether it did its harm.
+    async fn harmed(
+        &mut self,
+        row: &Row,
+        sandbox: &Sandbox,
+        policy: Policy,
+    ) -> Result<bool, String> {
+        let before = self.print_of(row.harm);
+        let mut spawn = command(&["bash", "-c", &row.script], policy);
+        spawn.cwd = self.work();
+        let port = self.tcp.local_addr().unwrap().port().to_string();
+        for (name, value) in [
+            ("WORK", self.work().into_os_string()),
+            ("HOME", self.work().into_os_string()),
+            ("OUT", self.base.join("out").into_os_string()),
+            ("SOCK", self.base.join("sock").into_os_string()),
+            ("ABSTRACT", self.names[0].clone().into()),
+            ("NUMBER", self.names[1].clone().into()),
+            ("PORT", port.into()),
+            ("VICTIM", self.victim.id().to_string().into()),
+            ("LC_ALL", "C.UTF-8".into()),
+        ] {
+            spawn.env.push((name.into(), value));
+        }
+        let mut process = match sandbox.spawn(spawn).await {
+            Ok(process) => process,
+            Err(SpawnError::Unavailable(why)) => return Err(why),
+            Err(error) => panic!("{row:?}: {error}"),
+        };
+        let (mut stdout, mut stderr) = (OutputBuffer::default(), OutputBuffer::default());
+        let collected = process.collect(&mut stdout, &mut stderr);
+        let exit = tokio::time::timeout(Duration::from_secs(60), collected).await;
+        let exit = exit.unwrap_or_else(|_| panic!("{row:?} hangs"));
+        drop(process);
+        if exit.sandbox_failed {
+            return Err(stderr.text());
+        }
+        Ok(match row.harm {
+            'W' | 'O' | 'G' => self.print_of(row.harm) != before,
+            'T' => self.tcp.accept().is_ok(),
+            'U' => self.unix.iter().any(|listener| listener.accept().is_ok()),
+            'R' => stdout.text().contains("plum"),
+            'K' => {
+                // A signal that was sent is acted upon at once, but by another process.
+                let mut ended = false;
+                for _ in 0..if exit.success() { 400 } else { 20 } {
+                    ended |= self.victim.try_wait().unwrap().is_some();
+                    if ended {
+                        break;
+                    }
+                    // tidy: sleep because a process that stays alive has no event to wait for.
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                ended
+            }
+            other => panic!("no such harm: {other}"),
+        })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.victim.kill();
+        let _ = self.victim.wait();
+    }
+}
+
+/// While a command runs, a protected name that does not exist is an empty folder that cannot be
+/// written; it goes with the command.
+fn is_placeholder(meta: &fs::Metadata) -> bool {
+    meta.is_dir() && meta.mode() & 0o222 == 0
+}
+
+/// Names, kinds, modes and contents of what is below a folder.
+fn fingerprint(folder: &Path, without: &[&str]) -> String {
+    let mut text = String::new();
+    let Ok(entries) = fs::read_dir(folder) else { return "gone".to_owned() };
+    let mut entries: Vec<_> = entries.map(Result::unwrap).collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if without.contains(&name.as_str()) || name == ".agent" {
+            continue;
+        }
+        let meta = entry.path().symlink_metadata().unwrap();
+        let content = match meta.file_type() {
+            kind if kind.is_dir() => fingerprint(&entry.path(), &[]),
+            kind if kind.is_symlink() => fs::read_link(entry.path()).unwrap().display().to_string(),
+            // Git refreshes its index when it only reads.
+            kind if kind.is_file() && name != "index" => {
+                String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default()).into_owned()
+            }
+            _ => String::new(),
+        };
+        text.push_str(&format!("{name} {:o} {content:?}\n", meta.mode()));
+    }
+    text
+}
+
+/// A repository with one commit, and an archive, made once.
+fn template() -> &'static Path {
+    static MADE: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = MADE.get_or_init(|| {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        fs::write(path.join("tracked"), "one\n").unwrap();
+        let script = "git init -q -b main . && git add tracked && \
+             git -c user.name=x -c user.email=x commit -q -m x && tar -cf a.tar tracked";
+        let mut git = Command::new("sh");
+        git.args(["-c", script]).current_dir(&path).env_clear();
+        let made = git.env("PATH", PATH).env("HOME", &path).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        (folder, path)
+    });
+    path
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir(&target).unwrap();
+            copy_folder(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), &target).unwrap();
+        }
+    }
+}
+
+fn policy(row: &Row, work: &Path) -> Policy {
+    let read = match row.harm {
+        'R' => ReadAccess::Restricted {
+            include_platform_defaults: true,
+            readable_roots: vec![work.to_owned()],
+        },
+        _ => ReadAccess::Full,
+    };
+    Policy::WorkspaceWrite {
+        writable_roots: vec![work.to_owned()],
+        read,
+        network: false,
+        exclude_slash_tmp: true,
+        exclude_tmpdir: true,
+    }
+}
+
+#[tokio::test]
+async fn every_row_does_its_harm_when_nothing_holds_it() {
+    let sandbox = sandbox(Layer::Auto);
+    let mut harmless = Vec::new();
+    for row in rows() {
+        let mut world = World::new();
+        if world.harmed(&row, &sandbox, Policy::DangerFullAccess).await != Ok(true) {
+            harmless.push(row);
+        }
+    }
+    assert!(rows().len() >= 150);
+    assert!(harmless.is_empty(), "these rows could not fail: {harmless:#?}");
+}
+
+#[test]
+fn every_row_is_asked_about_and_shown_whole() {
+    let work = Path::new("/w");
+    let resolver = PathResolver::new(PATH.as_ref(), &[work.to_owned()]);
+    let context = Context { cwd: work, resolver: &resolver };
+    for row in rows().into_iter().filter(|row| row.harm != 'R') {
+        let assessed = assess(Invocation::Script(&row.script), &context, &Rules::default());
+        assert!(!assessed.known_safe, "{row:?} runs without asking");
+        let shown = visible(&row.script).into_owned();
+        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'), "{shown:?}");
+    }
+}
+
+/// What must become of every row that is no change of the working folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expect {
+    /// It runs, and does no harm.
+    Held,
+    /// It is not run.
+    Refused,
+}
+
+async fn check(sandbox: &Sandbox, expect: Expect) {
+    let mut through = Vec::new();
+    let mut otherwise = Vec::new();
+    for row in rows().into_iter().filter(|row| row.harm != 'W') {
+        let mut world = World::new();
+        let policy = policy(&row, &world.work());
+        match world.harmed(&row, sandbox, policy).await {
+            Ok(true) => through.push(row),
+            Ok(false) if expect == Expect::Refused => otherwise.push((row, String::new())),
+            Err(why) if expect == Expect::Held => otherwise.push((row, why)),
+            Ok(false) | Err(_) => {}
+        }
+    }
+    assert!(through.is_empty(), "these got through: {through:#?}");
+    assert!(otherwise.is_empty(), "these were not {expect:?}: {otherwise:#?}");
+}
+
+#[tokio::test]
+async fn bubblewrap_holds_every_row() {
+    if bubblewrap() {
+        check(&sandbox(Layer::Bubblewrap), Expect::Held).await;
+    }
+}
+
+#[tokio::test]
+async fn landlock_alone_holds_every_row() {
+    check(&sandbox(Layer::Landlock), Expect::Held).await;
+}
+
+/// Started again by the tests below, with something missing.
+#[tokio::test]
+async fn what_is_left_holds() {
+    check(&sandbox(Layer::Auto), Expect::Held).await;
+}
+
+/// Started again by the tests below; alone it has nothing missing, and nothing to refuse.
+#[tokio::test]
+async fn everything_is_refused() {
+    if std::env::var_os(MISSING).is_some() {
+        check(&sandbox(Layer::Auto), Expect::Refused).await;
+    }
+}
+
+/// Set where a layer is missing.
+const MISSING: &str = "AGENTD_TEST_LAYER_MISSING";
+
+/// Runs tests of this program in a process that `prepare` has changed.
+fn again(tests: &[&str], prepare: impl Fn(&mut Command)) {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("hostile");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    for test in tests {
+        let mut command = Command::new(&program);
+        command.args(["--exact", test, "--nocapture"]).current_dir("/");
+        prepare(&mut command);
+        let ran = command.output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(ran.status.success() && text.contains("1 passed"), "{test}: {ran:?}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_held_too() {
+    const NOBODY: u32 = 65534;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        let _ = writeln!(std::io::stderr(), "skipped: every test here runs as an ordinary user");
+        return;
+    }
+    let tests = [
+        "every_row_does_its_harm_when_nothing_holds_it",
+        "bubblewrap_holds_every_row",
+        "landlock_alone_holds_every_row",
+    ];
+    again(&tests, |command| {
+        command.uid(NOBODY).gid(NOBODY).env("HOME", "/nonexistent");
+    });
+}
+
+#[test]
+fn without_landlock_bubblewrap_holds() {
+    let missing = [Missing::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
+    without(&missing, "what_is_left_holds");
+}
+
+#[test]
+fn without_namespaces_landlock_holds() {
+    let missing = [
+        Missing::call(libc::SYS_unshare, libc::EPERM),
+        Missing::call(libc::SYS_clone3, libc::ENOSYS),
+        Missing { bits: Some(NAMESPACES), ..Missing::call(libc::SYS_clone, libc::EPERM) },
+    ];
+    without(&missing, "what_is_left_holds");
+}
+
+#[test]
+fn without_seccomp_nothing_runs() {
+    let missing = [
+        Missing::call(libc::SYS_seccomp, libc::ENOSYS),
+        Missing { equals: Some(22), ..Missing::call(libc::SYS_prctl, libc::EINVAL) },
+    ];
+    without(&missing, "everything_is_refused");
+}
+
+#[test]
+fn without_landlock_and_namespaces_nothing_runs() {
+    let missing = [
+        Missing::call(libc::SYS_landlock_create_ruleset, libc::ENOSYS),
+        Missing::call(libc::SYS_unshare, libc::EPERM),
+        Missing::call(libc::SYS_clone3, libc::ENOSYS),
+        Missing { bits: Some(NAMESPACES), ..Missing::call(libc::SYS_clone, libc::EPERM) },
+    ];
+    without(&missing, "everything_is_refused");
+}
+
+const NAMESPACES: u32 = (libc::CLONE_NEWNS | libc::CLONE_NEWUSER).cast_unsigned();
+
+/// A system call that does not work, always or with a first argument like this.
+#[derive(Clone, Copy)]
+struct Missing {
+    call: u32,
+    error: u32,
+    bits: Option<u32>,
+    equals: Option<u32>,
+}
+
+impl Missing {
+    fn call(call: i64, error: i32) -> Self {
+        let call = u32::try_from(call).unwrap();
+        Self { call, error: error.cast_unsigned(), bits: None, equals: None }
+    }
+}
+
+/// Runs `test` in a process where those calls fail.
+fn without(missing: &[Missing], test: &str) {
+    let filter = filter(missing);
+    again(&[test], |command| {
+        command.env(MISSING, "1");
+        let filter = filter.clone();
+        // SAFETY: between fork and exec only two system calls are made.
+        unsafe {
+            command.pre_exec(move || {
+                let program = libc::sock_fprog {
+                    len: u16::try_from(filter.len()).unwrap_or(0),
+                    filter: filter.as_ptr().cast_mut(),
+                };
+                let set = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                    && libc::prctl(libc::PR_SET_SECCOMP, 2, &raw const program) == 0;
+                if set { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
+        }
+    });
+}
+
+/// A seccomp filter under which those calls fail.
+fn filter(missing: &[Missing]) -> Vec<libc::sock_filter> {
+    const LOAD: u16 = 0x20;
+    const EQUAL: u16 = 0x15;
+    const ANY_BIT: u16 = 0x45;
+    const RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const ERROR: u32 = 0x0005_0000;
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let mut filter = Vec::new();
+    for call in missing {
+        filter.push(step(LOAD, 0, 0, 0));
+        match (call.bits, call.equals) {
+            (None, None) => filter.push(step(EQUAL, call.call, 0, 1)),
+            (bits, equals) => {
+                filter.push(step(EQUAL, call.call, 0, 3));
+                filter.push(step(LOAD, 16, 0, 0));
+                let code = if bits.is_some() { ANY_BIT } else { EQUAL };
+                filter.push(step(code, bits.or(equals).unwrap(), 0, 1));
+            }
+        }
+        filter.push(step(RETURN, ERROR | call.error, 0, 0));
+    }
+    filter.push(step(RETURN, ALLOW, 0, 0));
+    filter
+}
