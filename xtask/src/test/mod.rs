@@ -8,9 +8,10 @@ mod typescript;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use counts::Counts;
 use program::Program;
 
@@ -37,18 +38,30 @@ impl<E: Into<anyhow::Error>> From<E> for Failed {
 }
 
 type Outcome = Result<Done, Failed>;
-type Step = (&'static str, fn(&Path) -> Outcome);
+type Check = fn(&Path) -> Outcome;
+type Step = (&'static str, When, Check);
+
+/// When a step begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// After the steps before it.
+    InTurn,
+    /// At once: it waits for the network more than it computes.
+    AtOnce,
+}
 
 const STEPS: &[Step] = &[
-    ("system packages", system::packages),
-    ("format", format),
-    ("lints", lints),
-    ("tidy", |root| Ok(crate::tidy::run(root).map(|()| Done::Passed)?)),
-    ("generated files", |root| Ok(crate::generate::check(root).map(|()| Done::Passed)?)),
-    ("tests", tests),
-    ("doc tests", doc_tests),
-    ("fuzzing", fuzzing),
-    ("TypeScript", typescript::check),
+    ("system packages", When::InTurn, system::packages),
+    ("format", When::InTurn, format),
+    ("lints", When::InTurn, lints),
+    ("tidy", When::InTurn, |root| Ok(crate::tidy::run(root).map(|()| Done::Passed)?)),
+    ("generated files", When::InTurn, |root| {
+        Ok(crate::generate::check(root).map(|()| Done::Passed)?)
+    }),
+    ("tests", When::InTurn, tests),
+    ("doc tests", When::InTurn, doc_tests),
+    ("fuzzing", When::InTurn, fuzzing),
+    ("TypeScript", When::AtOnce, typescript::check),
 ];
 
 /// The features of every step: the same everywhere, so that nothing is compiled twice.
@@ -58,10 +71,21 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     let started = Instant::now();
     let mut total = Counts::default();
     let mut rows = Vec::new();
-    for (name, step) in STEPS {
+    let begun: Vec<Option<JoinHandle<Outcome>>> = STEPS
+        .iter()
+        .map(|(_, when, step)| {
+            let root = root.to_owned();
+            (*when == When::AtOnce).then(|| std::thread::spawn(move || step(&root)))
+        })
+        .collect();
+    for ((name, _, step), begun) in STEPS.iter().zip(begun) {
         println!("── {name}");
         let began = Instant::now();
-        let (verdict, stop) = judge(step(root), &mut total);
+        let outcome = match begun {
+            Some(begun) => begun.join().unwrap_or_else(|_| Err(anyhow!("{name} panicked").into())),
+            None => step(root),
+        };
+        let (verdict, stop) = judge(outcome, &mut total);
         println!("── {name}: {verdict} ({:.1} s)\n", began.elapsed().as_secs_f64());
         rows.push((*name, verdict, began.elapsed()));
         if stop {
@@ -104,7 +128,7 @@ fn print_summary(rows: &[(&str, String, Duration)], elapsed: Duration) {
     for (name, verdict, took) in rows {
         println!("{name:<16} {:>7.1} s  {verdict}", took.as_secs_f64());
     }
-    for (name, _) in &STEPS[rows.len()..] {
+    for (name, ..) in &STEPS[rows.len()..] {
         println!("{name:<16} {:>9}  not run: an earlier step failed", "");
     }
     println!("{:<16} {:>7.1} s", "total", elapsed.as_secs_f64());
