@@ -60,7 +60,7 @@ impl Protection {
     fn add(&mut self, root: &Path, path: PathBuf) {
         match path.symlink_metadata() {
             Ok(meta) if meta.is_symlink() => self.frozen.push(root.to_owned()),
-            Ok(meta) if is_placeholder(&meta) => self.missing.push(path),
+            Ok(meta) if is_placeholder(&path, &meta) => self.missing.push(path),
             Ok(_) => self.read_only.push(path),
             Err(_) => self.missing.push(path),
         }
@@ -68,12 +68,14 @@ impl Protection {
 
     /// The deepest part that exists is not ours to freeze; the first missing name below it is.
     fn add_git_dir(&mut self, dir: PathBuf) {
-        if dir.symlink_metadata().is_ok_and(|meta| !is_placeholder(&meta)) {
+        if dir.symlink_metadata().is_ok_and(|meta| !is_placeholder(&dir, &meta)) {
             return self.read_only.push(dir);
         }
         let first_missing = dir
             .ancestors()
-            .take_while(|path| path.symlink_metadata().map_or(true, |meta| is_placeholder(&meta)))
+            .take_while(|path| {
+                path.symlink_metadata().map_or(true, |meta| is_placeholder(path, &meta))
+            })
             .last();
         self.missing.extend(first_missing.map(Path::to_owned));
     }
@@ -94,7 +96,7 @@ impl Protection {
                 continue;
             }
             match path.symlink_metadata() {
-                Ok(meta) if is_placeholder(&meta) => self.missing.push(path.clone()),
+                Ok(meta) if is_placeholder(path, &meta) => self.missing.push(path.clone()),
                 Ok(_) => self.read_only.push(path.clone()),
                 // The first missing folder on the way is what must not be made.
                 Err(_) => {
@@ -209,8 +211,9 @@ fn pins<'a>(roots: &'a [PathBuf], protected: impl Iterator<Item = &'a PathBuf>) 
 /// An empty folder that stands where a protected name is missing, while a command runs.
 ///
 /// It has to exist outside of the sandbox: a mount needs something to be mounted on. It is told
-/// from a folder of the user by its modification time; one that a killed server left behind is
-/// taken over by the next. Every holder has a shared lock on it, the last one removes it; when
+/// from a folder of the user by its sticky bit, which it has from its first moment on, and, where
+/// there are no such bits, by its modification time; one that a killed server left behind is taken
+/// over by the next. Every holder has a shared lock on it, the last one removes it; when
 /// the user put something into it meanwhile, it stays.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
@@ -223,8 +226,15 @@ const PLACEHOLDER_MTIME: i64 = 1;
 /// Another holder removes a placeholder within microseconds; this is far more than needed.
 const MAX_TRIES: usize = 1000;
 
-fn is_placeholder(meta: &Metadata) -> bool {
-    meta.is_dir() && meta.mtime() == PLACEHOLDER_MTIME && meta.mtime_nsec() == 0
+const PLACEHOLDER_MODE: u32 = 0o1755;
+const STICKY: u32 = 0o1000;
+
+/// What the user put something into is the user's.
+fn is_placeholder(path: &Path, meta: &Metadata) -> bool {
+    let marked = meta.mtime() == PLACEHOLDER_MTIME && meta.mtime_nsec() == 0;
+    // One that is gone by now was removed by its last holder.
+    let empty = || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
+    meta.is_dir() && (meta.mode() & STICKY != 0 || marked) && empty()
 }
 
 #[cfg(target_os = "linux")]
@@ -237,7 +247,7 @@ mod placeholder {
         /// nobody with our rights can create it.
         pub(crate) fn hold(path: &Path) -> io::Result<Option<Placeholder>> {
             for _ in 0..MAX_TRIES {
-                match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+                match rustix::fs::mkdir(path, Mode::from_raw_mode(PLACEHOLDER_MODE)) {
                     Ok(()) => mark(path)?,
                     Err(rustix::io::Errno::EXIST) => {}
                     Err(rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS) => return Ok(None),
@@ -249,7 +259,7 @@ mod placeholder {
                     Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => return Ok(None),
                     Err(e) => return Err(e.into()),
                 };
-                if !is_placeholder(&folder.metadata()?) {
+                if !is_placeholder(path, &folder.metadata()?) {
                     return Ok(None);
                 }
                 let locked =
@@ -400,6 +410,26 @@ mod tests {
         drop(first);
         assert!(path.exists());
         drop(second);
+        assert!(!path.exists());
+    }
+
+    /// Commands that begin and end at the same time find it there, or make it, but never lose it.
+    #[test]
+    fn a_placeholder_is_one_from_its_first_moment_on() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        assert!(protection(&[&root]).missing.contains(&path));
+                        let held = Placeholder::hold(&path).unwrap().expect("it is nobody's");
+                        assert!(path.is_dir());
+                        drop(held);
+                    }
+                });
+            }
+        });
         assert!(!path.exists());
     }
 

@@ -132,6 +132,29 @@ impl Client {
         }
     }
 
+    /// Sends requests all at once; their results, in the same order.
+    pub(crate) fn requests(&mut self, calls: Vec<(&str, Value)>) -> Result<Vec<Value>> {
+        let first = self.next_id;
+        let mut results = vec![None; calls.len()];
+        for (method, params) in calls {
+            self.send(&json!({"id": self.next_id, "method": method, "params": params}))?;
+            self.next_id += 1;
+        }
+        while results.contains(&None) {
+            let mut arrived = self.next("the answers to requests at once")?;
+            let place = arrived.message["id"].as_u64().and_then(|id| id.checked_sub(first));
+            let place = place.and_then(|place| results.get_mut(usize::try_from(place).ok()?));
+            match place.filter(|_| arrived.message.get("method").is_none()) {
+                Some(place) => match arrived.message.get("error") {
+                    Some(error) => bail!("a request was refused: {error}"),
+                    None => *place = Some(arrived.message["result"].take()),
+                },
+                None => self.keep(arrived),
+            }
+        }
+        Ok(results.into_iter().flatten().collect())
+    }
+
     /// Only ends of turns are waited for later; anything else has been measured by arriving.
     fn keep(&mut self, arrived: Arrived) {
         if arrived.message["method"] == "turn/completed" {

@@ -6,6 +6,7 @@ mod client;
 mod config_read;
 mod delta;
 mod disk;
+mod exec;
 mod long_thread;
 mod model_server;
 mod options;
@@ -43,6 +44,8 @@ const SCENARIOS: &[Scenario] = &[
     turn::SCENARIO,
     delta::SCENARIO,
     tool::SCENARIO,
+    exec::SCENARIO,
+    exec::SOAK,
     streams::SCENARIO,
     disk::SCENARIO,
     config_read::SCENARIO,

@@ -38,6 +38,15 @@ pub(crate) fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM")
 }
 
+/// How many processes a process and its children are, and how many descriptors they hold.
+pub(crate) fn held(pid: u32) -> (usize, usize) {
+    let processes = family(pid);
+    let files = |process: &u32| {
+        std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count())
+    };
+    (processes.len(), processes.iter().map(files).sum())
+}
+
 /// Cores, processor, memory and kernel; nothing that names the machine.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
