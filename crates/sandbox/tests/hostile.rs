@@ -14,11 +14,12 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use common::{PATH, bubblewrap, command, sandbox};
+use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
 use sandbox::{Layer, OutputBuffer, Policy, ReadAccess, Sandbox, SpawnError};
 
@@ -127,8 +128,20 @@ impl World {
         sandbox: &Sandbox,
         policy: Policy,
     ) -> Result<bool, String> {
+        self.harmed_behind(row, sandbox, policy, None).await
+    }
+
+    /// The same with a managed network.
+    async fn harmed_behind(
+        &mut self,
+        row: &Row,
+        sandbox: &Sandbox,
+        policy: Policy,
+        egress: Option<Arc<Egress>>,
+    ) -> Result<bool, String> {
         let before = self.print_of(row.harm);
         let mut spawn = command(&["bash", "-c", &row.script], policy);
+        spawn.egress = egress;
         spawn.cwd = self.work();
         let port = self.tcp.local_addr().unwrap().port().to_string();
         for (name, value) in [
@@ -323,6 +336,32 @@ async fn check(sandbox: &Sandbox, expect: Expect) {
 async fn bubblewrap_holds_every_row() {
     if bubblewrap() {
         check(&sandbox(Layer::Bubblewrap), Expect::Held).await;
+    }
+}
+
+/// Not even when what they want to reach is allowed: it has to be asked of the proxy.
+#[tokio::test]
+async fn nothing_gets_past_the_proxy() {
+    if !bubblewrap() {
+        return;
+    }
+    let sandbox = sandbox(Layer::Bubblewrap);
+    let policy = EgressPolicy {
+        allowed: vec![Pattern::parse("*").unwrap()],
+        local: true,
+        socks_port: Some(1080),
+        udp: true,
+        ..EgressPolicy::default()
+    };
+    let egress = Arc::new(Egress::new(policy, None, Outside::real()));
+    // Git asks the proxy, as it should.
+    let asks = |row: &Row| row.script.contains("git ls-remote");
+    for row in rows().into_iter().filter(|row| "TUOGK".contains(row.harm) && !asks(row)) {
+        let mut world = World::new();
+        let work = world.work();
+        let harmed =
+            world.harmed_behind(&row, &sandbox, self::policy(&row, &work), Some(egress.clone()));
+        assert_eq!(harmed.await, Ok(false), "{row:?}");
     }
 }
 
