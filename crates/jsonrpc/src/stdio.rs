@@ -184,9 +184,16 @@ impl File {
 }
 
 /// The multiplexer of pseudo-terminals: opening it anew makes another terminal.
-fn is_ptmx(device: u64) -> bool {
-    (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
+fn is_ptmx(device: rustix::fs::Dev) -> bool {
+    cfg!(target_os = "linux") && (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
 }
+
+/// A reader that is gone is an error, not a signal. Where there is no such flag, the Rust runtime
+/// has the signal ignored.
+#[cfg(target_os = "linux")]
+const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const NO_SIGNAL: SendFlags = SendFlags::empty();
 
 impl Access {
     fn read(self, fd: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
@@ -206,7 +213,7 @@ impl Access {
     fn write(self, fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
         let written = rustix::io::retry_on_intr(|| match self {
             Self::OwnDescription => rustix::io::write(fd, bytes),
-            Self::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+            Self::Socket => rustix::net::send(fd, bytes, SendFlags::DONTWAIT | NO_SIGNAL),
             Self::Asked => {
                 ask(fd, PollFlags::OUT)?;
                 rustix::io::write(fd, &bytes[..bytes.len().min(SURE_BYTES)])
