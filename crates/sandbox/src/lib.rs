@@ -8,7 +8,10 @@
 //! - under **bubblewrap** where it works: user, process, IPC, host name and (network off) network
 //!   namespaces of its own, no capability even for root, the file system read-only or only in
 //!   part, writable roots writable, their protected names ([`PROTECTED_NAMES`]) not. A protected
-//!   name that does not exist is represented by an empty read-only folder while commands run;
+//!   name that does not exist is represented by an empty read-only folder while commands run.
+//!   Within it, where the kernel has it, **Landlock** again: the writable roots are opened before
+//!   bubblewrap mounts them by their names, and nothing else can be written, whatever the names
+//!   lead to by then;
 //! - else under **Landlock** (Linux 6.2 or later), which enforces read-only policies completely
 //!   and workspace policies more strictly than they ask: nothing new can be created at the top of
 //!   a writable root, nor in `/tmp` itself, and modes, owners and times cannot be changed;

@@ -109,6 +109,15 @@ pub struct Resolved {
     pub network: bool,
     /// The rules of a profile, which then decide instead of `read`.
     pub rules: Option<Vec<(PathBuf, Access)>>,
+    /// Where the roots and the rules really lead, once that was looked at.
+    pub(crate) found: Option<Found>,
+}
+
+/// What was found of a policy's paths, at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    folders: Vec<PathBuf>,
+    rules: Vec<(PathBuf, Access)>,
 }
 
 /// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
@@ -147,6 +156,7 @@ impl Policy {
                 read: read.clone(),
                 network: *network,
                 rules: None,
+                found: None,
             },
             Policy::Profile { rules, platform_defaults, network } => {
                 profile(rules, *platform_defaults, *network)
@@ -166,6 +176,7 @@ impl Policy {
                     read: read.clone(),
                     network: *network,
                     rules: None,
+                    found: None,
                 }
             }
         }
@@ -244,11 +255,31 @@ impl Resolved {
         Err(Denied::OutsideReadableRoots(path.to_owned()))
     }
 
+    /// Looks at its paths now, and not again: what starts a command must not find them changed
+    /// from one look to the next.
+    pub(crate) fn settle(mut self) -> Self {
+        self.found = Some(Found { folders: self.writable_folders(), rules: self.real_rules() });
+        self
+    }
+
     /// The rules of a profile under their real paths, parents first, each path once.
     pub(crate) fn real_rules(&self) -> Vec<(PathBuf, Access)> {
+        if let Some(found) = &self.found {
+            return found.rules.clone();
+        }
         let rules = self.rules.iter().flatten();
-        let mut real: Vec<(PathBuf, Access)> =
-            rules.filter_map(|(path, access)| Some((real_path(path).ok()?, *access))).collect();
+        let written = self.rules.iter().flatten().filter(|(_, access)| *access == Access::Write);
+        let writable: Vec<PathBuf> =
+            written.filter_map(|(path, _)| path.canonicalize().ok()).collect();
+        let real = |(path, access): &(PathBuf, Access)| {
+            let grants_more = *access == Access::Write && path.exists();
+            let path = match grants_more {
+                true => settled(path, &writable)?,
+                false => real_path(path).ok()?,
+            };
+            Some((path, *access))
+        };
+        let mut real: Vec<(PathBuf, Access)> = rules.filter_map(real).collect();
         real.sort();
         real.dedup_by(|later, kept| later.0 == kept.0);
         real
@@ -263,12 +294,35 @@ impl Resolved {
     /// The writable roots that exist, with symbolic links resolved, each once, parents first.
     /// A root that does not exist cannot be written: nothing is created for it.
     pub fn writable_folders(&self) -> Vec<PathBuf> {
-        let mut folders: Vec<PathBuf> =
-            self.writable.iter().filter_map(|root| root.path.canonicalize().ok()).collect();
+        if let Some(found) = &self.found {
+            return found.folders.clone();
+        }
+        let given = || self.writable.iter().map(|root| root.path.as_path());
+        let all: Vec<PathBuf> = given().filter_map(|root| root.canonicalize().ok()).collect();
+        let mut folders: Vec<PathBuf> = given().filter_map(|root| settled(root, &all)).collect();
         folders.sort();
         folders.dedup();
         folders
     }
+}
+
+/// The real path of a root, unless it leads through a symbolic link inside of a writable folder: a
+/// command may have put that there, and would choose what the next one can write.
+fn settled(given: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
+    let real = given.canonicalize().ok()?;
+    let mut links = false;
+    for part in given.ancestors() {
+        if part.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+            links = true;
+            let holder = part.parent()?.canonicalize().ok()?;
+            if writable.iter().any(|root| holder.starts_with(root)) {
+                return None;
+            }
+        }
+    }
+    // Without links it is where it says, or it changed just now.
+    let plain = given.components().all(|part| part != Component::ParentDir);
+    (links || !plain || given.components().eq(real.components())).then_some(real)
 }
 
 /// `path` with the symbolic links of everything that exists resolved; the rest is appended.
@@ -309,7 +363,14 @@ pub(crate) fn real_entry(path: &Path) -> Result<PathBuf, Denied> {
 }
 
 fn unconfined(network: bool) -> Resolved {
-    Resolved { confined: false, writable: Vec::new(), read: ReadAccess::Full, network, rules: None }
+    Resolved {
+        confined: false,
+        writable: Vec::new(),
+        read: ReadAccess::Full,
+        network,
+        rules: None,
+        found: None,
+    }
 }
 
 fn profile(rules: &[(PathBuf, Access)], platform_defaults: bool, network: bool) -> Resolved {
@@ -328,6 +389,7 @@ fn profile(rules: &[(PathBuf, Access)], platform_defaults: bool, network: bool) 
         },
         network,
         rules: Some(rules.iter().filter(|(path, _)| path.is_absolute()).cloned().collect()),
+        found: None,
     }
 }
 
@@ -443,5 +505,35 @@ mod tests {
         assert!(resolved.check_read(&base.join("in/x")).is_ok());
         assert!(resolved.check_read(Path::new("/usr/bin")).is_ok());
         assert!(resolved.check_read(&base.join("out/x")).is_err());
+    }
+
+    #[test]
+    fn a_root_behind_a_link_of_a_command_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for name in ["outer", "elsewhere", "outer/real"] {
+            fs::create_dir(base.join(name)).unwrap();
+        }
+        symlink(base.join("elsewhere"), base.join("outer/link")).unwrap();
+        symlink(base.join("elsewhere"), base.join("given")).unwrap();
+        let roots = |names: &[&str]| {
+            let writable_roots = names.iter().map(|name| base.join(name)).collect();
+            let policy = Policy::WorkspaceWrite {
+                writable_roots,
+                read: ReadAccess::Full,
+                network: false,
+                exclude_slash_tmp: true,
+                exclude_tmpdir: true,
+            };
+            let found = policy.resolve(None).writable_folders();
+            let names = found.iter().map(|path| path.strip_prefix(&base).unwrap().to_owned());
+            names.map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(roots(&["outer", "outer/real"]), ["outer", "outer/real"]);
+        assert_eq!(roots(&["outer", "outer/link"]), ["outer"]);
+        // A link that no command can have made is followed.
+        assert_eq!(roots(&["given", "outer"]), ["elsewhere", "outer"]);
+        assert_eq!(roots(&["outer/../given"]), ["elsewhere"]);
+        assert_eq!(roots(&["outer/link"]), ["elsewhere"]);
     }
 }

@@ -6,12 +6,14 @@
 //! root (and of `/tmp`) cannot be created, and no mode, owner or time be changed anywhere:
 //! stricter than the policy, never laxer.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use super::sys;
 use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
@@ -28,6 +30,8 @@ const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+/// Changing contents, names and folders.
+const WRITE: u64 = ALL_ABI_3 & !(EXECUTE | READ_FILE | READ_DIR);
 const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
 /// What ABI 3 knows; later versions add [`IOCTL_DEV`].
 const ALL_ABI_3: u64 = (1 << 15) - 1;
@@ -93,12 +97,7 @@ impl Ruleset {
             handled_access_net: if self.network { 0 } else { BIND_AND_CONNECT_TCP },
             scoped: ABSTRACT_SOCKETS_AND_SIGNALS,
         };
-        let size = match self.abi {
-            ..=3 => 8,
-            4..=5 => 16,
-            6.. => 24,
-        };
-        let ruleset = sys::landlock_create(&attr, size)?;
+        let ruleset = sys::landlock_create(&attr, attr_size(self.abi))?;
         for (path, access) in &self.rules {
             allow_path(&ruleset, path, access & handled)?;
         }
@@ -110,20 +109,71 @@ impl Ruleset {
     }
 }
 
-/// A path that is gone grants nothing; that is no error.
+/// How much of the attributes a version knows.
+fn attr_size(abi: u32) -> usize {
+    match abi {
+        ..=3 => 8,
+        4..=5 => 16,
+        6.. => 24,
+    }
+}
+
+/// Gives up writing anything but what is below `roots`, and the devices and processes of the
+/// sandbox. The layer within bubblewrap. Each root is an open descriptor of this process, which is
+/// used up, and the path where bubblewrap mounted it: an error when that is something else.
+pub(crate) fn narrow(abi: u32, roots: &[(i32, OsString)]) -> io::Result<()> {
+    let attr = sys::RulesetAttr { handled_access_fs: WRITE, handled_access_net: 0, scoped: 0 };
+    let ruleset = sys::landlock_create(&attr, attr_size(abi))?;
+    for (root, path) in roots {
+        sys::with_inherited(*root, |root| {
+            let (opened, mounted) = (rustix::fs::fstat(root)?, rustix::fs::lstat(path)?);
+            if (opened.st_dev, opened.st_ino) != (mounted.st_dev, mounted.st_ino) {
+                let path = path.display();
+                return Err(io::Error::other(format!("{path} changed while it was mounted")));
+            }
+            allow_open(&ruleset, root, WRITE)
+        })?;
+    }
+    for own in ["/dev", "/proc"] {
+        let own = rustix::fs::open(own, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        allow_open(&ruleset, own.as_fd(), WRITE)?;
+    }
+    sys::landlock_restrict(ruleset.as_fd())
+}
+
+/// Opens a real path as it is named: `None` when it is gone, or a part of it is a symbolic link by
+/// now, which is no accident.
+pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Errno::NOENT | Errno::ACCESS | Errno::LOOP | Errno::NOTDIR) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// A path that is gone grants nothing; that is no error. What is granted for creating files was
+/// resolved before.
 fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
-    // What is granted for creating files was resolved before: a link there now is no accident.
-    let no_follow = if access & MAKE_REG != 0 { OFlags::NOFOLLOW } else { OFlags::empty() };
-    let flags = OFlags::PATH | OFlags::CLOEXEC | no_follow;
-    let parent = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(parent) => parent,
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => return Ok(()),
-        Err(e) => return Err(e.into()),
+    let opened = if access & MAKE_REG != 0 {
+        open_real(path)?
+    } else {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(opened) => Some(opened),
+            Err(Errno::NOENT | Errno::ACCESS) => None,
+            Err(e) => return Err(e.into()),
+        }
     };
-    let access = match FileType::from_raw_mode(rustix::fs::fstat(&parent)?.st_mode) {
+    opened.map_or(Ok(()), |opened| allow_open(ruleset, opened.as_fd(), access))
+}
+
+fn allow_open(ruleset: &impl AsFd, parent: BorrowedFd<'_>, access: u64) -> io::Result<()> {
+    let access = match FileType::from_raw_mode(rustix::fs::fstat(parent)?.st_mode) {
         FileType::Directory => access,
         FileType::Symlink => return Ok(()),
         _ => access & FILE_RIGHTS,
     };
-    sys::landlock_allow(ruleset.as_fd(), parent.as_fd(), access)
+    sys::landlock_allow(ruleset.as_fd(), parent, access)
 }

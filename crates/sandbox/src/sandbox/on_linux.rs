@@ -20,13 +20,15 @@ use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
 use crate::linux::{bubblewrap, handover, seccomp, sys};
 use crate::output::OutputBuffer;
-use crate::policy::{Policy, ReadAccess, Resolved};
+use crate::policy::{Access, Policy, ReadAccess, Resolved};
 use crate::process::{Control, Input, OUTPUT_CHUNKS, Process, Shared};
 use crate::protect::{Placeholder, Protection};
 use crate::pty;
 use crate::pump::{Pump, Source};
 use crate::supervise::child::Streams;
-use crate::supervise::request::{Confinement, Ports, REPORT_BYTES, Report, Request, Stage};
+use crate::supervise::request::{
+    Confinement, Narrowing, Ports, REPORT_BYTES, Report, Request, Stage,
+};
 
 /// Starts commands under permission policies. One for a server; made without any work: the first
 /// command, or [`Sandbox::report`], finds out what works on the machine.
@@ -61,7 +63,7 @@ impl Sandbox {
         check_cwd(&spawn.cwd)?;
         let program = find_program(program, &spawn.cwd, &spawn.env)?;
         let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
-        let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
+        let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value))).settle();
         let (confinement, placeholders) = self.confine(&resolved, &spawn).await?;
         self.start(&program, &spawn, confinement, placeholders).await
     }
@@ -124,7 +126,8 @@ impl Sandbox {
         };
         let resolved = spawn.policy.resolve(None);
         let (confinement, placeholders) =
-            wrap(bwrap, &resolved, &Protection::default(), &spawn).map_err(|e| e.to_string())?;
+            wrap(bwrap, None, &resolved, &Protection::default(), &spawn)
+                .map_err(|e| e.to_string())?;
         let mut process = self
             .start(bwrap, &spawn, confinement, placeholders)
             .await
@@ -157,7 +160,9 @@ impl Sandbox {
         };
         match (bubblewrap, landlock) {
             (Ok(bwrap), _) => {
-                wrap(bwrap, resolved, &protection, spawn).map_err(io_error("preparing the sandbox"))
+                let abi = found.landlock.as_ref().ok().copied();
+                wrap(bwrap, abi, resolved, &protection, spawn)
+                    .map_err(io_error("preparing the sandbox"))
             }
             (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
                 Err(SpawnError::Unavailable(format!(
@@ -295,6 +300,9 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Spawn
         },
         Stage::Fork => "creating a process for the command".to_owned(),
         Stage::Session => "preparing the command's process".to_owned(),
+        Stage::Request if errno == libc::ESTALE => {
+            "a writable folder changed while the command was started; start it again".to_owned()
+        }
         Stage::Request => "reading the command in its supervisor".to_owned(),
     };
     SpawnError::Io { context, source }
@@ -319,6 +327,7 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
 
 fn wrap(
     bwrap: &Path,
+    landlock: Option<u32>,
     resolved: &Resolved,
     protection: &Protection,
     spawn: &Spawn,
@@ -346,7 +355,29 @@ fn wrap(
     let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
-    Ok((Confinement::Bubblewrap { bwrap, options, filter }, placeholders))
+    let narrowing = landlock.filter(|_| runs_inside(resolved)).map(|abi| narrowing(abi, resolved));
+    Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
+}
+
+/// Whether our own program finds the system's libraries inside.
+fn runs_inside(resolved: &Resolved) -> bool {
+    match &resolved.read {
+        ReadAccess::Full => true,
+        ReadAccess::Restricted { include_platform_defaults: true, .. } => true,
+        ReadAccess::Restricted { .. } => resolved
+            .real_rules()
+            .first()
+            .is_some_and(|(path, access)| path == Path::new("/") && *access != Access::None),
+    }
+}
+
+fn narrowing(abi: u32, resolved: &Resolved) -> Narrowing {
+    let mut roots = resolved.writable_folders();
+    let rules = resolved.real_rules().into_iter();
+    roots.extend(rules.filter(|(_, access)| *access == Access::Write).map(|(path, _)| path));
+    roots.sort();
+    roots.dedup();
+    Narrowing { abi, roots: roots.iter().map(bytes).collect() }
 }
 
 fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Confined> {

@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 
 use rustix::process::{Pid, Signal};
 
-use super::request::{Confinement, Ports, Request, Stage};
-use crate::linux::{handover, seccomp, sys};
+use super::request::{Confinement, Narrowing, Ports, Request, Stage};
+use crate::linux::{handover, landlock, seccomp, sys};
 use crate::sandbox::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
 
 /// The standard streams of a command.
@@ -48,9 +48,11 @@ impl Prepared {
             inherited: Vec::new(),
             confined_report: None,
         };
-        if let Confinement::Bubblewrap { bwrap, options, filter } = &prepared.confinement {
+        if let Confinement::Bubblewrap { bwrap, options, filter, narrowing } = &prepared.confinement
+        {
             let (bwrap, options, filter) = (bwrap.clone(), options.join(&0), filter.clone());
-            prepared.wrap(bwrap, options, &filter, request.ports.zip(egress))?;
+            let narrowing = narrowing.as_ref().map(open_roots).transpose()?;
+            prepared.wrap(bwrap, options, &filter, request.ports.zip(egress), narrowing)?;
         } else if request.ports.is_some() {
             // Nothing but bubblewrap makes a network of its own.
             return Err(io::ErrorKind::Unsupported.into());
@@ -74,6 +76,7 @@ impl Prepared {
         mut options: Vec<u8>,
         filter: &[u8],
         egress: Option<(Ports, OwnedFd)>,
+        narrowing: Option<Narrowed>,
     ) -> io::Result<()> {
         options.push(0);
         let options = memory_file(&options)?;
@@ -90,8 +93,8 @@ impl Prepared {
         }
         argv.push(c"--".to_owned());
         self.inherited = vec![options, filter, reporting];
-        if self.terminal || egress.is_some() {
-            argv.extend(self.leader(egress)?);
+        if self.terminal || egress.is_some() || narrowing.is_some() {
+            argv.extend(self.leader(egress, narrowing)?);
         }
         argv.push(std::mem::replace(&mut self.program, bwrap));
         argv.extend(self.argv.drain(..).skip(1));
@@ -103,7 +106,11 @@ impl Prepared {
     }
 
     /// This program, inside of the sandbox, through a descriptor: see [`lead`].
-    fn leader(&mut self, egress: Option<(Ports, OwnedFd)>) -> io::Result<Vec<CString>> {
+    fn leader(
+        &mut self,
+        egress: Option<(Ports, OwnedFd)>,
+        narrowing: Option<Narrowed>,
+    ) -> io::Result<Vec<CString>> {
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
         let program = rustix::fs::open(THIS_PROGRAM, flags, rustix::fs::Mode::empty())?;
         let path = c_string(format!("/proc/self/fd/{}", program.as_raw_fd()).into_bytes())?;
@@ -117,6 +124,18 @@ impl Prepared {
             }
         });
         self.inherited.extend(egress.map(|(_, socket)| socket));
+        match &narrowing {
+            None => argv.push(NONE.to_owned()),
+            Some((abi, roots)) => {
+                argv.push(c_string(format!("{abi}:{}", roots.len()).into_bytes())?);
+                for (path, root) in roots {
+                    argv.push(c_string(root.as_raw_fd().to_string().into_bytes())?);
+                    argv.push(c_string(path.clone())?);
+                }
+            }
+        }
+        let opened = narrowing.into_iter().flat_map(|(_, roots)| roots);
+        self.inherited.extend(opened.map(|(_, root)| root));
         self.terminal = false;
         Ok(argv)
     }
@@ -181,13 +200,28 @@ impl Prepared {
     }
 }
 
+/// Landlock's version, and the folders that may be written, open, with their paths.
+type Narrowed = (u32, Vec<(Vec<u8>, OwnedFd)>);
+
+/// Opens the roots as they are named. A path that leads elsewhere by now, or to nothing, is an
+/// error: bubblewrap would mount what it leads to.
+fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
+    let open = |path: &Vec<u8>| {
+        let changed = || io::Error::from_raw_os_error(libc::ESTALE);
+        Ok((path.clone(), landlock::open_real(path)?.ok_or_else(changed)?))
+    };
+    let roots = narrowing.roots.iter().map(open).collect::<io::Result<_>>()?;
+    Ok((narrowing.abi, roots))
+}
+
 /// The second argument with which this program prepares a command inside of bubblewrap.
 pub(super) const LEAD: &str = "lead";
 const TERMINAL: &CStr = c"terminal";
 const NONE: &CStr = c"-";
 
 /// Runs inside of bubblewrap: sends the listeners of a managed network away, becomes the leader of
-/// a session with the terminal, then the command. Were bubblewrap in that session, an interrupt
+/// a session with the terminal, gives up writing anything but the folders that were opened before
+/// bubblewrap looked for them, then becomes the command. Were bubblewrap in that session, an interrupt
 /// typed into the terminal would end it, and everything in it, before the command could react.
 pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) -> io::Error {
     let mut prepare = || -> io::Result<OsString> {
@@ -205,6 +239,19 @@ pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) -> io::Error {
         if terminal.as_bytes() == TERMINAL.to_bytes() {
             rustix::process::setsid()?;
             rustix::process::ioctl_tiocsctty(io::stdin())?;
+        }
+        let narrowing = argv.next().ok_or_else(invalid)?;
+        if narrowing.as_bytes() != NONE.to_bytes() {
+            let mut numbers = narrowing.to_str().into_iter().flat_map(|text| text.split(':'));
+            let mut number = || numbers.next()?.parse::<u32>().ok();
+            let (abi, count) = number().zip(number()).ok_or_else(invalid)?;
+            let mut roots = Vec::new();
+            for _ in 0..count {
+                let (fd, path) = argv.next().zip(argv.next()).ok_or_else(invalid)?;
+                let fd = fd.to_str().and_then(|fd| fd.parse().ok()).ok_or_else(invalid)?;
+                roots.push((fd, path));
+            }
+            landlock::narrow(abi, &roots)?;
         }
         sys::close_on_exec_from(3)?;
         argv.next().ok_or_else(invalid)

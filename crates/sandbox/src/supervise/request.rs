@@ -51,11 +51,23 @@ pub(crate) enum Confinement {
         bwrap: Vec<u8>,
         options: Vec<Vec<u8>>,
         filter: Vec<u8>,
+        /// Landlock within it.
+        narrowing: Option<Narrowing>,
     },
     Landlock {
         ruleset: Ruleset,
         filter: Vec<u8>,
     },
+}
+
+/// The folders that may be written, opened before bubblewrap mounts them by their names: whatever
+/// these lead to by then, nothing else can be written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Narrowing {
+    /// Landlock's version.
+    pub(crate) abi: u32,
+    /// Real paths.
+    pub(crate) roots: Vec<Vec<u8>>,
 }
 
 /// More than the kernel lets an `exec` take.
@@ -73,11 +85,16 @@ impl Request {
         put(&mut body, self.ports.map(Ports::text).unwrap_or_default().as_bytes());
         match &self.confinement {
             Confinement::None => body.push(0),
-            Confinement::Bubblewrap { bwrap, options, filter } => {
+            Confinement::Bubblewrap { bwrap, options, filter, narrowing } => {
                 body.push(1);
                 put(&mut body, bwrap);
                 put_list(&mut body, options);
                 put(&mut body, filter);
+                body.push(u8::from(narrowing.is_some()));
+                if let Some(Narrowing { abi, roots }) = narrowing {
+                    body.extend(abi.to_le_bytes());
+                    put_list(&mut body, roots);
+                }
             }
             Confinement::Landlock { ruleset, filter } => {
                 body.push(2);
@@ -244,6 +261,13 @@ fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
             bwrap: take_bytes(rest)?,
             options: take_list(rest)?,
             filter: take_bytes(rest)?,
+            narrowing: match take_bool(rest)? {
+                false => None,
+                true => {
+                    let abi = u32::from_le_bytes(take_array(rest)?);
+                    Some(Narrowing { abi, roots: take_list(rest)? })
+                }
+            },
         }),
         [2] => Some(Confinement::Landlock {
             ruleset: Ruleset {
@@ -284,9 +308,12 @@ mod tests {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
             Just(Confinement::None),
-            (bytes(), list(), bytes()).prop_map(|(bwrap, options, filter)| {
-                Confinement::Bubblewrap { bwrap, options, filter }
-            }),
+            (bytes(), list(), bytes(), prop::option::of((any::<u32>(), list()))).prop_map(
+                |(bwrap, options, filter, narrowing)| {
+                    let narrowing = narrowing.map(|(abi, roots)| Narrowing { abi, roots });
+                    Confinement::Bubblewrap { bwrap, options, filter, narrowing }
+                }
+            ),
             (any::<u32>(), any::<bool>(), rules, bytes()).prop_map(
                 |(abi, network, rules, filter)| {
                     Confinement::Landlock { ruleset: Ruleset { abi, network, rules }, filter }

@@ -1,0 +1,66 @@
+//! Folders that change under a command's feet: what was looked at is what is opened.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{folder, layers, run, sandbox, shell};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sandbox::{Policy, ReadAccess, SpawnError};
+
+/// A writable root within another one becomes a link to somewhere else and back, all the time:
+/// what a command of the outer root could do while the next one starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
+    const TRIES: usize = 100;
+    for layer in layers() {
+        let (_guard, dir) = folder();
+        let (outer, elsewhere) = (dir.join("outer"), dir.join("elsewhere"));
+        for path in [&outer, &outer.join("root"), &elsewhere] {
+            fs::create_dir(path).unwrap();
+        }
+        fs::write(elsewhere.join("file"), "old").unwrap();
+        fs::write(outer.join("root/file"), "old").unwrap();
+        symlink(&elsewhere, outer.join("other")).unwrap();
+        let policy = Policy::WorkspaceWrite {
+            writable_roots: vec![outer.clone(), outer.join("root")],
+            read: ReadAccess::Full,
+            network: false,
+            exclude_slash_tmp: true,
+            exclude_tmpdir: true,
+        };
+        let over = AtomicBool::new(false);
+        let sandbox = sandbox(layer);
+        std::thread::scope(|scope| {
+            let over = &over;
+            let (one, other) = (outer.join("root"), outer.join("other"));
+            scope.spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            let runtime = tokio::runtime::Handle::current();
+            tokio::task::block_in_place(|| {
+                runtime.block_on(async {
+                    for _ in 0..TRIES {
+                        let script = format!("echo new > {}/root/file", outer.display());
+                        match sandbox.spawn(shell(&script, policy.clone())).await {
+                            Ok(process) => drop(process.wait().await),
+                            Err(SpawnError::Unavailable(why)) => panic!("{why}"),
+                            // What was there is not there any more: then nothing runs.
+                            Err(_) => {}
+                        }
+                    }
+                });
+            });
+            over.store(true, Ordering::Relaxed);
+        });
+        let kept = fs::read_to_string(elsewhere.join("file")).unwrap();
+        assert_eq!(kept, "old", "{layer:?}: written through a link");
+        let ran = run(&sandbox, shell("true", policy.clone())).await;
+        assert!(ran.ok(), "{layer:?}: {ran:?}");
+    }
+}
