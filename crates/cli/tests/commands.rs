@@ -67,3 +67,24 @@ fn rules_are_explained() {
     assert!(stdout(&doctor).contains("PROBLEM rules"), "{}", stdout(&doctor));
     assert!(stdout(&doctor).contains("sandbox: seccomp"), "{}", stdout(&doctor));
 }
+
+/// What `docs/sandbox.md` shows is what the program takes.
+#[test]
+fn the_page_about_the_sandbox_holds() {
+    let page = include_str!("../../../docs/sandbox.md");
+    let block = |kind: &str| {
+        let (_, rest) = page.split_once(&format!("```{kind}\n")).unwrap();
+        rest.split_once("```").unwrap().0.to_owned()
+    };
+    let place = Place::new();
+    std::fs::create_dir(place.home().join("rules")).unwrap();
+    std::fs::write(place.home().join("rules/page.rules"), block("text")).unwrap();
+    std::fs::write(place.home().join("config.toml"), block("toml")).unwrap();
+    let verdict = stdout(&place.run(&["rules", "check", "cargo test && git push"]));
+    assert!(verdict.starts_with("prompt: it is asked about first (it talks to the server)"));
+    let words = stdout(&place.run(&["rules", "check", "--json", "git", "push", "--force"]));
+    assert!(words.contains("\"decision\":\"prompt\""), "{words}");
+    let online = place.run(&["sandbox", "--", "sh", "-c", "echo $HTTP_PROXY; touch here"]);
+    assert_eq!(stdout(&online), "http://127.0.0.1:3128\n", "{}", stderr(&online));
+    assert!(place.work().join("here").exists());
+}
