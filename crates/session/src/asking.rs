@@ -8,7 +8,6 @@ use crate::event::{Event, Status, TurnStatus};
 use crate::history::CallOutput;
 use crate::item::ItemStatus;
 use crate::machine::Machine;
-use crate::tools;
 use crate::turn::with_status;
 
 impl Machine {
@@ -92,7 +91,11 @@ impl Machine {
         let calls = self.turn.as_ref().map(|turn| turn.calls.as_slice()).unwrap_or_default();
         let Some(call) = calls.iter().find(|call| call.number == number) else { return };
         if let Some(assessment) = &call.assessment {
-            let identity = call.tool.as_ref().map(tools::Call::identity).unwrap_or_default();
+            let identity = call
+                .tool
+                .as_ref()
+                .map(|tool| tool.identity(assessment.normal_form.as_deref()))
+                .unwrap_or_default();
             self.grants.allow_command(identity, &assessment.cwd, unsandboxed);
         }
         if let Some(plan) = &call.plan {

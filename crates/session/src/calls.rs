@@ -197,7 +197,11 @@ impl Machine {
         }
         let id = self.ids.item();
         let Some(call) = self.find_call(number) else { return };
-        let identity = call.tool.as_ref().map(tools::Call::identity).unwrap_or_default();
+        let identity = call
+            .tool
+            .as_ref()
+            .map(|tool| tool.identity(assessment.normal_form.as_deref()))
+            .unwrap_or_default();
         let (permissions, justification, prefix_rule) = match call.tool.clone() {
             Some(tools::Call::Exec(call)) => {
                 (call.sandbox_permissions, call.justification, call.prefix_rule)

@@ -107,6 +107,9 @@ pub struct Assessment {
     pub rule: Option<(RuleDecision, Option<String>)>,
     /// The command prefix to offer for a lasting permission.
     pub amendment: Option<Vec<String>>,
+    /// A script without how it is written: scripts with one form do the same. `None` when that is
+    /// not known.
+    pub normal_form: Option<Vec<String>>,
 }
 
 /// What a command rule decides.

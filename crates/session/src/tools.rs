@@ -144,12 +144,15 @@ pub(crate) struct WriteStdin {
 }
 
 impl Call {
-    /// What a command runs, told apart from everything else that may look the same.
-    pub(crate) fn identity(&self) -> Vec<String> {
+    /// What a command runs, told apart from everything else that may look the same. A script that
+    /// has a normal form is known by that.
+    pub(crate) fn identity(&self, normal_form: Option<&[String]>) -> Vec<String> {
         match self {
             Self::Exec(ExecCall { cmd, shell, login, .. }) => {
                 let shell = shell.clone().unwrap_or_default();
-                vec!["script".to_owned(), cmd.clone(), shell, login.to_string()]
+                let kind = if normal_form.is_some() { "form" } else { "script" };
+                let script = normal_form.map_or_else(|| vec![cmd.clone()], <[String]>::to_vec);
+                [vec![kind.to_owned(), shell, login.to_string()], script].concat()
             }
             Self::Shell(ShellCall { command, .. }) => {
                 std::iter::once("argv".to_owned()).chain(command.iter().cloned()).collect()

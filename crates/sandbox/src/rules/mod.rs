@@ -36,7 +36,7 @@ use std::path::Path;
 
 pub use actions::Action;
 pub use file::{FileError, MAX_RULES_FILE, parse_rules, rule_text};
-pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, parse};
+pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};
 pub use prefix::{
     AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
 };

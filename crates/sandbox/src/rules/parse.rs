@@ -78,6 +78,28 @@ impl Command {
 /// subshell, background job, control structure, syntax
 /// error, control or invisible character, or a bound that was passed.
 pub fn parse(script: &str) -> Option<Vec<Command>> {
+    read(script).map(|reader| reader.commands)
+}
+
+/// What a script does, without how it is written: its commands with how they are joined, their
+/// words, redirections and assignments. Two scripts with one form do the same. `None` for a script
+/// that [`parse`] does not understand.
+pub fn normal_form(script: &str) -> Option<Vec<String>> {
+    let reader = read(script)?;
+    let mut form = Vec::new();
+    for (at, command) in reader.commands.iter().enumerate() {
+        form.push(format!("{:?}", command.joint));
+        form.extend(command.words.iter().map(|word| {
+            let kind = if word.expands { '*' } else { '=' };
+            format!("{kind}{}", word.text)
+        }));
+        let beside = reader.beside.iter().filter(|(place, _)| *place == at);
+        form.extend(beside.map(|(_, text)| format!("<{text}")));
+    }
+    Some(form)
+}
+
+fn read(script: &str) -> Option<Reader<'_>> {
     if script.chars().any(is_unreadable) {
         return None;
     }
@@ -85,10 +107,16 @@ pub fn parse(script: &str) -> Option<Vec<Command>> {
     if tree.root_node().has_error() {
         return None;
     }
-    let mut reader = Reader { script, position: 0, commands: Vec::new(), joint: Joint::Start };
+    let mut reader = Reader {
+        script,
+        position: 0,
+        commands: Vec::new(),
+        beside: Vec::new(),
+        joint: Joint::Start,
+    };
     reader.program(tree.root_node())?;
     reader.blank_until(script.len(), true)?;
-    Some(reader.commands)
+    Some(reader)
 }
 
 /// The syntax tree of `script`, errors included, its nodes at the script's own byte positions.
@@ -132,6 +160,8 @@ struct Reader<'s> {
     script: &'s str,
     position: usize,
     commands: Vec<Command>,
+    /// Redirections and assignments, each with its command's place in `commands`.
+    beside: Vec<(usize, String)>,
     joint: Joint,
 }
 
@@ -205,7 +235,13 @@ impl<'s> Reader<'s> {
         let before = self.commands.len();
         for child in node.children(&mut cursor) {
             match child.kind() {
-                "file_redirect" => self.redirect(child)?,
+                "file_redirect" => {
+                    self.redirect(child)?;
+                    // It stands behind its command, or before it.
+                    let behind = usize::from(self.commands.len() > before);
+                    let text = self.text(child)?.to_owned();
+                    self.beside.push((self.commands.len() - behind, text));
+                }
                 _ => self.statement(child, depth + 1)?,
             }
         }
@@ -261,6 +297,7 @@ impl<'s> Reader<'s> {
                 "variable_assignment" if words.is_empty() => {
                     self.blank_until(child.start_byte(), true)?;
                     ASSIGNMENTS.contains(&self.text(child)?).then_some(())?;
+                    self.beside.push((self.commands.len(), self.text(child)?.to_owned()));
                     self.position = child.end_byte();
                     continue;
                 }

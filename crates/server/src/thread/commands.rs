@@ -113,6 +113,10 @@ impl Actor {
             return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
         }
         let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
+        let normal_form = match invocation {
+            Invocation::Script(script) => sandbox::rules::normal_form(script),
+            Invocation::Argv(_) => None,
+        };
         Prepared::Command(Assessment {
             display,
             cwd,
@@ -121,6 +125,7 @@ impl Actor {
             dangerous: found.dangerous,
             rule: found.decision.map(|verdict| (rule(verdict.decision), reason(verdict))),
             amendment: found.proposed_amendment,
+            normal_form,
         })
     }
 

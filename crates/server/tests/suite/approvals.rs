@@ -449,3 +449,21 @@ async fn what_is_asked_about_hides_nothing() {
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;
 }
+
+#[tokio::test]
+async fn the_session_remembers_what_a_command_does_and_not_how_it_is_written() {
+    let scripts = ["touch 'a' b", "touch  a\tb", "touch a c", "touch a b < a"];
+    let mut responses: Vec<Value> = scripts.iter().map(|script| runs(script)).collect();
+    responses.push(says("Done."));
+    let world = World::with_responses(json!(responses)).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    for expected in [0, 2, 3] {
+        let asked = peer.asked(COMMAND).await;
+        assert_eq!(asked.params["command"], scripts[expected]);
+        peer.decide(&asked, "acceptForSession").await;
+    }
+    peer.turn_end(&turn).await;
+    assert!(world.workspace().join("c").exists());
+}

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::rules::{Joint, parse, quote};
+use crate::rules::{Joint, normal_form, parse, quote};
 
 fn argvs(script: &str) -> Option<Vec<Vec<String>>> {
     let commands = parse(script)?;
@@ -110,6 +110,35 @@ fn braces_before_characters_beyond_ascii() {
         let _ = parse(script);
         let _ = crate::rules::scan::scan(script);
     }
+}
+
+#[test]
+fn one_form_for_what_does_the_same() {
+    let same = |one: &str, other: &str| normal_form(one) == normal_form(other);
+    for (one, other) in [
+        ("ls -la x", "ls  -la\t'x'"),
+        ("ls && cat \"x\"", "ls &&\n  cat x"),
+        ("make test # all", "make test"),
+    ] {
+        assert!(same(one, other) && normal_form(one).is_some(), "{one} {other}");
+    }
+    for (one, other) in [
+        ("ls x", "ls y"),
+        ("ls *", "ls '*'"),
+        ("a && b", "a || b"),
+        ("a; b", "a b"),
+        ("sh < a", "sh < b"),
+        ("sh < a", "sh"),
+        ("a < x | b", "a | b < x"),
+        ("a <x | b", "a | <x b"),
+        ("LC_ALL=C a", "a"),
+        ("LC_ALL=C a | b", "a | LC_ALL=C b"),
+        ("a 2>&1 | b", "a | b 2>&1"),
+        ("a >/dev/null", "a"),
+    ] {
+        assert!(!same(one, other), "{one} {other}");
+    }
+    assert_eq!(normal_form("ls $(x)"), None);
 }
 
 /// Scripts that are likely to be near the edge of what is accepted.
