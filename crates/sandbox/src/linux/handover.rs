@@ -5,14 +5,16 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
+use tokio::sync::watch;
 
 use super::sys;
-use crate::egress::Listeners;
+use crate::egress::{Egress, Listeners};
 use crate::supervise::request::Ports;
 
 /// HTTP, SOCKS5 and UDP.
@@ -64,6 +66,31 @@ pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<
         }
     }
     listeners(ports, fds).map(Some)
+}
+
+/// Serves the managed network of one command until it ends.
+pub(crate) async fn proxy(
+    egress: Arc<Egress>,
+    socket: OwnedFd,
+    mut ended: watch::Receiver<Option<crate::process::Exit>>,
+) {
+    let ports = ports(&egress);
+    let serving = async {
+        // Without listeners nothing gets out; the command sees its connections refused.
+        if let Ok(Some(listeners)) = receive(ports, socket).await {
+            egress.serve(listeners).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = serving => {}
+        _ = ended.wait_for(Option::is_some) => {}
+    }
+}
+
+pub(crate) fn ports(egress: &Egress) -> Ports {
+    let policy = egress.policy();
+    Ports { http: policy.http_port, socks: policy.socks_port, udp: policy.udp }
 }
 
 fn listeners(ports: Ports, fds: Vec<OwnedFd>) -> io::Result<Listeners> {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::Context;
-use super::known_starters::{fed_by_xargs, limited_by_timeout, split_exec};
+use super::known_starters::{fed_by_xargs, is_safe_find, limited_by_timeout, split_exec};
 use super::options::{ANY, Options};
 use super::parse::{Command, parse};
 use super::places::{Places, places};
@@ -207,7 +207,7 @@ static KNOWN: &[Row] = &[
     allowed(&["hexdump", "hd"], "bcCdovxn:s:", &[], ANY),
     allowed(&["hostname"], "fsdiIA", &[], 0),
     custom(&["jq"], is_safe_jq),
-    custom(&["lsof"], |args| Options::new("nPi::tlp:u:", &[], ANY).permit(args)),
+    custom(&["lsof"], is_safe_lsof),
     allowed(
         &["pgrep"],
         "aflnoxvciu:P:g:t:d:",
@@ -301,85 +301,6 @@ fn is_safe_date(args: &[Word]) -> bool {
         .is_some_and(|operands| operands.iter().all(|word| word.text.starts_with('+')))
 }
 
-/// Each word that could be a predicate must be one that only tests or prints, wherever it
-/// stands: so it does not matter which predicates take values.
-fn is_safe_find(args: &[Word]) -> bool {
-    const PREDICATES: &[&str] = &[
-        "--",
-        "-H",
-        "-L",
-        "-P",
-        "-a",
-        "-amin",
-        "-and",
-        "-anewer",
-        "-atime",
-        "-cmin",
-        "-cnewer",
-        "-ctime",
-        "-d",
-        "-daystart",
-        "-depth",
-        "-empty",
-        "-executable",
-        "-false",
-        "-follow",
-        "-gid",
-        "-group",
-        "-ilname",
-        "-iname",
-        "-inum",
-        "-ipath",
-        "-iregex",
-        "-iwholename",
-        "-links",
-        "-lname",
-        "-ls",
-        "-maxdepth",
-        "-mindepth",
-        "-mmin",
-        "-mount",
-        "-mtime",
-        "-name",
-        "-newer",
-        "-newermt",
-        "-nogroup",
-        "-noleaf",
-        "-not",
-        "-nouser",
-        "-o",
-        "-or",
-        "-path",
-        "-perm",
-        "-print",
-        "-print0",
-        "-printf",
-        "-prune",
-        "-quit",
-        "-readable",
-        "-regex",
-        "-regextype",
-        "-samefile",
-        "-size",
-        "-true",
-        "-type",
-        "-uid",
-        "-user",
-        "-wholename",
-        "-writable",
-        "-xdev",
-        "-xtype",
-    ];
-    args.iter().all(|word| {
-        let number = word
-            .text
-            .strip_prefix('-')
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 16);
-        let predicate = PREDICATES.contains(&word.text.as_str()) || number;
-        !word.may_be_option() || (!word.expands && predicate)
-    })
-}
-
 /// jq can print its environment, which `printenv` may not do without asking either, and load
 /// programs from files.
 fn is_safe_jq(args: &[Word]) -> bool {
@@ -422,6 +343,12 @@ fn stores_length(format: &str) -> bool {
 
 fn holds_substitution(word: &Word) -> bool {
     word.text.contains(['$', '`'])
+}
+
+/// Options with `+` repeat for ever or write a file.
+fn is_safe_lsof(args: &[Word]) -> bool {
+    Options::new("nPi::tlp:u:", &[], ANY).permit(args)
+        && !args.iter().any(|word| word.text.starts_with('+'))
 }
 
 /// The environment of other processes (`e`) is not for everybody.
@@ -502,8 +429,7 @@ fn is_package_query(args: &[Word]) -> bool {
 /// Lists what is installed; options of pip may name an index to be asked.
 fn is_pip_query(args: &[Word]) -> bool {
     args.split_first().is_some_and(|(verb, rest)| {
-        matches!(verb.text.as_str(), "list" | "show" | "freeze")
-            && !rest.iter().any(Word::may_be_option)
+        matches!(verb.text.as_str(), "list" | "show") && !rest.iter().any(Word::may_be_option)
     })
 }
 

@@ -74,6 +74,85 @@ fn is_count(text: &str) -> bool {
     (1..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Each word that could be a predicate must be one that only tests or prints, wherever it
+/// stands: so it does not matter which predicates take values.
+pub(super) fn is_safe_find(args: &[Word]) -> bool {
+    const PREDICATES: &[&str] = &[
+        "--",
+        "-H",
+        "-L",
+        "-P",
+        "-a",
+        "-amin",
+        "-and",
+        "-anewer",
+        "-atime",
+        "-cmin",
+        "-cnewer",
+        "-ctime",
+        "-d",
+        "-daystart",
+        "-depth",
+        "-empty",
+        "-executable",
+        "-false",
+        "-follow",
+        "-gid",
+        "-group",
+        "-ilname",
+        "-iname",
+        "-inum",
+        "-ipath",
+        "-iregex",
+        "-iwholename",
+        "-links",
+        "-lname",
+        "-ls",
+        "-maxdepth",
+        "-mindepth",
+        "-mmin",
+        "-mount",
+        "-mtime",
+        "-name",
+        "-newer",
+        "-newermt",
+        "-nogroup",
+        "-noleaf",
+        "-not",
+        "-nouser",
+        "-o",
+        "-or",
+        "-path",
+        "-perm",
+        "-print",
+        "-print0",
+        "-printf",
+        "-prune",
+        "-quit",
+        "-readable",
+        "-regex",
+        "-regextype",
+        "-samefile",
+        "-size",
+        "-true",
+        "-type",
+        "-uid",
+        "-user",
+        "-wholename",
+        "-writable",
+        "-xdev",
+        "-xtype",
+    ];
+    args.iter().all(|word| {
+        let number = word
+            .text
+            .strip_prefix('-')
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.len() < 16);
+        let predicate = PREDICATES.contains(&word.text.as_str()) || number;
+        !word.may_be_option() || (!word.expands && predicate)
+    })
+}
+
 /// The arguments of `find` without its `-exec … ;` and `-exec … +`, and the commands of
 /// those. A `{}` becomes a word like `./*`: names of files behind a folder, which no program
 /// takes for options. `None` when a part of them is not understood.

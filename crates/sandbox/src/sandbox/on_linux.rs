@@ -14,7 +14,6 @@ use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
 use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, find_program};
-use crate::egress::Egress;
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
@@ -26,9 +25,7 @@ use crate::protect::{Placeholder, Protection};
 use crate::pty;
 use crate::pump::{Pump, Source};
 use crate::supervise::child::Streams;
-use crate::supervise::request::{
-    Confinement, Narrowing, Ports, REPORT_BYTES, Report, Request, Stage,
-};
+use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands under permission policies. One for a server; made without any work: the first
 /// command, or [`Sandbox::report`], finds out what works on the machine.
@@ -234,36 +231,11 @@ impl Sandbox {
             placeholders,
         };
         if let Some((egress, socket)) = proxied {
-            tokio::spawn(proxy(egress, socket, shared.ended.clone()));
+            tokio::spawn(handover::proxy(egress, socket, shared.ended.clone()));
         }
         tokio::spawn(pump.run());
         Ok(Process { output: receiver, control: Control { shared } })
     }
-}
-
-/// Serves the managed network of one command until it ends.
-async fn proxy(
-    egress: Arc<Egress>,
-    socket: OwnedFd,
-    mut ended: watch::Receiver<Option<crate::process::Exit>>,
-) {
-    let ports = ports(&egress);
-    let serving = async {
-        // Without listeners nothing gets out; the command sees its connections refused.
-        if let Ok(Some(listeners)) = handover::receive(ports, socket).await {
-            egress.serve(listeners).await;
-        }
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        () = serving => {}
-        _ = ended.wait_for(Option::is_some) => {}
-    }
-}
-
-fn ports(egress: &Egress) -> Ports {
-    let policy = egress.policy();
-    Ports { http: policy.http_port, socks: policy.socks_port, udp: policy.udp }
 }
 
 /// Sends the request and waits until the command runs; its process id.
@@ -395,7 +367,7 @@ fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Ve
         env: spawn.env.iter().map(variable).collect(),
         cwd: bytes(&spawn.cwd),
         terminal: spawn.tty.is_some(),
-        ports: spawn.egress.as_deref().map(ports),
+        ports: spawn.egress.as_deref().map(handover::ports),
         confinement,
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);

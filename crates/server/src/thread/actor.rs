@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ResponseStream;
+use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::value::RawValue;
-use session::{Answer, Effect, Event, Id, Input, Machine, Millis, Prompt, Record, Refusal, Status};
+use session::{
+    Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prompt, Record, Refusal, Status,
+};
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -240,33 +243,14 @@ impl Actor {
     async fn take(&mut self, command: Command, steps: &mut Vec<Step>) {
         match command {
             Command::Input(input) => self.step(input, steps),
-            Command::StartTurn {
-                content,
-                mut overrides,
-                permissions,
-                output_schema,
-                answer,
-                gate,
-            } => {
-                self.follow_configuration(steps);
-                self.tell_about_rules();
-                if let Some(wished) = permissions {
-                    let tmpdir = self.core.options.tmpdir();
-                    match loading::permissions(&self.config, &wished, tmpdir) {
-                        Ok(policy) => overrides.sandbox = Some(policy),
-                        Err(error) => {
-                            let _ = answer.send(Err(Refusal(error.message)));
-                            return;
-                        }
+            Command::StartTurn { content, overrides, permissions, output_schema, answer, gate } => {
+                match self.before_turn(*overrides, permissions, steps).await {
+                    Err(refusal) => drop(answer.send(Err(refusal))),
+                    Ok(overrides) => {
+                        let reply = self.wait(answer, gate);
+                        self.step(Input::Start { reply, content, overrides, output_schema }, steps);
                     }
                 }
-                if let Err(refusal) = self.ensure_history(steps).await {
-                    let _ = answer.send(Err(refusal));
-                    return;
-                }
-                let overrides = self.allowed(*overrides);
-                let reply = self.wait(answer, gate);
-                self.step(Input::Start { reply, content, overrides, output_schema }, steps);
             }
             Command::Ask { input, answer, gate } => {
                 if let Err(refusal) = self.ensure_history(steps).await {
@@ -318,6 +302,25 @@ impl Actor {
                 self.ended = true;
             }
         }
+    }
+
+    /// What a turn needs before it starts: the configuration as it is now, the model's history, and
+    /// overrides that are allowed.
+    async fn before_turn(
+        &mut self,
+        mut overrides: Overrides,
+        permissions: Option<PermissionProfileSelectionParams>,
+        steps: &mut Vec<Step>,
+    ) -> Result<Overrides, Refusal> {
+        self.follow_configuration(steps);
+        self.tell_about_rules();
+        if let Some(wished) = permissions {
+            let tmpdir = self.core.options.tmpdir();
+            let policy = loading::permissions(&self.config, &wished, tmpdir);
+            overrides.sandbox = Some(policy.map_err(|error| Refusal(error.message))?);
+        }
+        self.ensure_history(steps).await?;
+        Ok(self.allowed(overrides))
     }
 
     fn wait(&mut self, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate) -> u64 {
