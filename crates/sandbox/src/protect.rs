@@ -276,6 +276,22 @@ mod placeholder {
         }
     }
 
+    impl Placeholder {
+        /// The place that it holds.
+        pub(crate) fn path(&self) -> &Path {
+            &self.path
+        }
+
+        /// Removes a placeholder that nobody holds any more: the server was killed that would have.
+        pub(crate) fn release(path: &Path) {
+            let Ok(folder) = rustix::fs::open(path, OPEN_FOLDER, Mode::empty()) else { return };
+            let folder = fs::File::from(folder);
+            if folder.metadata().is_ok_and(|meta| is_placeholder(path, &meta)) {
+                drop(Placeholder { path: path.to_owned(), folder });
+            }
+        }
+    }
+
     impl Drop for Placeholder {
         fn drop(&mut self) {
             let last = rustix::fs::flock(&self.folder, FlockOperation::NonBlockingLockExclusive);

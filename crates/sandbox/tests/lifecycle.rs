@@ -7,7 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{command, folder, gone, layers, read_only, run, sandbox, shell};
+use common::{
+    bubblewrap, command, folder, gone, layers, read_only, run, sandbox, shell, workspace,
+};
 use sandbox::{Chunk, Layer, Policy, Process, SpawnError};
 
 fn policies() -> [Policy; 2] {
@@ -197,7 +199,8 @@ async fn helper_server() {
     let Some(file) = std::env::var_os("TEST_PID_FILE") else { return };
     let sandbox = sandbox(Layer::Auto);
     let mut first = sandbox.spawn(shell(ESCAPEE, Policy::DangerFullAccess)).await.unwrap();
-    let mut second = sandbox.spawn(shell("echo 1; sleep 1000", read_only())).await.unwrap();
+    let work = workspace(&PathBuf::from(&file).with_file_name("work"));
+    let mut second = sandbox.spawn(shell("echo 1; sleep 1000", work)).await.unwrap();
     let escapee = number(&mut first).await;
     number(&mut second).await;
     let pids = format!("{escapee} {} {}", first.pid(), second.pid());
@@ -210,6 +213,8 @@ async fn helper_server() {
 async fn everything_ends_when_the_server_is_killed() {
     let (_guard, dir) = folder();
     let file = dir.join("pids");
+    let work = dir.join("work");
+    fs::create_dir(&work).unwrap();
     let mut server = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "helper_server"])
         .env("TEST_PID_FILE", &file)
@@ -221,10 +226,18 @@ async fn everything_ends_when_the_server_is_killed() {
         // tidy: sleep because a file that another process creates has no event to wait for.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert_eq!(work.join(".git").exists(), bubblewrap(), "what stands for a protected name");
     server.kill().unwrap();
     server.wait().unwrap();
     for pid in fs::read_to_string(&file).unwrap().split(' ') {
         gone(pid.parse().unwrap()).await;
+    }
+    let mut tries = 0;
+    while work.join(".git").exists() || work.join(".agent").exists() {
+        tries += 1;
+        assert!(tries < 2000, "a placeholder is left behind");
+        // tidy: sleep because a folder that another process removes has no event to wait for.
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -189,7 +189,7 @@ impl Sandbox {
         confinement: Confinement,
         placeholders: Vec<Placeholder>,
     ) -> Result<Process, SpawnError> {
-        let request = request(program, spawn, confinement)?;
+        let request = request(program, spawn, confinement, &placeholders)?;
         let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
         let mut proxied = None;
         if let Some(egress) = &spawn.egress {
@@ -358,7 +358,12 @@ fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Res
     Ok((Confinement::Landlock { ruleset, filter }, Vec::new()))
 }
 
-fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Vec<u8>, SpawnError> {
+fn request(
+    program: &Path,
+    spawn: &Spawn,
+    confinement: Confinement,
+    placeholders: &[Placeholder],
+) -> Result<Vec<u8>, SpawnError> {
     let variable =
         |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     let request = Request {
@@ -368,6 +373,7 @@ fn request(program: &Path, spawn: &Spawn, confinement: Confinement) -> Result<Ve
         cwd: bytes(&spawn.cwd),
         terminal: spawn.tty.is_some(),
         ports: spawn.egress.as_deref().map(handover::ports),
+        placeholders: placeholders.iter().map(|held| bytes(held.path())).collect(),
         confinement,
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);

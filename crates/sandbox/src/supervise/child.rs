@@ -4,8 +4,9 @@
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
@@ -31,6 +32,8 @@ pub(crate) struct Prepared {
     terminal: bool,
     confinement: Confinement,
     inherited: Vec<OwnedFd>,
+    /// See [`Request`].
+    pub(crate) placeholders: Vec<PathBuf>,
     /// Where bubblewrap reports that it started the command, to be read after it ended.
     pub(crate) confined_report: Option<OwnedFd>,
 }
@@ -46,6 +49,7 @@ impl Prepared {
             terminal: request.terminal,
             confinement: request.confinement,
             inherited: Vec::new(),
+            placeholders: request.placeholders.into_iter().map(path).collect(),
             confined_report: None,
         };
         if let Confinement::Bubblewrap { bwrap, options, filter, narrowing } = &prepared.confinement
@@ -290,6 +294,10 @@ fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(content)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    OsString::from_vec(bytes).into()
 }
 
 fn c_string(bytes: Vec<u8>) -> io::Result<CString> {

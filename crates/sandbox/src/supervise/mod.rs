@@ -25,6 +25,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::linux::sys;
+use crate::protect::Placeholder;
 use child::{Prepared, Streams};
 use request::{Ended, MAX_REQUEST_BYTES, Report, Request, Stage};
 
@@ -122,7 +123,9 @@ fn supervise(mut server: UnixStream, mut streams: Streams) {
             drop(streams);
             prepared.started();
             tell(&server, Report::Started { pid: pid.as_raw_nonzero().get() });
-            Supervisor { server, exits, prepared, main: pid, ending: None }.run();
+            let begun =
+                Supervisor { server, exits, prepared, main: pid, ending: None, left: false };
+            begun.run();
         }
         Err((stage, error)) => tell(&server, failed(stage, &error)),
     }
@@ -178,6 +181,8 @@ struct Supervisor {
     main: Pid,
     /// Set once all is to be killed: how long to wait before the next try, in milliseconds.
     ending: Option<i64>,
+    /// The server let go of the command, or is gone.
+    left: bool,
 }
 
 /// A process of another user (started through a set-user-ID program) cannot be killed, only
@@ -203,6 +208,10 @@ impl Supervisor {
                 tree::Reaped::Nothing => self.wait(),
                 tree::Reaped::NoChildren => break,
             }
+        }
+        if self.left {
+            // A server that lives removes them itself, and holds those that others need.
+            self.prepared.placeholders.iter().for_each(|path| Placeholder::release(path));
         }
     }
 
@@ -239,7 +248,10 @@ impl Supervisor {
         match self.server.read(&mut command) {
             Ok(1) if command[0] == TERMINATE => self.ask_to_end(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            _ => self.ending = Some(1),
+            _ => {
+                self.left = true;
+                self.ending = Some(1);
+            }
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Request {
     pub(crate) terminal: bool,
     /// A managed network: where its proxies listen, inside. A socket for them comes along.
     pub(crate) ports: Option<Ports>,
+    /// Placeholders to be removed when everything has ended and the server is not there to do it.
+    pub(crate) placeholders: Vec<Vec<u8>>,
     pub(crate) confinement: Confinement,
 }
 
@@ -83,6 +85,7 @@ impl Request {
         put(&mut body, &self.cwd);
         body.push(u8::from(self.terminal));
         put(&mut body, self.ports.map(Ports::text).unwrap_or_default().as_bytes());
+        put_list(&mut body, &self.placeholders);
         match &self.confinement {
             Confinement::None => body.push(0),
             Confinement::Bubblewrap { bwrap, options, filter, narrowing } => {
@@ -123,6 +126,7 @@ impl Request {
             cwd: take_bytes(&mut rest)?,
             terminal: take_bool(&mut rest)?,
             ports: take_ports(&mut rest)?,
+            placeholders: take_list(&mut rest)?,
             confinement: take_confinement(&mut rest)?,
         };
         rest.is_empty().then_some(request)
@@ -326,9 +330,11 @@ mod tests {
         #[test]
         fn a_request_round_trips(
             program in bytes(), argv in list(), env in list(), cwd in bytes(),
-            terminal in any::<bool>(), ports in ports(), confinement in confinement(),
+            terminal in any::<bool>(), ports in ports(), placeholders in list(),
+            confinement in confinement(),
         ) {
-            let request = Request { program, argv, env, cwd, terminal, ports, confinement };
+            let request =
+                Request { program, argv, env, cwd, terminal, ports, placeholders, confinement };
             let encoded = request.encode();
             prop_assert_eq!(Request::decode(&encoded[4..]), Some(request));
             prop_assert_eq!(Request::decode(&encoded[4..encoded.len() - 1]), None);
