@@ -392,7 +392,10 @@ fn again(tests: &[&str], prepare: impl Fn(&mut Command)) {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let program = folder.path().join("hostile");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: a descriptor of ours that writes to it could be inherited by what another
+    // test starts just now, and the file would be busy.
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
+    assert!(copied.unwrap().success());
     for test in tests {
         let mut command = Command::new(&program);
         command.args(["--exact", test, "--nocapture"]).current_dir("/");
