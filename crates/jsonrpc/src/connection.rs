@@ -71,8 +71,8 @@ impl Connection {
     /// # Errors
     /// When a stream is closed or cannot be watched.
     pub fn stdio(limits: Limits) -> io::Result<Self> {
-        let reader = FdReader::new(rustix::stdio::stdin())?;
-        let writer = FdWriter::new(rustix::stdio::stdout())?;
+        let reader = FdReader::new(io::stdin())?;
+        let writer = FdWriter::new(io::stdout())?;
         Ok(Self::over(reader, writer, limits))
     }
 }

@@ -23,6 +23,10 @@ mod method;
 mod outbox;
 mod params;
 mod queued;
+#[cfg(unix)]
+mod stdio;
+#[cfg(not(unix))]
+#[path = "stdio_elsewhere.rs"]
 mod stdio;
 mod writer;
 

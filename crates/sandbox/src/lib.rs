@@ -31,7 +31,6 @@
 //! Known limits: under full access, a program of another user (started through `sudo`) cannot be
 //! killed by us, and a process that kills its own supervisor can outlive the command.
 
-#[cfg(unix)]
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 pub mod egress;
 pub mod env;

@@ -257,6 +257,7 @@ impl Resolved {
 
     /// Looks at its paths now, and not again: what starts a command must not find them changed
     /// from one look to the next.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
     pub(crate) fn settle(mut self) -> Self {
         self.found = Some(Found { folders: self.writable_folders(), rules: self.real_rules() });
         self

@@ -1,18 +1,26 @@
 //! A running command: its output, its input, and the ways to end it.
 
 use std::io;
+#[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+#[cfg(unix)]
 use rustix::io::Errno;
+#[cfg(unix)]
 use tokio::io::unix::AsyncFd;
+#[cfg(unix)]
 use tokio::net::UnixStream;
-use tokio::sync::{Mutex, mpsc, watch};
+#[cfg(unix)]
+use tokio::sync::Mutex;
+use tokio::sync::{mpsc, watch};
 
 use crate::output::OutputBuffer;
-use crate::pty::{self, Size};
+#[cfg(unix)]
+use crate::pty;
+use crate::pty::Size;
 
 /// A running command. Dropping it kills the command and everything it started.
 ///
@@ -89,6 +97,7 @@ pub struct Control {
 pub(crate) struct Shared {
     pub(crate) pid: i32,
     /// To the supervisor.
+    #[cfg(unix)]
     pub(crate) supervisor: UnixStream,
     pub(crate) input: Input,
     /// Set when the first process ended.
@@ -101,7 +110,9 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) enum Input {
     None,
+    #[cfg(unix)]
     Pipe(Mutex<Option<AsyncFd<OwnedFd>>>),
+    #[cfg(unix)]
     Terminal(Arc<AsyncFd<OwnedFd>>),
 }
 
@@ -178,10 +189,13 @@ impl Control {
 
     /// Writes all of `bytes` to standard input; waits while the command does not read. Fails
     /// when the command was started without input, or has closed it.
+    #[cfg_attr(not(unix), allow(unused_variables, reason = "no command has input there"))]
     pub async fn write_stdin(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.shared.input {
             Input::None => Err(no_input()),
+            #[cfg(unix)]
             Input::Terminal(terminal) => write_all(terminal, bytes).await,
+            #[cfg(unix)]
             Input::Pipe(pipe) => match pipe.lock().await.as_ref() {
                 Some(pipe) => write_all(pipe, bytes).await,
                 None => Err(no_input()),
@@ -193,7 +207,9 @@ impl Control {
     pub async fn close_stdin(&self) -> io::Result<()> {
         match &self.shared.input {
             Input::None => Ok(()),
+            #[cfg(unix)]
             Input::Terminal(terminal) => write_all(terminal, &END_OF_TRANSMISSION).await,
+            #[cfg(unix)]
             Input::Pipe(pipe) => {
                 drop(pipe.lock().await.take());
                 Ok(())
@@ -202,12 +218,12 @@ impl Control {
     }
 
     /// Changes the size of the terminal; fails when the command has none.
+    #[cfg_attr(not(unix), allow(unused_variables, reason = "no command has a terminal there"))]
     pub fn resize(&self, size: Size) -> io::Result<()> {
         match &self.shared.input {
+            #[cfg(unix)]
             Input::Terminal(terminal) => pty::resize(terminal, size),
-            Input::None | Input::Pipe(_) => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, "the command has no terminal"))
-            }
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "the command has no terminal")),
         }
     }
 
@@ -226,13 +242,17 @@ impl Control {
     /// or session.
     pub fn kill(&self) {
         // The supervisor takes the end of the socket as the order; it fails only when gone.
+        #[cfg(unix)]
         let _ = rustix::net::shutdown(&self.shared.supervisor, rustix::net::Shutdown::Write);
     }
 }
 
+/// The number of SIGKILL, on every system that has signals.
+const KILLED: i32 = 9;
+
 /// The first value that is set.
 async fn settled(exit: &watch::Receiver<Option<Exit>>) -> Exit {
-    let killed = Exit { code: None, signal: Some(libc::SIGKILL), sandbox_failed: false };
+    let killed = Exit { code: None, signal: Some(KILLED), sandbox_failed: false };
     match exit.clone().wait_for(Option::is_some).await {
         Ok(exit) => exit.unwrap_or(killed),
         // The reading task was dropped with its runtime: everything is killed.
@@ -240,6 +260,7 @@ async fn settled(exit: &watch::Receiver<Option<Exit>>) -> Exit {
     }
 }
 
+#[cfg(unix)]
 async fn write_all(fd: &AsyncFd<OwnedFd>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let mut ready = fd.writable().await?;

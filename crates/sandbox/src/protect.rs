@@ -3,6 +3,7 @@
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
+#[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -229,7 +230,14 @@ const MAX_TRIES: usize = 1000;
 const PLACEHOLDER_MODE: u32 = 0o1755;
 const STICKY: u32 = 0o1000;
 
+/// Where no command runs, there are none.
+#[cfg(not(unix))]
+fn is_placeholder(_path: &Path, _meta: &Metadata) -> bool {
+    false
+}
+
 /// What the user put something into is the user's.
+#[cfg(unix)]
 fn is_placeholder(path: &Path, meta: &Metadata) -> bool {
     let marked = meta.mtime() == PLACEHOLDER_MTIME && meta.mtime_nsec() == 0;
     // One that is gone by now was removed by its last holder.

@@ -1,10 +1,13 @@
 //! Pseudo-terminals: opening one and changing its size.
 
+#[cfg(unix)]
 use std::io;
+#[cfg(unix)]
 use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
 
+#[cfg(unix)]
 use rustix::termios::Winsize;
 
 /// The size of a terminal in characters.
@@ -40,6 +43,7 @@ pub(crate) fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
+#[cfg(unix)]
 pub(crate) fn resize(terminal: &impl AsFd, size: Size) -> io::Result<()> {
     let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
     Ok(rustix::termios::tcsetwinsize(terminal.as_fd(), size)?)

@@ -53,7 +53,6 @@ pub struct Spawn {
     pub tty: Option<Size>,
     pub stdin: Stdin,
     /// The one way to the network, whatever `policy` says of it. Needs a policy that confines.
-    #[cfg(unix)]
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
 }
 
@@ -132,6 +131,12 @@ pub fn find_program(
     candidates.into_iter().find(|candidate| is_executable(candidate)).ok_or_else(not_found)
 }
 
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+#[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

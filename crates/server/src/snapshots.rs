@@ -8,7 +8,6 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -139,12 +138,22 @@ fn read(printed: &[u8]) -> Option<(Environment, String)> {
     let mut environment = Environment::new();
     for variable in variables.split(|byte| *byte == 0).filter(|variable| !variable.is_empty()) {
         let equals = variable.iter().position(|byte| *byte == b'=')?;
-        let name = OsString::from_vec(variable[..equals].to_vec());
+        let name = os_string(&variable[..equals])?;
         if !TRANSIENT.iter().any(|transient| name == OsStr::new(transient)) {
-            environment.push((name, OsString::from_vec(variable[equals + 1..].to_vec())));
+            environment.push((name, os_string(&variable[equals + 1..])?));
         }
     }
     Some((environment, String::from_utf8(described.to_vec()).ok()?))
+}
+
+#[cfg(unix)]
+fn os_string(bytes: &[u8]) -> Option<OsString> {
+    Some(std::os::unix::ffi::OsStringExt::from_vec(bytes.to_vec()))
+}
+
+#[cfg(not(unix))]
+fn os_string(bytes: &[u8]) -> Option<OsString> {
+    String::from_utf8(bytes.to_vec()).ok().map(OsString::from)
 }
 
 /// Without the options that a running shell may not set; aliases are switched on at the end, so

@@ -1,8 +1,11 @@
 //! Opens connections to the database: private files, write-ahead log, small caches, the right
 //! schema. Knows no table; what runs on a connection is up to the writer and the readers.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+#[cfg(unix)]
+use std::fs::{self, Permissions};
+use std::fs::{DirBuilder, File};
 use std::io;
+#[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,11 +188,11 @@ impl Link {
 /// Makes `dir` and what is missing above it, for the user alone, and closes it to others when it
 /// was open to them.
 pub(crate) fn create_private_dir(dir: &Path) -> Result<(), StoreError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|error| StoreError::io("create", dir, error))?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    builder.mode(0o700);
+    builder.create(dir).map_err(|error| StoreError::io("create", dir, error))?;
     restrict(dir, 0o700)
 }
 
@@ -199,18 +202,22 @@ pub(crate) fn database_path(dir: &Path) -> PathBuf {
 }
 
 fn create_private_file(path: &Path) -> Result<File, StoreError> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| StoreError::io("open", path, error))?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    options.mode(0o600);
+    let file = options.open(path).map_err(|error| StoreError::io("open", path, error))?;
     restrict(path, 0o600)?;
     Ok(file)
 }
 
+/// Elsewhere a home is its user's by where it is.
+#[cfg(not(unix))]
+fn restrict(_path: &Path, _mode: u32) -> Result<(), StoreError> {
+    Ok(())
+}
+
+#[cfg(unix)]
 fn restrict(path: &Path, mode: u32) -> Result<(), StoreError> {
     let metadata = fs::metadata(path).map_err(|error| StoreError::io("read", path, error))?;
     if metadata.permissions().mode() & 0o077 == 0 {

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+#[cfg(unix)]
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -27,9 +28,11 @@ impl OwnerLock {
         // Between creation and lock a sweep of another store may take the file for a dead owner's
         // and remove it; then it is made again.
         loop {
-            let created =
-                File::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
-            let file = match created {
+            let mut options = File::options();
+            options.read(true).write(true).create_new(true);
+            #[cfg(unix)]
+            options.mode(0o600);
+            let file = match options.open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(bad("is taken already"));
                 }
@@ -116,6 +119,13 @@ pub(crate) fn sweep(owners: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Where an open file keeps its name, the name is enough.
+#[cfg(not(unix))]
+fn is_still(_file: &File, path: &Path) -> Result<bool, StoreError> {
+    Ok(path.exists())
+}
+
+#[cfg(unix)]
 fn is_still(file: &File, path: &Path) -> Result<bool, StoreError> {
     let held = file.metadata().map_err(|error| StoreError::io("read", path, error))?;
     match fs::metadata(path) {

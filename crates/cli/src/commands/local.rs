@@ -16,7 +16,10 @@ use protocol::{
 use serde_json::Value;
 use serde_json::value::RawValue;
 use server::Server;
+#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(not(unix))]
+use tokio::signal::windows::{CtrlBreak as Signal, CtrlC, ctrl_break, ctrl_c};
 use tokio::task::JoinHandle;
 
 use crate::world::World;
@@ -253,7 +256,10 @@ pub(crate) fn decline(method: &str) -> Answer {
 
 /// Interrupts and terminations from the time this is made; they end the process no more.
 pub(crate) struct Signals {
+    #[cfg(unix)]
     interrupt: Signal,
+    #[cfg(not(unix))]
+    interrupt: CtrlC,
     terminate: Signal,
 }
 
@@ -263,11 +269,13 @@ impl Signals {
     /// # Errors
     /// Of the operating system.
     pub(crate) fn catch() -> anyhow::Result<Self> {
-        let catch = |kind| signal(kind).context("signals cannot be caught");
-        Ok(Self {
-            interrupt: catch(SignalKind::interrupt())?,
-            terminate: catch(SignalKind::terminate())?,
-        })
+        const FAILED: &str = "signals cannot be caught";
+        #[cfg(unix)]
+        let (interrupt, terminate) =
+            (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        #[cfg(not(unix))]
+        let (interrupt, terminate) = (ctrl_c(), ctrl_break());
+        Ok(Self { interrupt: interrupt.context(FAILED)?, terminate: terminate.context(FAILED)? })
     }
 
     /// Waits for the next one and gives the exit code that stands for it.

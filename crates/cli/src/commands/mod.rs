@@ -10,6 +10,10 @@ pub(crate) mod exec;
 mod local;
 pub(crate) mod model_server;
 pub(crate) mod rules;
+#[cfg(unix)]
+pub(crate) mod sandbox;
+#[cfg(not(unix))]
+#[path = "sandbox_elsewhere.rs"]
 pub(crate) mod sandbox;
 pub(crate) mod threads;
 mod transcript;
@@ -50,6 +54,13 @@ pub(crate) fn print(line: fmt::Arguments<'_>) -> std::io::Result<()> {
 }
 
 /// Resolves when the program is asked to end: an interrupt or a termination.
+#[cfg(not(unix))]
+pub(crate) async fn asked_to_end() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
+
+/// Resolves when the program is asked to end: an interrupt or a termination.
+#[cfg(unix)]
 pub(crate) async fn asked_to_end() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

@@ -1,18 +1,20 @@
 //! The HTTP side of the managed network: `CONNECT` tunnels, and plain requests, one a connection.
 
-use std::os::unix::ffi::OsStrExt;
+#[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, copy_bidirectional, sink,
 };
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::dial::{Refusal, authority};
 use super::gate::{Protocol, Target};
-use super::policy::{Mode, UnixSockets, host_name};
+#[cfg(unix)]
+use super::policy::UnixSockets;
+use super::policy::{Mode, host_name};
 use super::{Egress, PATIENCE};
 
 /// Longest head of a request.
@@ -99,16 +101,7 @@ async fn handle(egress: &Egress, stream: &mut TcpStream, request: Request) -> Re
         check_reads(&request)?;
     }
     if let Some(path) = request.header(UNIX_SOCKET) {
-        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path));
-        let path = unix_socket(&egress.policy.unix_sockets, &path)?;
-        let mut server = UnixStream::connect(&path).await.map_err(|error| Answer {
-            status: "502 Bad Gateway",
-            why: format!("{} cannot be reached: {error}", path.display()),
-        })?;
-        let path = path_of(&request.uri);
-        let head = request.head(&path, "localhost", None);
-        forward(egress, stream, &mut server, head, &request.rest).await;
-        return Ok(());
+        return to_unix_socket(egress, stream, &request, path).await;
     }
     let (target, path) = plain_target(&request.uri)?;
     egress.admit(&target).await?;
@@ -184,7 +177,38 @@ fn check_reads(request: &Request) -> Result<(), Answer> {
     }
 }
 
+#[cfg(unix)]
+async fn to_unix_socket(
+    egress: &Egress,
+    stream: &mut TcpStream,
+    request: &Request,
+    path: &[u8],
+) -> Result<(), Answer> {
+    let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path);
+    let path = unix_socket(&egress.policy.unix_sockets, Path::new(path))?;
+    let connected = tokio::net::UnixStream::connect(&path).await;
+    let mut server = connected.map_err(|error| Answer {
+        status: "502 Bad Gateway",
+        why: format!("{} cannot be reached: {error}", path.display()),
+    })?;
+    let path = path_of(&request.uri);
+    let head = request.head(&path, "localhost", None);
+    forward(egress, stream, &mut server, head, &request.rest).await;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+async fn to_unix_socket(
+    _egress: &Egress,
+    _stream: &mut TcpStream,
+    _request: &Request,
+    _path: &[u8],
+) -> Result<(), Answer> {
+    Err(Answer::forbidden("there are no Unix sockets on this system"))
+}
+
 /// The socket's real path, when it may be used.
+#[cfg(unix)]
 fn unix_socket(allowed: &UnixSockets, path: &Path) -> Result<PathBuf, Answer> {
     let forbidden = || {
         Answer::forbidden(&format!(

@@ -2,6 +2,8 @@
 //! that program. Looks at files; runs none.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -110,10 +112,19 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
 }
 
 fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    #[cfg(unix)]
+    let may_run = |data: &Metadata| data.permissions().mode() & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = |_: &Metadata| true;
+    path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }
 
 /// Writable by everybody; a sticky folder such as `/tmp` counts, as anybody may add to it.
 fn is_open_to_all(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.permissions().mode() & 0o002 != 0)
+    #[cfg(unix)]
+    let open = |data: &Metadata| data.permissions().mode() & 0o002 != 0;
+    // Who may write cannot be told: nothing is trusted.
+    #[cfg(not(unix))]
+    let open = |_: &Metadata| true;
+    path.metadata().is_ok_and(|data| open(&data))
 }

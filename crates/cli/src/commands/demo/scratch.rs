@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -105,7 +104,7 @@ impl Copied {
                 if except.contains(&source.as_path()) {
                     continue;
                 }
-                match self.entry(&entry, &source, &target, root.dev()) {
+                match self.entry(&entry, &source, &target, device(&root)) {
                     Ok(true) => folders.push((source, target)),
                     Ok(false) => {}
                     Err(_) => self.left_out += 1,
@@ -142,7 +141,7 @@ impl Copied {
                 self.skipped.insert(name);
                 return Ok(false);
             }
-            if meta.dev() != device {
+            if self::device(&meta) != device {
                 return Err(io::ErrorKind::CrossesDevices.into());
             }
             return fs::create_dir(target).map(|()| true);
@@ -166,6 +165,17 @@ fn copy(source: &Path, target: &Path, meta: &Metadata) -> io::Result<u64> {
     let copied = io::copy(&mut File::open(source)?.take(meta.len()), &mut to)?;
     to.set_permissions(meta.permissions())?;
     Ok(copied)
+}
+
+/// Which file system something is on, where that can be told.
+#[cfg(unix)]
+fn device(meta: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::dev(meta)
+}
+
+#[cfg(not(unix))]
+fn device(_meta: &Metadata) -> u64 {
+    0
 }
 
 #[cfg(test)]

@@ -1,0 +1,110 @@
+//! All changes or none.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::folder::Folder;
+use super::step::Step;
+use super::{Action, ApplyError, Change};
+use crate::policy::{Resolved, real_entry, real_path};
+
+/// Makes all changes or none.
+///
+/// Everything is checked and every new content is written to a file beside its target before the
+/// first target changes. Then contents are put in place, in the order given, and after them files
+/// are removed: a file that moves exists all the time under one name at least. Each step is a
+/// rename, so that no reader sees half a file; when one fails, the earlier ones are undone. Hard
+/// links to a changed file keep the old content. Nothing is flushed to disk.
+///
+/// `limits` is the policy that must allow each path; `None` for full access.
+pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), ApplyError> {
+    let targets = targets(changes, limits)?;
+    let mut transaction = Transaction::default();
+    for (change, target) in changes.iter().zip(targets) {
+        if let Err(failure) = transaction.prepare(change, target) {
+            return Err(transaction.undo(failure));
+        }
+    }
+    transaction.steps.sort_by_key(Step::removes);
+    for at in 0..transaction.steps.len() {
+        let Some(step) = transaction.steps.get_mut(at) else { break };
+        if let Err(source) = step.commit() {
+            let failure = ApplyError::Io { path: step.target.clone(), source };
+            return Err(transaction.undo(failure));
+        }
+    }
+    transaction.steps.iter_mut().for_each(Step::discard);
+    Ok(())
+}
+
+/// Where each change takes place, with symbolic links resolved.
+fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>, ApplyError> {
+    let mut targets: Vec<PathBuf> = Vec::with_capacity(changes.len());
+    for change in changes {
+        let path = change.path.as_path();
+        let target = match (&change.action, limits) {
+            (Action::Write { .. }, Some(limits)) => limits.check_write(path)?,
+            (Action::Write { .. }, None) => real_path(path)?,
+            (Action::Remove, Some(limits)) => limits.check_write_entry(path)?,
+            (Action::Remove, None) => real_entry(path)?,
+        };
+        if targets.contains(&target) {
+            return Err(ApplyError::Twice(path.to_owned()));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+#[derive(Default)]
+struct Transaction {
+    steps: Vec<Step>,
+    created: Vec<PathBuf>,
+}
+
+impl Transaction {
+    fn prepare(&mut self, change: &Change, target: PathBuf) -> Result<(), ApplyError> {
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(ApplyError::NotAFile(target));
+        };
+        let create = matches!(&change.action, Action::Write { create_parents: true, .. });
+        let failed = |source| ApplyError::Io { path: change.path.clone(), source };
+        let folder = Folder::open(parent, create, &mut self.created).map_err(failed)?;
+        let existing = folder.existing(name).map_err(failed)?;
+        let step = match &change.action {
+            Action::Write { contents, mode, .. } => {
+                if existing.is_some_and(|existing| !existing.is_file) {
+                    return Err(ApplyError::NotAFile(change.path.clone()));
+                }
+                Step::write(folder, target.clone(), existing, contents, *mode)
+            }
+            Action::Remove => match existing {
+                None => Err(io::ErrorKind::NotFound.into()),
+                Some(existing) if existing.is_folder => {
+                    return Err(ApplyError::NotAFile(change.path.clone()));
+                }
+                Some(_) => Ok(Step::remove(folder, target.clone())),
+            },
+        };
+        self.steps.push(step.map_err(failed)?);
+        Ok(())
+    }
+
+    fn undo(mut self, failure: ApplyError) -> ApplyError {
+        let mut files = Vec::new();
+        for step in self.steps.iter_mut().rev() {
+            if step.undo().is_err() {
+                files.push(step.target.clone());
+            }
+        }
+        for folder in self.created.iter().rev() {
+            // Not empty when somebody else has used it meanwhile: then it stays.
+            let _ = fs::remove_dir(folder);
+        }
+        if files.is_empty() {
+            return failure;
+        }
+        ApplyError::NotRestored { failure: Box::new(failure), files }
+    }
+}
