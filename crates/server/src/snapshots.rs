@@ -49,12 +49,13 @@ pub(crate) struct Snapshots(Mutex<HashMap<(PathBuf, Environment), Captured>>);
 
 impl Snapshots {
     /// The snapshot of `shell` when it starts from `environment`; the first who asks waits for the
-    /// profile. `None` for a shell that this cannot be done with.
+    /// profile, and `failed` hears once why it cannot be captured. `None` then.
     pub(crate) async fn get(
         &self,
         sandbox: &Sandbox,
         shell: &Path,
         environment: &Environment,
+        failed: impl FnOnce(&str),
     ) -> Option<Arc<Snapshot>> {
         let cell = {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,9 +65,17 @@ impl Snapshots {
             }
             kept.entry(key).or_default().clone()
         };
-        cell.get_or_init(|| async { capture(sandbox, shell, environment).await.map(Arc::new) })
-            .await
-            .clone()
+        let captured = cell.get_or_init(|| async {
+            match capture(sandbox, shell, environment).await {
+                Ok(snapshot) => Some(Arc::new(snapshot)),
+                Err(why) => {
+                    let shell = shell.display();
+                    failed(&format!("{shell}: every login shell runs its profile anew: {why}"));
+                    None
+                }
+            }
+        });
+        captured.await.clone()
     }
 }
 
@@ -90,19 +99,23 @@ fn describe(shell: &Path) -> Option<&'static str> {
     }
 }
 
-async fn capture(sandbox: &Sandbox, shell: &Path, environment: &Environment) -> Option<Snapshot> {
-    let describe = describe(shell)?;
+async fn capture(
+    sandbox: &Sandbox,
+    shell: &Path,
+    environment: &Environment,
+) -> Result<Snapshot, String> {
+    let describe = describe(shell).ok_or("only bash and zsh can be captured")?;
     let mark = r"printf '\0agentd-snapshot\0'";
     let script = format!("{mark}; command env -0; {mark}; {describe}; {mark}");
     let printed = run(sandbox, shell, "-lc", &script, environment).await?;
-    let (environment, described) = read(&printed)?;
+    let (environment, described) = read(&printed).ok_or("what it printed cannot be read")?;
     let prelude = prelude(&described);
     if prelude.len() > MAX_PRELUDE {
-        return None;
+        return Err(format!("its functions have more than {MAX_PRELUDE} bytes"));
     }
     // What the shell cannot read again must not break every command.
     run(sandbox, shell, "-c", &format!("{prelude}\n:"), &environment).await?;
-    Some(Snapshot { environment, prelude })
+    Ok(Snapshot { environment, prelude })
 }
 
 /// Runs a script that succeeds; what it prints.
@@ -112,7 +125,7 @@ async fn run(
     flag: &str,
     script: &str,
     environment: &Environment,
-) -> Option<Vec<u8>> {
+) -> Result<Vec<u8>, String> {
     let spawn = Spawn {
         argv: vec![shell.into(), flag.into(), script.into()],
         cwd: PathBuf::from("/"),
@@ -122,10 +135,17 @@ async fn run(
         stdin: Stdin::Null,
         egress: None,
     };
-    let mut process = sandbox.spawn(spawn).await.ok()?;
+    let mut process = sandbox.spawn(spawn).await.map_err(|error| error.to_string())?;
     let (mut printed, mut errors) = (OutputBuffer::new(MAX_OUTPUT), OutputBuffer::new(1024));
-    let exit = timeout(PATIENCE, process.collect(&mut printed, &mut errors)).await.ok()?;
-    (exit.success() && printed.omitted() == 0).then(|| printed.bytes())
+    let exit = timeout(PATIENCE, process.collect(&mut printed, &mut errors)).await;
+    let exit = exit.map_err(|_| format!("it took longer than {} s", PATIENCE.as_secs()))?;
+    if !exit.success() {
+        return Err(format!("it failed with {}: {}", exit.shell_code(), errors.text().trim()));
+    }
+    match printed.omitted() {
+        0 => Ok(printed.bytes()),
+        _ => Err(format!("it printed more than {MAX_OUTPUT} bytes")),
+    }
 }
 
 /// The variables, and the rest of what stands between the marks.

@@ -187,7 +187,7 @@ impl Actor {
             egress,
         };
         let (typed, texts) = mpsc::channel(TYPED);
-        let (wanted, unwanted) = oneshot::channel();
+        let (wanted, mut unwanted) = oneshot::channel();
         self.running.insert(number, Running { typed, _wanted: wanted });
         let reporter = Reporter { number, sender: self.sender.clone() };
         let timeout = spec.timeout_ms.map(Duration::from_millis);
@@ -195,7 +195,12 @@ impl Actor {
         let config = self.config.clone();
         tokio::spawn(async move {
             let spawn = match login {
-                Some(login) => login.reusing(&core, &config, spawn).await,
+                // Killed while the profile still runs, the command is never started.
+                Some(login) => tokio::select! {
+                    biased;
+                    _ = &mut unwanted => return,
+                    spawn = login.reusing(&core, &config, spawn) => spawn,
+                },
                 None => spawn,
             };
             follow(core, spawn, texts, unwanted, timeout, reporter).await;
@@ -238,7 +243,8 @@ impl LoginScript {
     /// The command with the environment that the profile left behind; as it is when that is not
     /// known.
     async fn reusing(self, core: &Core, config: &config::Config, spawn: Spawn) -> Spawn {
-        let taken = core.snapshots.get(&core.sandbox, &self.shell, &spawn.env).await;
+        let failed = |why: &str| core.warn("login shell", why);
+        let taken = core.snapshots.get(&core.sandbox, &self.shell, &spawn.env, failed).await;
         let Some(snapshot) = taken else { return spawn };
         let Some(argv) = snapshot.argv(&self.shell, &self.script) else { return spawn };
         let env = filtered(snapshot.environment.iter().cloned(), config);

@@ -528,6 +528,46 @@ async fn shell_snapshot() {
     }
 }
 
+/// The profile waits at a named pipe while the turn is interrupted: what it was run for must not
+/// start afterwards.
+#[tokio::test]
+async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    const NONBLOCKING: i32 = 0o4000;
+    let login = calls("exec_command", json!({ "cmd": "touch made", "login": true }));
+    let world = World::with_responses(json!([login, says("Done."), says("Again.")])).await;
+    let home = world.root().join("user");
+    let gate = home.join("gate");
+    assert!(std::process::Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    std::fs::write(home.join(".bash_profile"), "read line < \"$HOME/gate\"\n").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let params = json!({ "sandbox": "workspaceWrite", "approvalPolicy": "never" });
+    let thread = peer.start_thread(params).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let mut open = std::fs::OpenOptions::new();
+    open.write(true).custom_flags(NONBLOCKING);
+    // Fails until somebody reads.
+    let opened = async {
+        loop {
+            match open.open(&gate) {
+                Ok(writer) => break writer,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let patience = std::time::Duration::from_secs(30);
+    let mut writer = tokio::time::timeout(patience, opened).await.expect("the profile runs");
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    peer.turn_end(&turn).await;
+    // The reader is gone by now, or goes on.
+    let _ = writer.write_all(b"\n");
+    peer.run_turn(&thread, "Again.").await;
+    server.stop().await;
+    assert!(!world.workspace().join("made").exists());
+}
+
 #[tokio::test]
 async fn login_shell() {
     let request = request_with(&["allow_login_shell=false"], json!({})).await;
