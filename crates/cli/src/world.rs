@@ -78,11 +78,17 @@ impl World {
 
     /// The sandbox of this machine. Nothing is looked for until the first command.
     pub(crate) fn sandbox(&self) -> Sandbox {
+        self.sandbox_with(None)
+    }
+
+    /// See [`World::sandbox`]; with the limit of open files that commands begin with.
+    pub(crate) fn sandbox_with(&self, descriptors: Option<u64>) -> Sandbox {
         let path = self.variable("PATH").unwrap_or_default();
         Sandbox::new(sandbox::Config {
             supervisor: THIS_PROGRAM.into(),
             search_path: std::env::split_paths(&path).collect(),
             layer: Layer::Auto,
+            descriptors,
         })
     }
 }

@@ -33,7 +33,7 @@ impl Connection {
         W: AsyncWrite + Send + 'static,
     {
         let (outbox, receiver) = outbox(&limits);
-        let (sender, incoming) = inbox(&limits);
+        let (sender, incoming) = inbox(&limits, None);
         let reading = Reading {
             lines: LineReader::new(reader, limits.line_bytes),
             limit: limits.line_bytes,
@@ -106,7 +106,8 @@ impl<R: AsyncRead + Unpin> Reading<R> {
     }
 }
 
-fn read(line: &[u8]) -> Incoming {
+/// A message, or what is wrong with it.
+pub(crate) fn read(line: &[u8]) -> Incoming {
     match decode(line) {
         Ok(message) => Incoming::Message(message),
         Err(malformed) => Incoming::Malformed(malformed),

@@ -1,10 +1,10 @@
-//! Newline-delimited JSON-RPC 2.0 in both directions: framing, queues, transports and a typed
-//! client. It names no method: what the messages mean is the business of the crates above.
+//! JSON-RPC 2.0 in both directions, a message a line or a WebSocket frame: framing, queues,
+//! transports and a typed client. It names no method: what the messages mean is the business of the crates above.
 //!
 //! The way of a message:
 //!
 //! ```text
-//! bytes ─▶ LineReader ─▶ decode ─▶ Inbox ─▶ whoever handles it
+//! bytes ─▶ LineReader, MessageReader ─▶ decode ─▶ Inbox ─▶ whoever handles it
 //! bytes ◀─ OutboxReceiver::run ◀── Outbox ◀─ encode_* ◀─────┘
 //! ```
 //!
@@ -16,6 +16,7 @@ mod encode;
 mod error;
 mod id;
 mod inbox;
+mod ingress;
 mod limits;
 mod line;
 mod message;
@@ -28,6 +29,7 @@ mod stdio;
 #[cfg(not(unix))]
 #[path = "stdio_elsewhere.rs"]
 mod stdio;
+pub mod websocket;
 mod writer;
 
 pub use client::{CallError, Client, Event, Events};
@@ -38,7 +40,8 @@ pub use encode::{
 };
 pub use error::{ErrorObject, code};
 pub use id::RequestId;
-pub use inbox::{Inbox, Incoming};
+pub use inbox::{Answers, Inbox, Incoming};
+pub use ingress::Ingress;
 pub use limits::Limits;
 pub use line::{Line, LineReader};
 pub use message::{Malformed, Message, decode};

@@ -25,6 +25,9 @@ pub struct Limits {
     /// A write that makes no progress for so long closes the connection:
     /// [`crate::CloseReason::Stalled`].
     pub stall: Duration,
+    /// A WebSocket on which nothing came for so long is pinged; when nothing comes for as long again
+    /// it is closed: [`crate::CloseReason::Unresponsive`].
+    pub keepalive: Duration,
     /// Most notifications and requests that a [`crate::Client`] has read and its user has not. At
     /// the bound the client stops reading the connection.
     pub events: usize,
@@ -39,6 +42,7 @@ impl Default for Limits {
             outgoing_bytes: 8 * MIB,
             merge_above: 64 * KIB,
             stall: Duration::from_secs(30),
+            keepalive: Duration::from_secs(30),
             events: 4096,
         }
     }

@@ -7,10 +7,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use bytes::Bytes;
 use tokio::sync::watch;
 
 use crate::Limits;
 use crate::queued::{Outgoing, Queued};
+use crate::websocket::Violation;
 
 /// Why a connection takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +32,22 @@ pub enum CloseReason {
     /// A write made no progress for [`Limits::stall`].
     #[error("the client stopped reading")]
     Stalled,
+    /// The peer does not answer pings.
+    #[error("the client is silent and answers no ping")]
+    Unresponsive,
+    /// The peer ended the connection, with this code (RFC 6455, section 7.4).
+    #[error("the client left (code {code})")]
+    Left {
+        /// 1005 when it gave none, 1006 when the stream just ended.
+        code: u16,
+    },
+    /// The peer broke the transport's rules; what is queued is still written: it was asked for
+    /// before.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The client did not begin with `initialize` in time, or too many did not.
+    #[error("the connection was not initialized in time")]
+    NotInitialized,
     /// Reading failed; what is queued is dropped.
     #[error("reading from the client failed: {0}")]
     ReadFailed(io::ErrorKind),
@@ -42,7 +60,24 @@ impl CloseReason {
     /// Whether what was queued before the close is still written.
     #[must_use]
     pub fn is_orderly(self) -> bool {
-        matches!(self, Self::Finished | Self::Shutdown)
+        matches!(self, Self::Finished | Self::Shutdown | Self::Violation(_))
+    }
+
+    /// The code that a WebSocket is closed with for this reason (RFC 6455, section 7.4); `None`
+    /// when there is nobody to tell.
+    #[must_use]
+    pub fn code(self) -> Option<u16> {
+        Some(match self {
+            Self::Finished => 1000,
+            Self::Shutdown => 1001,
+            Self::SlowClient | Self::NotInitialized => 1008,
+            Self::Violation(violation) => violation.code(),
+            Self::Left { code: 1006 } => return None,
+            Self::Left { code: 1005 } => 1000,
+            Self::Left { code } => code,
+            Self::Aborted | Self::Unresponsive => 1011,
+            Self::Stalled | Self::ReadFailed(_) | Self::WriteFailed(_) => return None,
+        })
     }
 }
 
@@ -105,7 +140,7 @@ impl Outbox {
     /// Why the outbox is closed, `None` while it is open.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
-        self.handle.shared.lock().closed
+        self.handle.shared.close_reason()
     }
 
     /// Waits until the outbox is closed, for whatever reason.
@@ -132,6 +167,27 @@ impl Outbox {
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.handle.shared.lock().bytes
+    }
+
+    /// Asks the peer whether it is there, where the transport can.
+    pub(crate) fn ping(&self) {
+        self.handle.shared.control(|controls| controls.ping = true);
+    }
+
+    /// Answers a ping. Of pings that come faster than answers are written the last ones are
+    /// answered.
+    pub(crate) fn pong(&self, payload: &[u8]) {
+        self.handle.shared.control(|controls| {
+            if controls.pongs.len() == MOST_PONGS {
+                controls.pongs.pop_front();
+            }
+            controls.pongs.push_back(Bytes::copy_from_slice(payload));
+        });
+    }
+
+    /// Resolves when the outbox is closed, and does not keep the queue open.
+    pub(crate) fn closed_watch(&self) -> impl Future<Output = CloseReason> + Send + use<> {
+        closed_when(self.handle.shared.closed.subscribe(), |_| true)
     }
 
     /// A handle that does not keep the queue open.
@@ -168,7 +224,8 @@ pub struct OutboxReceiver {
 
 impl OutboxReceiver {
     /// Declares everything taken before as written, waits until something is queued and takes all
-    /// of it. `false` once the outbox is closed and there is nothing left to write.
+    /// of it; there may be control messages only. `false` once the outbox is closed and there is
+    /// nothing left to write.
     pub async fn take(&mut self) -> bool {
         self.release(self.in_flight);
         self.batch.clear();
@@ -182,12 +239,23 @@ impl OutboxReceiver {
         self.batch.pop_front()
     }
 
+    /// The control messages that wait.
+    pub(crate) fn take_controls(&self) -> Controls {
+        std::mem::take(&mut self.shared.lock().controls)
+    }
+
     fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.shared.lock();
+        if state.closed.is_some_and(|reason| !reason.is_orderly()) {
+            return Poll::Ready(false);
+        }
         if !state.queue.is_empty() {
             std::mem::swap(&mut state.queue, &mut self.batch);
             self.in_flight = state.bytes;
             self.taken = state.pushed;
+            return Poll::Ready(true);
+        }
+        if !state.controls.is_empty() {
             return Poll::Ready(true);
         }
         if state.closed.is_some() {
@@ -225,7 +293,22 @@ impl Drop for OutboxReceiver {
 }
 
 /// Room for so many entries is kept between batches.
-const RETAINED_ENTRIES: usize = 1024;
+const RETAINED_ENTRIES: usize = 32;
+/// Pings that wait for their answer.
+const MOST_PONGS: usize = 64;
+
+/// What is written between messages, on transports that know such things.
+#[derive(Default)]
+pub(crate) struct Controls {
+    pub(crate) ping: bool,
+    pub(crate) pongs: VecDeque<Bytes>,
+}
+
+impl Controls {
+    fn is_empty(&self) -> bool {
+        !self.ping && self.pongs.is_empty()
+    }
+}
 
 /// Closes the queue when the last [`Outbox`] is gone.
 struct Handle {
@@ -251,6 +334,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Queued>,
+    controls: Controls,
     /// Of the queue and of the batch that is being written.
     bytes: usize,
     /// How many messages were ever pushed.
@@ -290,6 +374,23 @@ impl Shared {
         }
     }
 
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+        self.lock().closed
+    }
+
+    fn control(&self, change: impl FnOnce(&mut Controls)) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            return;
+        }
+        change(&mut state.controls);
+        let waker = state.receiver.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
     fn publish(&self, written: u64) {
         self.progress.send_if_modified(|progress| {
             let changed = progress.written != written;
@@ -309,9 +410,9 @@ impl State {
         if let Outgoing::Delta { head, text, tail } = &message
             && self.bytes > merge_above
             && let Some(last) = self.queue.back_mut()
-            && last.merge(head, text, tail)
+            && let Some(more) = last.merge(head, text, tail)
         {
-            self.bytes += text.len();
+            self.bytes = self.bytes.saturating_add_signed(more);
             return;
         }
         let queued = Queued::from(message);

@@ -11,7 +11,7 @@ pub enum Outgoing {
     /// A piece of a stream: `head text tail` is the message. See [`crate::DeltaFrame`].
     ///
     /// Consecutive ones whose `head` is the same memory may reach the client as one message with
-    /// their texts appended.
+    /// their texts appended, and the tail of the last one.
     Delta {
         /// The message up to the text, its opening quote included.
         head: Bytes,
@@ -82,26 +82,29 @@ impl Queued {
         }
     }
 
-    /// Appends the text of a delta of the same frame; `false` when it is not one, or when the
-    /// message would pass [`MERGED_BYTES`].
-    pub(crate) fn merge(&mut self, new_head: &Bytes, new_text: &Bytes, new_tail: &Bytes) -> bool {
+    /// Appends the text of a delta of the same frame, whose tail counts from now on, and tells by
+    /// how many bytes the message grew. `None` when it is not one, or when the message would pass
+    /// [`MERGED_BYTES`].
+    pub(crate) fn merge(
+        &mut self,
+        new_head: &Bytes,
+        new_text: &Bytes,
+        new_tail: &Bytes,
+    ) -> Option<isize> {
+        let before = self.len();
         let fits = |length: usize| length + new_text.len() <= MERGED_BYTES;
         match &mut self.0 {
-            Entry::Merged { head, text, tail }
-                if same(head, new_head) && tail == new_tail && fits(text.len()) =>
-            {
+            Entry::Merged { head, text, tail } if same(head, new_head) && fits(text.len()) => {
                 text.extend_from_slice(new_text);
-                true
+                tail.clone_from(new_tail);
             }
-            Entry::Delta { head, text, tail }
-                if same(head, new_head) && tail == new_tail && fits(text.len()) =>
-            {
+            Entry::Delta { head, text, .. } if same(head, new_head) && fits(text.len()) => {
                 let text = [&text[..], new_text].concat();
-                self.0 = Entry::Merged { head: head.clone(), text, tail: tail.clone() };
-                true
+                self.0 = Entry::Merged { head: head.clone(), text, tail: new_tail.clone() };
             }
-            _ => false,
+            _ => return None,
         }
+        Some(self.len() as isize - before as isize)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Writes an outbox to a stream of bytes, a line a message: everything that waits in one write.
+//! Writes an outbox to a stream of bytes: everything that waits in one write, framed as lines or
+//! as WebSocket messages.
 
 use std::future::poll_fn;
 use std::io;
@@ -6,105 +7,197 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::queued::Queued;
+use crate::websocket::{self, Header, Opcode, Role};
 use crate::{CloseReason, OutboxReceiver};
 
-/// Messages are gathered up to about so many bytes a write; this is also the memory that a writer
-/// keeps. A pipe takes no more at once.
+/// Messages are gathered up to about so many bytes a write. A pipe takes no more at once.
 const WRITE_BYTES: usize = 64 << 10;
+/// A writer with nothing to write keeps no more memory than this.
+const RETAINED_BYTES: usize = 2 << 10;
+
+/// Where a message begins and ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Framing {
+    /// A newline after it.
+    Lines,
+    /// A frame a message; clients mask it.
+    Frames(Role),
+}
 
 impl OutboxReceiver {
-    /// Writes what is queued until the outbox is closed and drained, then shuts `writer` down. A
-    /// write that makes no progress for `stall` closes the outbox. Needs a runtime with time.
-    pub async fn run<W: AsyncWrite>(mut self, writer: W, stall: Duration) {
-        let mut writer = pin!(writer);
-        let mut lines = Vec::new();
+    /// Writes what is queued, a line a message, until the outbox is closed and drained, then shuts
+    /// `writer` down. A write that makes no progress for `stall` closes the outbox. Needs a runtime
+    /// with time.
+    pub async fn run<W: AsyncWrite>(self, writer: W, stall: Duration) {
+        self.run_framed(writer, stall, Framing::Lines).await;
+    }
+
+    /// See [`OutboxReceiver::run`]. A WebSocket is closed with the code and the words of the reason,
+    /// if the peer takes them within `stall`.
+    pub(crate) async fn run_framed<W: AsyncWrite>(
+        mut self,
+        writer: W,
+        stall: Duration,
+        framing: Framing,
+    ) {
+        let writer = pin!(writer);
+        let mut writing = Writing { writer, framing, gathered: Vec::new(), written: 0, big: None };
         while self.take().await {
-            if let Err(reason) = self.write_batch(&mut writer, &mut lines, stall).await {
+            if let Err(reason) = writing.write_batch(&mut self, stall).await {
                 self.shared.close(reason);
                 break;
             }
         }
+        let ended = timeout(stall, writing.end(self.shared.close_reason())).await;
         // The peer is to see the end of the stream. Whether it was still there to see it changes
         // nothing any more.
-        let _ = timeout(stall, writer.shutdown()).await;
+        drop(ended);
     }
+}
 
-    async fn write_batch<W: AsyncWrite + Unpin>(
+struct Writing<'a, W> {
+    writer: Pin<&'a mut W>,
+    framing: Framing,
+    /// Framed, in order; `gathered[..written]` is out.
+    gathered: Vec<u8>,
+    written: usize,
+    /// Comes after `gathered`, with what of it is out: a big message is written from where it is
+    /// instead of being copied.
+    big: Option<(Bytes, usize)>,
+}
+
+impl<W: AsyncWrite> Writing<'_, W> {
+    async fn write_batch(
         &mut self,
-        writer: &mut W,
-        lines: &mut Vec<u8>,
+        outbox: &mut OutboxReceiver,
         stall: Duration,
     ) -> Result<(), CloseReason> {
-        while let Some(message) = self.next_queued() {
-            match message.as_whole() {
-                // A big message is written from where it is instead of being copied.
-                Some(big) if big.len() >= WRITE_BYTES => {
-                    self.write_out(writer, lines, stall).await?;
-                    self.write_all(writer, big, stall).await?;
-                }
-                _ => message.append_to(lines),
+        self.add_controls(outbox);
+        while let Some(message) = outbox.next_queued() {
+            self.add(&message);
+            if self.gathered.len() >= WRITE_BYTES || self.big.is_some() {
+                self.write_out(outbox, stall).await?;
+                self.add_controls(outbox);
             }
-            lines.push(b'\n');
-            if lines.len() >= WRITE_BYTES {
-                self.write_out(writer, lines, stall).await?;
+            if let Framing::Lines = self.framing {
+                self.gathered.push(b'\n');
             }
         }
-        self.write_out(writer, lines, stall).await?;
-        self.guarded(stall, writer.flush()).await
+        self.write_out(outbox, stall).await?;
+        self.gathered.shrink_to(RETAINED_BYTES);
+        guarded(outbox, stall, self.writer.flush()).await
     }
 
-    async fn write_out<W: AsyncWrite + Unpin>(
+    fn add_controls(&mut self, outbox: &OutboxReceiver) {
+        let Framing::Frames(role) = self.framing else { return };
+        let controls = outbox.take_controls();
+        for payload in &controls.pongs {
+            websocket::write_control(Opcode::Pong, payload, role.key(), &mut self.gathered);
+        }
+        if controls.ping {
+            websocket::write_control(Opcode::Ping, b"", role.key(), &mut self.gathered);
+        }
+    }
+
+    fn add(&mut self, message: &Queued) {
+        let mask = match self.framing {
+            Framing::Lines => None,
+            Framing::Frames(role) => {
+                let length = message.len() as u64;
+                let header =
+                    Header { is_final: true, opcode: Opcode::Text, mask: role.key(), length };
+                header.write(&mut self.gathered);
+                header.mask
+            }
+        };
+        if let Some(key) = mask {
+            let begin = self.gathered.len();
+            message.append_to(&mut self.gathered);
+            return websocket::mask(&mut self.gathered[begin..], key, 0);
+        }
+        match message.as_whole() {
+            Some(big) if big.len() >= WRITE_BYTES => self.big = Some((big.clone(), 0)),
+            _ => message.append_to(&mut self.gathered),
+        }
+    }
+
+    /// Writes what is gathered and what comes after it.
+    async fn write_out(
         &mut self,
-        writer: &mut W,
-        lines: &mut Vec<u8>,
+        outbox: &mut OutboxReceiver,
         stall: Duration,
     ) -> Result<(), CloseReason> {
-        self.write_all(writer, lines, stall).await?;
-        lines.clear();
-        lines.shrink_to(2 * WRITE_BYTES);
+        while let Some(written) = guarded(outbox, stall, self.write_some()).await? {
+            outbox.release(written);
+        }
         Ok(())
     }
 
-    async fn write_all<W: AsyncWrite + Unpin>(
-        &mut self,
-        writer: &mut W,
-        mut bytes: &[u8],
-        stall: Duration,
-    ) -> Result<(), CloseReason> {
-        while !bytes.is_empty() {
-            let written = self.guarded(stall, writer.write(bytes)).await?;
-            if written == 0 {
-                return Err(CloseReason::WriteFailed(io::ErrorKind::WriteZero));
-            }
-            self.release(written);
-            bytes = &bytes[written..];
+    /// One write; `None` when there is nothing left to write. May be cancelled.
+    async fn write_some(&mut self) -> io::Result<Option<usize>> {
+        let rest = match &self.big {
+            _ if self.written < self.gathered.len() => &self.gathered[self.written..],
+            Some((big, written)) => &big[*written..],
+            None => &[],
+        };
+        if rest.is_empty() {
+            self.gathered.clear();
+            self.written = 0;
+            self.big = None;
+            return Ok(None);
         }
-        Ok(())
+        let count = self.writer.write(rest).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        match &mut self.big {
+            Some((_, written)) if self.written == self.gathered.len() => *written += count,
+            _ => self.written += count,
+        }
+        Ok(Some(count))
     }
 
-    /// Waits for one operation, for `stall` at most, and no longer than the outbox is worth it.
-    async fn guarded<T>(
-        &self,
-        stall: Duration,
-        operation: impl Future<Output = io::Result<T>>,
-    ) -> Result<T, CloseReason> {
-        let failed = |error: io::Error| CloseReason::WriteFailed(error.kind());
-        let mut operation = pin!(operation);
-        // Nearly every write is done at once, and then needs neither a timer nor a watch.
-        if let Poll::Ready(outcome) = once(operation.as_mut()).await {
-            return outcome.map_err(failed);
+    /// Ends the stream, a WebSocket with the reason.
+    async fn end(&mut self, reason: Option<CloseReason>) -> io::Result<()> {
+        let reason = reason.unwrap_or(CloseReason::Finished);
+        if let (Framing::Frames(role), Some(code)) = (self.framing, reason.code()) {
+            // A frame that was begun comes first: within it a close frame would be payload.
+            while self.write_some().await?.is_some() {}
+            let words = match reason {
+                CloseReason::Left { .. } => String::new(),
+                reason => reason.to_string(),
+            };
+            websocket::write_close(code, &words, role.key(), &mut self.gathered);
+            while self.write_some().await?.is_some() {}
         }
-        tokio::select! {
-            biased;
-            outcome = timeout(stall, operation) => match outcome {
-                Ok(outcome) => outcome.map_err(failed),
-                Err(_) => Err(CloseReason::Stalled),
-            },
-            reason = self.broken() => Err(reason),
-        }
+        self.writer.shutdown().await
+    }
+}
+
+/// Waits for one operation, for `stall` at most, and no longer than the outbox is worth it.
+async fn guarded<T>(
+    outbox: &OutboxReceiver,
+    stall: Duration,
+    operation: impl Future<Output = io::Result<T>>,
+) -> Result<T, CloseReason> {
+    let failed = |error: io::Error| CloseReason::WriteFailed(error.kind());
+    let mut operation = pin!(operation);
+    // Nearly every write is done at once, and then needs neither a timer nor a watch.
+    if let Poll::Ready(outcome) = once(operation.as_mut()).await {
+        return outcome.map_err(failed);
+    }
+    tokio::select! {
+        biased;
+        outcome = timeout(stall, operation) => match outcome {
+            Ok(outcome) => outcome.map_err(failed),
+            Err(_) => Err(CloseReason::Stalled),
+        },
+        reason = outbox.broken() => Err(reason),
     }
 }
 

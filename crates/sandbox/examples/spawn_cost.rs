@@ -30,6 +30,7 @@ async fn main() {
             supervisor: sandbox::THIS_PROGRAM.into(),
             search_path: vec!["/usr/local/bin".into(), "/usr/bin".into(), "/bin".into()],
             layer,
+            descriptors: None,
         });
         let first = run(&sandbox, &policy).await;
         let mut times = Vec::with_capacity(RUNS);

@@ -24,6 +24,8 @@ pub struct Config {
     /// Where `bwrap` is looked for; folders that are not absolute are passed over.
     pub search_path: Vec<PathBuf>,
     pub layer: Layer,
+    /// The (soft) limit of open files that commands begin with; `None`: that of this process.
+    pub descriptors: Option<u64>,
 }
 
 /// Which layer confines commands.

@@ -372,6 +372,7 @@ async fn without_any_layer_nothing_runs() {
         supervisor: sandbox::THIS_PROGRAM.into(),
         search_path: vec!["relative".into(), "/nonexistent".into()],
         layer: Layer::Bubblewrap,
+        descriptors: None,
     };
     let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
     let Err(SpawnError::Unavailable(why)) = refused else { panic!("{refused:?}") };
@@ -389,6 +390,7 @@ async fn a_program_in_the_working_folder_is_not_taken_for_bubblewrap() {
             supervisor: sandbox::THIS_PROGRAM.into(),
             search_path: vec![search_path.into()],
             layer: Layer::Bubblewrap,
+            descriptors: None,
         };
         let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
         assert!(matches!(refused, Err(SpawnError::Unavailable(_))), "{search_path}: {refused:?}");

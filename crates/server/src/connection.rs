@@ -1,13 +1,14 @@
 //! One connection: its handshake, the order in which its requests are handled, and its end
 //! (specification: Lifecycle rules, Errors, Versioning).
 
+use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use jsonrpc::{
-    CloseReason, Connection, ErrorObject, Incoming, Message, Notification, Outbox, Outgoing,
+    CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Notification, Outbox, Outgoing,
     RequestId, encode_error, encode_notification, encode_response,
 };
 use protocol::connection::InitializeCapabilities;
@@ -30,6 +31,8 @@ const CONCURRENT_REQUESTS: usize = 64;
 pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
     pub(crate) outbox: Outbox,
+    /// Who has not yet come in, in the eyes of the transport: dropped by the handshake.
+    newcomer: Mutex<Option<Box<dyn Any + Send>>>,
     session: OnceLock<Negotiated>,
     /// Hashes of the warnings that were told.
     heard: Mutex<HashSet<u64>>,
@@ -46,8 +49,13 @@ struct Negotiated {
 }
 
 impl Peer {
-    pub(crate) fn new(id: ConnectionId, outbox: Outbox) -> Self {
-        Self { id, outbox, session: OnceLock::new(), heard: Mutex::default() }
+    pub(crate) fn new(
+        id: ConnectionId,
+        outbox: Outbox,
+        newcomer: Option<Box<dyn Any + Send>>,
+    ) -> Self {
+        let (session, heard) = (OnceLock::new(), Mutex::default());
+        Self { id, outbox, newcomer: Mutex::new(newcomer), session, heard }
     }
 
     /// Completes the handshake; `false` when it was complete already.
@@ -58,7 +66,9 @@ impl Peer {
             experimental: asked.experimental_api,
             opted_out: opted_out.into_iter().collect(),
         };
-        self.session.set(session).is_ok()
+        let is_first = self.session.set(session).is_ok();
+        drop(self.newcomer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        is_first
     }
 
     /// What is presented to model providers for this client.
@@ -157,40 +167,41 @@ pub(crate) enum AtEnd {
 }
 
 impl Server {
-    /// Serves a connection until it ends; the server goes on.
-    pub async fn serve(&self, connection: Connection) {
-        self.run(connection, AtEnd::Detach).await;
+    /// Serves a connection until it ends; the server goes on. `newcomer` is dropped when the client
+    /// has initialized.
+    pub async fn serve(&self, connection: Connection, newcomer: impl Any + Send) {
+        self.run(connection, Some(Box::new(newcomer)), AtEnd::Detach).await;
     }
 
     /// Serves the only connection; when it ends, so does the server, with everything stored and
     /// the last notifications written.
     pub async fn serve_only(&self, connection: Connection) {
-        self.run(connection, AtEnd::Shutdown).await;
+        self.run(connection, None, AtEnd::Shutdown).await;
     }
 
-    async fn run(&self, connection: Connection, at_end: AtEnd) {
-        let Connection { mut incoming, outbox } = connection;
-        let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone()));
+    async fn run(
+        &self,
+        connection: Connection,
+        newcomer: Option<Box<dyn Any + Send>>,
+        at_end: AtEnd,
+    ) {
+        let Connection { incoming, outbox } = connection;
+        let (mut requests, mut answers) = incoming.split();
+        let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone(), newcomer));
         self.core.attach(peer.clone());
-        let mut running = JoinSet::new();
-        let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
-        loop {
-            let next = tokio::select! {
-                next = incoming.recv() => next,
-                Some(_) = running.join_next(), if !running.is_empty() => continue,
-                _ = outbox.closed() => None,
-            };
-            match next {
-                None => break,
-                Some(Incoming::Malformed(malformed)) => {
-                    peer.send(encode_error(malformed.id.as_ref(), &malformed.error));
-                }
-                Some(Incoming::Message(message)) => {
-                    self.take(&peer, message, &permits, &mut running).await;
+        // Answers get through while a request is handled: it may be what waits for one.
+        let answers = async {
+            while let Some(answer) = answers.recv().await {
+                if let Incoming::Message(Message::Response { id, outcome }) = answer {
+                    self.core.requests.answer(peer.id, id, outcome).await;
                 }
             }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = self.handle(&peer, &mut requests) => {}
+            () = answers => {}
         }
-        running.abort_all();
         if at_end == AtEnd::Shutdown {
             self.shutdown().await;
         }
@@ -198,6 +209,33 @@ impl Server {
         outbox.close(CloseReason::Finished);
         // A client that has gone away reads nothing: then there is nobody to tell.
         let _ = outbox.flushed().await;
+    }
+
+    /// Handles requests until the connection ends.
+    async fn handle(&self, peer: &Arc<Peer>, requests: &mut Inbox) {
+        let mut running = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
+        loop {
+            let next = tokio::select! {
+                next = requests.recv() => next,
+                Some(_) = running.join_next(), if !running.is_empty() => continue,
+                reason = peer.outbox.closed() => match reason {
+                    // What came before the client left was accepted.
+                    CloseReason::Left { .. } => requests.try_recv(),
+                    _ => None,
+                },
+            };
+            match next {
+                None => break,
+                Some(Incoming::Malformed(malformed)) => {
+                    peer.send(encode_error(malformed.id.as_ref(), &malformed.error));
+                }
+                Some(Incoming::Message(message)) => {
+                    self.take(peer, message, &permits, &mut running).await;
+                }
+            }
+        }
+        running.abort_all();
     }
 
     async fn take(
@@ -213,7 +251,11 @@ impl Server {
                 if ordering == Ordering::Ordered {
                     return self.answer(peer, id, &method, params).await;
                 }
-                let Ok(permit) = permits.clone().acquire_owned().await else { return };
+                let permit = tokio::select! {
+                    permit = permits.clone().acquire_owned() => permit,
+                    _ = peer.outbox.closed() => return,
+                };
+                let Ok(permit) = permit else { return };
                 let (server, peer) = (self.clone(), peer.clone());
                 let (begun, has_begun) = oneshot::channel();
                 running.spawn(async move {
@@ -231,9 +273,8 @@ impl Server {
                     self.core.tell_warnings(peer);
                 }
             }
-            Message::Response { id, outcome } => {
-                self.core.requests.answer(peer.id, id, outcome).await;
-            }
+            // They come by themselves: see `run`.
+            Message::Response { .. } => {}
         }
     }
 
@@ -250,6 +291,7 @@ impl Server {
     async fn answer_in(&self, cx: Cx, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
         let peer = &cx.peer.clone();
         let outcome = match admit(peer, method, params.as_deref()) {
+            Ok(()) if self.core.is_draining() && begins_work(method) => Err(shutting_down()),
             Ok(()) => protocol::dispatch(self, cx.clone(), method, params.as_deref()).await,
             Err(error) => Err(error),
         };
@@ -274,6 +316,27 @@ fn admit(peer: &Peer, method: &str, params: Option<&RawValue>) -> Result<(), Err
     let refused =
         protocol::lookup(method).and_then(|info| protocol::experimental_violation(info, params));
     refused.map_or(Ok(()), |message| Err(ErrorObject::invalid_request(message)))
+}
+
+/// What a server that is going to end does not begin any more.
+fn begins_work(method: &str) -> bool {
+    const BEGINS: &[&str] = &[
+        "thread/start",
+        "thread/resume",
+        "thread/fork",
+        "turn/start",
+        "review/start",
+        "thread/shellCommand",
+        "thread/compact/start",
+        "command/exec",
+        "process/spawn",
+    ];
+    BEGINS.contains(&method)
+}
+
+fn shutting_down() -> ErrorObject {
+    let message = "the server is shutting down; connect again and retry";
+    ErrorObject::new(jsonrpc::code::OVERLOADED, message)
 }
 
 fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Bytes {

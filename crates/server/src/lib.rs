@@ -34,4 +34,4 @@ pub use config_source::{check_configuration_text, configuration, configuration_h
 pub use options::{Clock, Ids, Options};
 pub use rules::{Explained, explain_command};
 pub use sandboxed::{Wanted, sandboxed};
-pub use server::{Server, StartError};
+pub use server::{Server, StartError, make_home};

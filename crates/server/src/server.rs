@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use jsonrpc::{ErrorObject, Notification, encode_notification};
+use jsonrpc::{CloseReason, ErrorObject, Notification, encode_notification};
 use protocol::{
     ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
@@ -75,8 +75,12 @@ pub(crate) struct Core {
     peers: Mutex<HashMap<ConnectionId, Arc<Peer>>>,
     warmed: AtomicBool,
     watching: OnceLock<Watching>,
+    /// The server is going to end: nothing new is begun.
+    draining: AtomicBool,
 }
 
+/// How long the end of the server waits for clients to read the end.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// How long the end of the server waits for its threads.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
@@ -107,6 +111,7 @@ impl Server {
             peers: Mutex::default(),
             warmed: AtomicBool::new(false),
             watching: OnceLock::new(),
+            draining: AtomicBool::new(false),
             options,
         });
         let opening = core.clone();
@@ -115,6 +120,38 @@ impl Server {
             let _ = opening.store().await;
         });
         Ok(Self { core })
+    }
+
+    /// Begins nothing new, and waits until every running turn has come to a safe point, for `grace`
+    /// at most. [`Server::shutdown`] is to follow.
+    pub async fn drain(&self, grace: Duration) {
+        self.core.draining.store(true, Ordering::Relaxed);
+        let handles: Vec<ThreadHandle> = self.core.threads().values().cloned().collect();
+        let ends = handles.into_iter().map(|handle| async move {
+            handle.send(Command::Drain).await;
+            handle.quiet().await;
+        });
+        let all = async {
+            let mut running: tokio::task::JoinSet<()> = ends.collect();
+            while running.join_next().await.is_some() {}
+        };
+        // What is not done by then is interrupted.
+        let _ = tokio::time::timeout(grace, all).await;
+    }
+
+    /// Tells every client that nothing follows, and waits until they have been told.
+    pub async fn close(&self) {
+        let peers: Vec<Arc<Peer>> = self.core.peers().values().cloned().collect();
+        for peer in &peers {
+            peer.outbox.close(CloseReason::Shutdown);
+        }
+        let all = async {
+            for peer in &peers {
+                // Who does not read is not told.
+                let _ = peer.outbox.flushed().await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_GRACE, all).await;
     }
 
     /// Interrupts running turns, kills what runs, stores everything. Idempotent.
@@ -256,6 +293,11 @@ impl Core {
         self.threads().get(id).cloned()
     }
 
+    /// Whether nothing new is begun any more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn next_connection(&self) -> ConnectionId {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
@@ -342,8 +384,11 @@ fn aside_message(path: &Path) -> String {
     )
 }
 
-/// Private to the user: transcripts and credentials lie in it.
-fn make_home(home: &Path) -> std::io::Result<()> {
+/// Makes the agent's home, private to the user: transcripts and credentials lie in it.
+///
+/// # Errors
+/// Of the system.
+pub fn make_home(home: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

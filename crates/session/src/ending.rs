@@ -40,6 +40,27 @@ impl Machine {
         self.end_processes(|_, _| true);
     }
 
+    /// No turn starts any more; the running one ends soon.
+    pub(crate) fn drain(&mut self) {
+        self.closed = true;
+        self.draining = true;
+    }
+
+    /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked something
+    /// just now may take for ever to answer, so that is such a point too.
+    pub(crate) fn end_at_safe_point(&mut self) {
+        if !self.draining {
+            return;
+        }
+        let Some(turn) = &self.turn else { return };
+        let works =
+            |call: &Call| matches!(call.state, CallState::Applying | CallState::Waiting { .. });
+        let busy = turn.sample.is_some() || turn.awaited().is_some();
+        if !busy && !turn.calls.iter().any(works) {
+            self.end(TurnStatus::Interrupted, None);
+        }
+    }
+
     /// Ends the turn. A patch that is being applied is waited for: it is never cut in half.
     pub(crate) fn end(&mut self, status: TurnStatus, error: Option<TurnError>) {
         let Some(turn) = &mut self.turn else { return };

@@ -75,6 +75,9 @@ pub enum Input {
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, String> },
     /// A record could not be stored: nothing durable can be promised any more.
     StoreFailed { message: String },
+    /// The server is going to end: no turn starts any more, and the running one ends at its next
+    /// safe point, where neither a response of the model nor a tool's work is cut short.
+    Drain,
     /// The server ends.
     Shutdown,
 }

@@ -125,8 +125,10 @@ pub struct Machine {
     pub(crate) grants: Grants,
     pub(crate) network: Prompts,
     pub(crate) now: Millis,
-    /// Set by the shutdown.
+    /// Set by the shutdown, and what leads up to it.
     pub(crate) closed: bool,
+    /// The running turn ends at its next safe point.
+    pub(crate) draining: bool,
     /// Outputs that a restored history lacked, until a turn stores them.
     repairs: Vec<Fragment>,
     /// What the model is to be told with the next turn, besides the settings.
@@ -166,6 +168,7 @@ impl Machine {
             network: Prompts::default(),
             now: 0,
             closed: false,
+            draining: false,
             repairs: Vec::new(),
             untold: Vec::new(),
             instructions,
@@ -288,8 +291,10 @@ impl Machine {
             Input::NetworkWithdrawn { key } => self.network_withdrawn(key),
             Input::ToolAnswered { request, outcome } => self.tool_answered(request, outcome),
             Input::StoreFailed { message } => self.store_failed(message),
+            Input::Drain => self.drain(),
             Input::Shutdown => self.shutdown(),
         }
+        self.end_at_safe_point();
         std::mem::take(&mut self.effects)
     }
 

@@ -240,13 +240,17 @@ impl Machine {
         if turn.retry.is_some() {
             return;
         }
-        if turn.compaction.is_some() {
+        if turn.compaction.is_some() && !self.draining {
             return self.sample_compaction();
         }
-        if !turn.again && turn.pending.is_empty() {
+        if turn.compaction.is_none() && !turn.again && turn.pending.is_empty() {
             if turn.awaited().is_none() {
                 self.end(TurnStatus::Completed, None);
             }
+            return;
+        }
+        if self.draining {
+            // See `end_at_safe_point`.
             return;
         }
         if self.must_compact() {

@@ -154,6 +154,7 @@ impl World {
             supervisor: THIS_PROGRAM.into(),
             search_path: std::env::split_paths(PATH).collect(),
             layer: Layer::Auto,
+            descriptors: None,
         });
         let server = Server::start(options, sandbox).expect("the home can be used");
         let shown = |path: &Path| path.display().to_string();
@@ -194,7 +195,7 @@ impl TestServer {
         let (reader, writer) = tokio::io::split(theirs);
         let connection = Connection::over(reader, writer, limits);
         let server = self.server.clone();
-        tokio::spawn(async move { server.serve(connection).await });
+        tokio::spawn(async move { server.serve(connection, ()).await });
         Peer::new(ours, Transcript::new(self.masks.clone()))
     }
 

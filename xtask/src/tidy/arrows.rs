@@ -22,6 +22,7 @@ use May::{EverythingBut, Only};
 const TABLE: &[(&str, May)] = &[
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
+    ("transport", Only(&["jsonrpc"])),
     ("config", Only(&[])),
     ("session", Only(&[])),
     ("model", Only(&[])),

@@ -2,21 +2,35 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use jsonrpc::{Connection, Limits};
+use jsonrpc::{CloseReason, Connection, Ingress, Limits};
 use protocol::artifacts::{Artifact, json_schema, typescript};
 use server::Server;
+use tokio::task::JoinSet;
+use transport::{Address, Door, Listener, Serve};
 
-use crate::commands::{asked_to_end, checked, print};
+use crate::commands::listen::{AccessArguments, Places, raise_descriptor_limit};
+use crate::commands::local::Signals;
+use crate::commands::{checked, print, proxy, tell};
 use crate::world::World;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where clients connect: `stdio://` (this program's standard input and output) or `off`
+    /// Where clients connect: `stdio://` (this program's standard input and output),
+    /// `ws://IP:PORT`, `unix://` (the control socket in the home), `unix:///PATH`, `systemd://` (the
+    /// sockets that a socket unit passes on) or `off`; may be repeated
     #[arg(long, value_name = "URL", default_value = "stdio://")]
-    listen: String,
+    listen: Vec<Address>,
+    #[command(flatten)]
+    access: AccessArguments,
+    /// How long a termination lets running turns come to a safe point, in seconds; a second signal
+    /// ends them at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    shutdown_grace: u64,
     /// What threads started over this server are listed as: `editor`, `cli`, `exec`, `appServer`,
     /// or a name of your own
     #[arg(long, value_name = "NAME", default_value = "editor")]
@@ -25,15 +39,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().line_bytes)]
     max_line_bytes: usize,
     #[command(subcommand)]
-    generate: Option<Generate>,
+    action: Option<Action>,
 }
 
 #[derive(Subcommand)]
-enum Generate {
+enum Action {
     /// Write the protocol's TypeScript declarations
     GenerateTs(GenerateArguments),
     /// Write the protocol's JSON Schema
     GenerateJsonSchema(GenerateArguments),
+    /// Carry standard input and output to a server that listens at a Unix socket
+    Proxy(proxy::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -51,9 +67,10 @@ pub(crate) async fn run(
     arguments: Arguments,
     world: impl FnOnce() -> anyhow::Result<World>,
 ) -> anyhow::Result<ExitCode> {
-    match &arguments.generate {
-        Some(Generate::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
-        Some(Generate::GenerateJsonSchema(to)) => write(&to.out, json_schema(to.experimental))?,
+    match &arguments.action {
+        Some(Action::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
+        Some(Action::GenerateJsonSchema(to)) => write(&to.out, json_schema(to.experimental))?,
+        Some(Action::Proxy(to)) => return proxy::run(to, &world()?).await,
         None => {
             let world = world()?;
             if let Err(code) = checked(&world, false) {
@@ -66,39 +83,91 @@ pub(crate) async fn run(
 }
 
 async fn serve(arguments: Arguments, world: World) -> anyhow::Result<()> {
-    let is_stdio = match arguments.listen.as_str() {
-        "stdio://" => true,
-        "off" => false,
-        other if other.starts_with("ws://") || other.starts_with("unix://") => {
-            bail!("--listen {other}: this version serves `stdio://` only")
-        }
-        other => bail!("--listen {other}: unknown transport; use `stdio://` or `off`"),
-    };
-    let sandbox = world.sandbox();
-    let server = Server::start(world.options(&arguments.session_source), sandbox)?;
-    if !is_stdio {
-        asked_to_end().await?;
-        server.shutdown().await;
-        return Ok(());
-    }
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
-    let connection =
-        Connection::stdio(limits).context("standard input and output cannot be served")?;
+    // Before anything else is opened or made: mistakes in the flags stop the start.
+    let places = Places::settle(&arguments.listen, &arguments.access, &world)?;
+    let descriptors = raise_descriptor_limit();
+    let listeners = places.bind(&world).await?;
+    let options = world.clone().options(&arguments.session_source);
+    let server = Server::start(options, world.sandbox_with(descriptors))?;
+    let serves_stdio = places.stdio;
+    let told = if listeners.is_empty() && serves_stdio {
+        None
+    } else {
+        Some(Door::new(places.admission, limits, Ingress::default()))
+    };
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let Some(door) = &told else { break };
+        listening(&listener, serves_stdio)?;
+        let server = server.clone();
+        let serve: Serve = Arc::new(move |connection, newcomer| {
+            let server = server.clone();
+            Box::pin(async move { server.serve(connection, newcomer).await })
+        });
+        accepting.spawn(door.clone().accept(listener, serve));
+    }
+    let grace = Duration::from_secs(arguments.shutdown_grace);
+    let mut signals = Signals::catch()?;
+    if serves_stdio {
+        let connection =
+            Connection::stdio(limits).context("standard input and output cannot be served")?;
+        if accepting.is_empty() {
+            return serve_only(server, connection, signals, grace).await;
+        }
+        // The server outlives this client: it has others.
+        let server = server.clone();
+        tokio::spawn(async move { server.serve(connection, ()).await });
+    }
+    signals.next().await;
+    // Whoever comes now comes to the next server.
+    accepting.shutdown().await;
+    end(&server, &mut signals, grace).await;
+    server.close().await;
+    Ok(())
+}
+
+/// Serves standard input and output, with which the server ends.
+async fn serve_only(
+    server: Server,
+    connection: Connection,
+    mut signals: Signals,
+    grace: Duration,
+) -> anyhow::Result<()> {
     let (ending, outbox) = (server.clone(), connection.outbox.clone());
     let ended = outbox.clone();
     tokio::spawn(async move {
-        // Without signal handling the server still ends with its input.
-        if asked_to_end().await.is_ok() {
-            // The client is told how its turns end before it is told that nothing follows.
-            ending.shutdown().await;
-            outbox.close(jsonrpc::CloseReason::Shutdown);
-        }
+        signals.next().await;
+        // The client is told how its turns end before it is told that nothing follows.
+        end(&ending, &mut signals, grace).await;
+        outbox.close(CloseReason::Shutdown);
     });
     server.serve_only(connection).await;
     match ended.close_reason() {
         Some(reason) if !reason.is_orderly() => bail!("the client was cut off: {reason}"),
         _ => Ok(()),
     }
+}
+
+/// Brings turns to a safe point, for `grace` at most or until the next signal, then ends them.
+async fn end(server: &Server, signals: &mut Signals, grace: Duration) {
+    tokio::select! {
+        () = server.drain(grace) => {}
+        _ = signals.next() => {}
+    }
+    server.shutdown().await;
+}
+
+/// One line for scripts: on standard output, when that is no transport.
+fn listening(listener: &Listener, serves_stdio: bool) -> anyhow::Result<()> {
+    let address = listener.address()?;
+    let line = format_args!("listening on {address}");
+    if serves_stdio {
+        tell(line);
+    } else {
+        print(line)?;
+    }
+    Ok(())
 }
 
 fn write(out: &Path, files: &[Artifact]) -> anyhow::Result<()> {

@@ -7,8 +7,10 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+mod listen;
 mod local;
 pub(crate) mod model_server;
+pub(crate) mod proxy;
 pub(crate) mod rules;
 #[cfg(unix)]
 pub(crate) mod sandbox;

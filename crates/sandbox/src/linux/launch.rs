@@ -21,6 +21,7 @@ use crate::supervise::child::Streams;
 #[derive(Debug)]
 pub(crate) struct Launcher {
     supervisor: PathBuf,
+    descriptors: Option<u64>,
     running: Mutex<Option<Running>>,
 }
 
@@ -31,8 +32,8 @@ struct Running {
 }
 
 impl Launcher {
-    pub(crate) fn new(supervisor: PathBuf) -> Self {
-        Launcher { supervisor, running: Mutex::new(None) }
+    pub(crate) fn new(supervisor: PathBuf, descriptors: Option<u64>) -> Self {
+        Launcher { supervisor, descriptors, running: Mutex::new(None) }
     }
 
     /// Begins a start: a supervisor for one command will read the request from the socket
@@ -54,7 +55,7 @@ impl Launcher {
         }
         // Never started, or killed by somebody.
         *running = None;
-        let fresh = running.insert(launch(&self.supervisor)?);
+        let fresh = running.insert(launch(&self.supervisor, self.descriptors)?);
         send(&fresh.control, &fds)?;
         Ok(ours)
     }
@@ -69,12 +70,13 @@ impl Drop for Running {
 }
 
 #[allow(clippy::disallowed_methods, reason = "this is where child processes come from")]
-fn launch(supervisor: &Path) -> io::Result<Running> {
+fn launch(supervisor: &Path, descriptors: Option<u64>) -> io::Result<Running> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     let child = std::process::Command::new(supervisor)
         .arg(SUPERVISE_ARGUMENT)
+        .args(descriptors.map(|limit| limit.to_string()))
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(theirs))

@@ -47,7 +47,7 @@ type Confined = (Confinement, Vec<Placeholder>);
 impl Sandbox {
     pub fn new(config: Config) -> Self {
         Sandbox {
-            launcher: Launcher::new(config.supervisor.clone()),
+            launcher: Launcher::new(config.supervisor.clone(), config.descriptors),
             config,
             detected: OnceCell::new(),
             starts: Semaphore::new(MAX_STARTS_UNDER_WAY),

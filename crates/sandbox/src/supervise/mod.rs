@@ -39,16 +39,28 @@ pub(crate) const MAX_START_FDS: usize = 5;
 /// argument of the program is [`crate::SUPERVISE_ARGUMENT`]. `arguments` are those after it.
 /// Standard input is the socket to the server; ends when the server closes it.
 pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
-    if arguments.next().is_some_and(|first| first == child::LEAD) {
+    let first = arguments.next();
+    if first.as_ref().is_some_and(|first| first == child::LEAD) {
         let error = child::lead(arguments);
         let _ = writeln!(io::stderr(), "the command could not be started: {error}");
         sys::exit_now(127);
+    }
+    if let Some(limit) = first.and_then(|first| first.to_str()?.parse().ok()) {
+        limit_descriptors(limit);
     }
     let code = match start_commands() {
         Ok(()) => 0,
         Err(_) => 1,
     };
     sys::exit_now(code);
+}
+
+/// Programs that were written for few descriptors begin with few, whatever the server needs.
+fn limit_descriptors(soft: u64) {
+    let all = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let limit = rustix::process::Rlimit { current: Some(soft), maximum: all.maximum };
+    // Lowering it needs no permission; a hard limit below it is kept.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
 }
 
 fn start_commands() -> io::Result<()> {

@@ -15,6 +15,7 @@ pub fn sandbox(layer: Layer) -> Sandbox {
         supervisor: THIS_PROGRAM.into(),
         search_path: std::env::split_paths(PATH).collect(),
         layer,
+        descriptors: None,
     })
 }
 

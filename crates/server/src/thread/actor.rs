@@ -297,6 +297,7 @@ impl Actor {
             Command::Detach { connection } => {
                 self.subscribers.remove(connection);
             }
+            Command::Drain => self.step(Input::Drain, steps),
             Command::Shutdown => {
                 self.step(Input::Shutdown, steps);
                 self.ended = true;

@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
     /// A connection is gone.
     Detach { connection: ConnectionId },
+    /// The server is going to end: see `session::Input::Drain`.
+    Drain,
     /// The server ends.
     Shutdown,
 }
@@ -139,6 +141,13 @@ impl ThreadHandle {
     /// The runtime status; `None` when the thread has ended.
     pub(crate) fn status(&self) -> Option<Status> {
         *self.status.borrow()
+    }
+
+    /// Waits until no turn runs.
+    pub(crate) async fn quiet(mut self) {
+        let is_quiet = |status: &Option<Status>| !matches!(status, Some(Status::Active { .. }));
+        // An actor that is gone is quiet.
+        let _ = self.status.wait_for(is_quiet).await;
     }
 
     /// Waits for the end of the actor.

@@ -1,0 +1,95 @@
+//! `agentd app-server proxy`: a client that speaks lines over its standard streams, at a server that
+//! listens at a Unix socket. It understands no method; it counts what is asked and answered, so that
+//! the end of the input waits for the last answer.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use jsonrpc::{CloseReason, Connection, Incoming, Limits, Message, RequestId};
+
+use crate::commands::listen::control_socket;
+use crate::world::World;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The server's socket; the control socket in the home when it is not given
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+#[cfg(unix)]
+pub(crate) async fn run(arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
+    let path = arguments.socket.clone().unwrap_or_else(|| control_socket(world));
+    // Bounds are the server's business and the client's: here nothing is to be lost.
+    let limits = Limits { outgoing_bytes: 64 << 20, line_bytes: 64 << 20, ..Limits::default() };
+    let server = transport::connect(&path, limits).await.with_context(|| {
+        format!("no server answers at {}; start one with `--listen unix://`", path.display())
+    })?;
+    let client = Connection::stdio(limits).context("standard input and output cannot be served")?;
+    carry(client, server).await
+}
+
+/// Runs the subcommand.
+#[cfg(not(unix))]
+pub(crate) async fn run(_: &Arguments, _: &World) -> anyhow::Result<ExitCode> {
+    bail!("there are no Unix sockets here")
+}
+
+async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCode> {
+    let Connection { incoming: mut from_client, outbox: to_client } = client;
+    let Connection { incoming: mut from_server, outbox: to_server } = server;
+    let mut asked: HashSet<RequestId> = HashSet::new();
+    let mut input_ended = false;
+    while !(input_ended && asked.is_empty()) {
+        tokio::select! {
+            message = from_client.recv(), if !input_ended => match message {
+                None => input_ended = true,
+                Some(Incoming::Message(message)) => {
+                    if let Message::Request { id, .. } = &message {
+                        asked.insert(id.clone());
+                    }
+                    to_server.push(message.encode()?)?;
+                    // The server's pace is the client's.
+                    if to_server.queued_bytes() > PACE_BYTES {
+                        to_server.flushed().await?;
+                    }
+                }
+                Some(Incoming::Malformed(wrong)) => {
+                    to_client.push(jsonrpc::encode_error(wrong.id.as_ref(), &wrong.error))?;
+                }
+            },
+            message = from_server.recv() => match message {
+                None => break,
+                Some(Incoming::Message(message)) => {
+                    if let Message::Response { id: Some(id), .. } = &message {
+                        asked.remove(id);
+                    }
+                    to_client.push(message.encode()?)?;
+                    if to_client.queued_bytes() > PACE_BYTES {
+                        to_client.flushed().await?;
+                    }
+                }
+                Some(Incoming::Malformed(wrong)) => {
+                    bail!("the server sent what is no message: {}", wrong.error)
+                }
+            },
+        }
+    }
+    let ended = to_server.close_reason();
+    to_server.close(CloseReason::Finished);
+    // Nobody may be there any more on either side.
+    let _ = to_client.flushed().await;
+    to_client.close(CloseReason::Finished);
+    let _ = to_server.flushed().await;
+    if input_ended && asked.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let reason = ended.map_or_else(String::new, |reason| format!(": {reason}"));
+    bail!("the server ended the connection{reason}")
+}
+
+/// With more than this unwritten, reading waits.
+const PACE_BYTES: usize = 1 << 20;

@@ -1,0 +1,265 @@
+//! The WebSocket transport (RFC 6455, without extensions): one message a text frame. It begins
+//! where the HTTP upgrade has ended, over any byte stream.
+//!
+//! Both directions are independent, as with lines: a peer that writes and does not read stops only
+//! what is written to it. Pings are answered, and sent to a peer that is silent.
+
+mod frame;
+mod reader;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+pub use frame::Opcode;
+pub use reader::{MessageReader, ReadError, Received};
+
+pub(crate) use frame::{Header, mask, write_close, write_control};
+
+use crate::connection::read;
+use crate::inbox::{InboxSender, inbox};
+use crate::outbox::WeakOutbox;
+use crate::writer::Framing;
+use crate::{
+    CloseReason, Connection, ErrorObject, Incoming, Ingress, Limits, Message, Outbox, encode_error,
+    outbox,
+};
+
+/// Which end of the connection we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Clients mask what they send.
+    Client,
+    /// Servers do not.
+    Server,
+}
+
+impl Role {
+    /// A new masking key, where our side masks. Nobody outside of the process can foresee it, as
+    /// RFC 6455, section 10.3 demands.
+    pub(crate) fn key(self) -> Option<[u8; 4]> {
+        let random = || RandomState::new().build_hasher().finish();
+        (self == Self::Client).then(|| random().to_ne_bytes()).map(|[a, b, c, d, ..]| [a, b, c, d])
+    }
+}
+
+/// How a peer broke the rules of the protocol, or those of this transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// Frames that may not be, or not in this order.
+    #[error("protocol error: {0}")]
+    Protocol(&'static str),
+    /// Text that is not UTF-8.
+    #[error("a text message is not UTF-8")]
+    NotUtf8,
+    /// A binary message: there is nothing that one could say.
+    #[error("binary messages are not understood; send text")]
+    Binary,
+    /// A message beyond the limit.
+    #[error("a message is longer than {limit} bytes")]
+    TooLong {
+        /// The most, in bytes.
+        limit: usize,
+    },
+    /// The unfinished messages of all connections together are too long.
+    #[error("the server has too much unfinished; try again later")]
+    Overloaded,
+}
+
+impl Violation {
+    /// The code to close the connection with (RFC 6455, section 7.4.1).
+    #[must_use]
+    pub fn code(self) -> u16 {
+        match self {
+            Self::Protocol(_) => 1002,
+            Self::NotUtf8 => 1007,
+            Self::Binary => 1003,
+            Self::TooLong { .. } => 1009,
+            Self::Overloaded => 1013,
+        }
+    }
+}
+
+impl Connection {
+    /// A connection over a WebSocket whose handshake is done; `early` is what was read of the
+    /// stream already. Must be called within a tokio runtime with time.
+    ///
+    /// With `ingress`, requests that find no room are refused at once, with -32001 (specification:
+    /// Errors); without, reading waits.
+    pub fn websocket<R, W>(
+        reader: R,
+        writer: W,
+        role: Role,
+        early: &[u8],
+        limits: Limits,
+        ingress: Option<Arc<Ingress>>,
+    ) -> Self
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Send + 'static,
+    {
+        let (socket, outbox) = Socket::over(reader, writer, role, early, limits, ingress.clone());
+        let refuses = ingress.is_some();
+        let (sender, incoming) = inbox(&limits, ingress);
+        let closed = outbox.closed_watch();
+        let reading = Reading { sender, outbox: outbox.downgrade(), refuses };
+        tokio::spawn(reading.run(socket, closed));
+        Self { incoming, outbox }
+    }
+}
+
+/// The reading side of a WebSocket, which answers pings, asks a silent peer whether it is there,
+/// and knows why the connection ended. What it answers goes through the connection's outbox.
+pub struct Socket<R> {
+    reader: MessageReader<R>,
+    outbox: WeakOutbox,
+    keepalive: Duration,
+    /// Whether the peer was asked and has said nothing since.
+    pinged: bool,
+}
+
+impl<R: AsyncRead + Unpin> Socket<R> {
+    /// A WebSocket whose handshake is done, and the outbox that writes to it. See
+    /// [`Connection::websocket`].
+    pub fn over<W: AsyncWrite + Send + 'static>(
+        reader: R,
+        writer: W,
+        role: Role,
+        early: &[u8],
+        limits: Limits,
+        ingress: Option<Arc<Ingress>>,
+    ) -> (Self, Outbox) {
+        let (outbox, receiver) = outbox(&limits);
+        let reader = MessageReader::new(reader, role, limits.line_bytes, early);
+        let socket = Self {
+            reader: reader.charged_to(ingress),
+            outbox: outbox.downgrade(),
+            keepalive: limits.keepalive,
+            pinged: false,
+        };
+        tokio::spawn(receiver.run_framed(writer, limits.stall, Framing::Frames(role)));
+        (socket, outbox)
+    }
+
+    /// The next text message. May be cancelled without losing one.
+    ///
+    /// # Errors
+    /// Why there is none: to close the outbox with.
+    pub async fn next(&mut self) -> Result<&[u8], CloseReason> {
+        loop {
+            match self.receive().await {
+                // Asked again outside of the loop: the borrow checker does not see that the text
+                // of this turn of the loop is not used any more in the next.
+                Ok(true) => return Ok(self.reader.taken()),
+                Ok(false) => {}
+                Err(reason) => return Err(reason),
+            }
+        }
+    }
+
+    /// Whether a text was received.
+    async fn receive(&mut self) -> Result<bool, CloseReason> {
+        let gone = CloseReason::Finished;
+        let Ok(received) = timeout(self.keepalive, self.reader.next()).await else {
+            if std::mem::replace(&mut self.pinged, true) {
+                return Err(CloseReason::Unresponsive);
+            }
+            self.outbox.upgrade().ok_or(gone)?.ping();
+            return Ok(false);
+        };
+        self.pinged = false;
+        match received {
+            Ok(Some(Received::Text(_))) => Ok(true),
+            Ok(Some(Received::Pong)) => Ok(false),
+            Ok(Some(Received::Ping(payload))) => {
+                self.outbox.upgrade().ok_or(gone)?.pong(payload);
+                Ok(false)
+            }
+            Ok(Some(Received::Binary(_))) => Err(Violation::Binary.into()),
+            Ok(Some(Received::Close(said))) => {
+                Err(CloseReason::Left { code: said.map_or(1005, |(code, _)| code) })
+            }
+            Ok(None) => Err(CloseReason::Left { code: 1006 }),
+            Err(ReadError::Violation(violation)) => Err(violation.into()),
+            Err(ReadError::Io(error)) => Err(CloseReason::ReadFailed(error.kind())),
+        }
+    }
+
+    /// Reads and forgets until the peer has closed the stream too, for a while: closed with bytes
+    /// unread, the system would take back what the peer has not read yet.
+    pub async fn linger(mut self) {
+        // The stream is ended all the same when this fails.
+        let _ = timeout(LINGER, self.reader.drain()).await;
+    }
+}
+
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Turns what comes in into messages.
+struct Reading {
+    sender: InboxSender,
+    outbox: WeakOutbox,
+    refuses: bool,
+}
+
+impl Reading {
+    async fn run<R: AsyncRead + Unpin>(
+        mut self,
+        mut socket: Socket<R>,
+        closed: impl Future<Output = CloseReason>,
+    ) {
+        let ended = tokio::select! {
+            ended = self.read(&mut socket) => ended,
+            _ = closed => None,
+        };
+        if let (Some(reason), Some(outbox)) = (ended, self.outbox.upgrade()) {
+            outbox.close(reason);
+        }
+        drop(self);
+        socket.linger().await;
+    }
+
+    /// Reads to the end of the connection, and tells what ended it; `None` when nobody takes
+    /// messages any more.
+    async fn read<R: AsyncRead + Unpin>(&mut self, socket: &mut Socket<R>) -> Option<CloseReason> {
+        loop {
+            let text = tokio::select! {
+                biased;
+                text = socket.next() => text,
+                () = self.sender.closed() => return None,
+            };
+            let (incoming, bytes) = match text {
+                Ok(text) => (read(text), text.len()),
+                Err(reason) => return Some(reason),
+            };
+            if !self.pass_on(incoming, bytes).await {
+                return None;
+            }
+        }
+    }
+
+    /// `false` when nobody takes messages any more.
+    async fn pass_on(&mut self, incoming: Incoming, bytes: usize) -> bool {
+        let is_request = match &incoming {
+            Incoming::Message(Message::Request { .. }) | Incoming::Malformed(_) => true,
+            Incoming::Message(_) => false,
+        };
+        if !self.refuses || !is_request {
+            return self.sender.send(incoming, bytes).await;
+        }
+        let Err(refused) = self.sender.offer(incoming, bytes) else { return true };
+        let Some(outbox) = self.outbox.upgrade() else { return false };
+        let answer = match refused {
+            Incoming::Message(Message::Request { id, .. }) => {
+                encode_error(Some(&id), &ErrorObject::overloaded())
+            }
+            // What is wrong with it is known already.
+            Incoming::Malformed(malformed) => encode_error(malformed.id.as_ref(), &malformed.error),
+            Incoming::Message(_) => return true,
+        };
+        outbox.push(answer).is_ok()
+    }
+}

@@ -1,0 +1,264 @@
+//! The HTTP side of a listener: health probes, and the upgrade to a WebSocket with its checks
+//! (specification: Health probes, Authentication). The order of the checks is that of what they
+//! protect from: other sites' pages, other names for this machine, mistakes, strangers.
+
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE, WWW_AUTHENTICATE,
+};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode, Version};
+use sha1::{Digest, Sha1};
+
+use crate::Auth;
+
+/// Who may come in.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// What clients over TCP must show.
+    pub auth: Auth,
+    /// Origins whose pages may connect, as browsers name them: `https://editor.example`.
+    pub origins: Vec<String>,
+    /// Names of this machine that a `Host` header may hold, besides its addresses and `localhost`.
+    pub hosts: Vec<String>,
+}
+
+/// Which listener a request came in through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// TCP, at this address of ours.
+    Tcp(IpAddr),
+    /// A Unix socket.
+    Unix,
+}
+
+/// The subprotocol of browsers, which cannot send an `Authorization` header.
+const PROTOCOL: &str = "agentd";
+/// Offered beside it, with the base64url of the token.
+const BEARER_PROTOCOL: &str = "agentd.bearer.";
+/// What is appended to the client's key (RFC 6455, section 1.3).
+const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What a request gets.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// An ordinary response.
+    Answer(Answer),
+    /// The upgrade, with its response.
+    Upgrade(Answer),
+}
+
+/// Judges a request by its head.
+pub(crate) fn judge<B>(request: &Request<B>, via: Via, admission: &Admission) -> Verdict {
+    match check(request, via, admission) {
+        Ok(Some(upgrade)) => Verdict::Upgrade(upgrade),
+        Ok(None) => Verdict::Answer(text(StatusCode::OK, "ok\n")),
+        Err(refused) => Verdict::Answer(refused.answer()),
+    }
+}
+
+/// `None` for a health probe.
+fn check<B>(
+    request: &Request<B>,
+    via: Via,
+    admission: &Admission,
+) -> Result<Option<Answer>, Refusal> {
+    let headers = request.headers();
+    check_origin(headers, admission)?;
+    if let Via::Tcp(local) = via {
+        check_host(request, local, admission)?;
+    }
+    let is_probe = via != Via::Unix && matches!(request.uri().path(), "/healthz" | "/readyz");
+    if !is_probe && request.uri().path() != "/" {
+        return Err(Refusal(StatusCode::NOT_FOUND, "there is nothing here; connect to /\n"));
+    }
+    let is_read = request.method() == Method::GET || is_probe && request.method() == Method::HEAD;
+    if !is_read {
+        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET\n"));
+    }
+    if is_probe {
+        return Ok(None);
+    }
+    let accept = check_upgrade(request)?;
+    let offered = offered_protocols(headers);
+    if via != Via::Unix && !admission.auth.admits(token(headers, &offered)?.as_deref()) {
+        return Err(Refusal::unauthorized("a valid bearer token is needed\n"));
+    }
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let answered = answer.headers_mut();
+    answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    answered.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if offered.contains(&PROTOCOL) {
+        answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    }
+    Ok(Some(answer))
+}
+
+/// Browsers say whose page connects: none may that was not named.
+fn check_origin(headers: &HeaderMap, admission: &Admission) -> Result<(), Refusal> {
+    let mut given = headers.get_all(ORIGIN).iter();
+    let Some(origin) = given.next() else { return Ok(()) };
+    let allowed = |allowed: &String| allowed.as_bytes() == origin.as_bytes();
+    if given.next().is_none() && admission.origins.iter().any(allowed) {
+        return Ok(());
+    }
+    Err(Refusal(
+        StatusCode::FORBIDDEN,
+        "requests with an Origin header are refused; start the server with --ws-allow-origin to \
+         let the pages of an origin connect\n",
+    ))
+}
+
+/// A page whose name was made to point at this machine sends that name as the host.
+fn check_host<B>(
+    request: &Request<B>,
+    local: IpAddr,
+    admission: &Admission,
+) -> Result<(), Refusal> {
+    let mut given = request.headers().get_all(HOST).iter();
+    let host = match (given.next(), given.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        _ => None,
+    };
+    let authority = host.and_then(|host| host.parse::<Authority>().ok());
+    let named = |authority: &Authority| is_ours(authority.host(), local, &admission.hosts);
+    // A request may name its target in full; then that counts too.
+    let target = request.uri().authority();
+    if authority.as_ref().is_some_and(named) && target.is_none_or(named) {
+        return Ok(());
+    }
+    Err(Refusal(
+        StatusCode::FORBIDDEN,
+        "this is not the host that you asked for; start the server with --ws-allow-host to let it \
+         answer to another name\n",
+    ))
+}
+
+fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
+    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    match literal.unwrap_or(host).parse::<IpAddr>() {
+        // A port forwarded from elsewhere ends at a loopback address of the other end.
+        Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
+        Err(_) => {
+            host.eq_ignore_ascii_case("localhost")
+                || names.iter().any(|name| name.eq_ignore_ascii_case(host))
+        }
+    }
+}
+
+/// The opening handshake (RFC 6455, section 4.2.1); gives the value of `Sec-WebSocket-Accept`.
+fn check_upgrade<B>(request: &Request<B>) -> Result<HeaderValue, Refusal> {
+    let headers = request.headers();
+    let version = headers.get(SEC_WEBSOCKET_VERSION);
+    let wants = lists(headers, UPGRADE, "websocket") && lists(headers, CONNECTION, "upgrade");
+    if !wants || version.is_none_or(|version| version != "13") {
+        let words = "connect with a WebSocket of version 13\n";
+        return Err(Refusal(StatusCode::UPGRADE_REQUIRED, words));
+    }
+    let bad = |why| Err(Refusal(StatusCode::BAD_REQUEST, why));
+    if request.version() != Version::HTTP_11 {
+        return bad("a WebSocket needs HTTP/1.1\n");
+    }
+    let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
+    let (Some(key), None) = (keys.next(), keys.next()) else {
+        return bad("one Sec-WebSocket-Key is needed\n");
+    };
+    if STANDARD.decode(key.as_bytes()).ok().is_none_or(|key| key.len() != 16) {
+        return bad("the Sec-WebSocket-Key must be the base64 of 16 bytes\n");
+    }
+    let digest = Sha1::new().chain_update(key.as_bytes()).chain_update(ACCEPT_SUFFIX).finalize();
+    let accept = HeaderValue::from_str(&STANDARD.encode(digest));
+    accept.or_else(|_| bad("the Sec-WebSocket-Key cannot be answered\n"))
+}
+
+/// Whether a header that is a list holds `wanted`.
+fn lists(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
+    let lines = headers.get_all(name);
+    let mut entries = lines.iter().filter_map(|line| line.to_str().ok()).flat_map(|l| l.split(','));
+    entries.any(|entry| entry.trim().eq_ignore_ascii_case(wanted))
+}
+
+fn offered_protocols(headers: &HeaderMap) -> Vec<&str> {
+    let lines = headers.get_all(SEC_WEBSOCKET_PROTOCOL);
+    let entries = lines.iter().filter_map(|line| line.to_str().ok()).flat_map(|l| l.split(','));
+    entries.map(str::trim).collect()
+}
+
+/// The token that the client shows: in its `Authorization`, or, without one, among the offered
+/// protocols. Showing two is refused: which one counts would be a guess.
+fn token(headers: &HeaderMap, offered: &[&str]) -> Result<Option<String>, Refusal> {
+    let refused =
+        || Refusal::unauthorized("the credentials cannot be read: send one bearer token\n");
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let mut protocols = offered.iter().filter_map(|offer| offer.strip_prefix(BEARER_PROTOCOL));
+    match (given.next(), given.next(), protocols.next(), protocols.next()) {
+        (None, None, None, None) => Ok(None),
+        (Some(value), None, None, None) => {
+            let (scheme, token) =
+                value.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(refused)?;
+            if !scheme.eq_ignore_ascii_case("bearer") {
+                return Err(refused());
+            }
+            Ok(Some(token.trim().to_owned()))
+        }
+        (None, None, Some(encoded), None) => {
+            let token =
+                URL_SAFE_NO_PAD.decode(encoded).ok().and_then(|t| String::from_utf8(t).ok());
+            token.map(Some).ok_or_else(refused)
+        }
+        _ => Err(refused()),
+    }
+}
+
+/// Why a request is not let in, with words for whoever sent it.
+#[derive(Debug)]
+struct Refusal(StatusCode, &'static str);
+
+impl Refusal {
+    fn unauthorized(words: &'static str) -> Self {
+        Self(StatusCode::UNAUTHORIZED, words)
+    }
+
+    /// With what HTTP wants beside each status.
+    fn answer(self) -> Answer {
+        let Self(status, words) = self;
+        let mut answer = text(status, words);
+        let headers = answer.headers_mut();
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                headers.insert(ALLOW, HeaderValue::from_static("GET"));
+            }
+            StatusCode::UPGRADE_REQUIRED => {
+                headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            }
+            _ => {}
+        }
+        answer
+    }
+}
+
+pub(crate) fn text(status: StatusCode, body: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    answer
+}

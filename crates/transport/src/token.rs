@@ -1,0 +1,113 @@
+//! Signed bearer tokens: JWTs with HS256 and nothing else (RFC 7515, 7519; specification:
+//! Authentication). The key decides the algorithm, never the token.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+
+/// What a token must claim.
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
+    /// `iss` must be this.
+    pub issuer: Option<String>,
+    /// `aud` must be or hold this.
+    pub audience: Option<String>,
+    /// How far the clocks of the two sides may be apart, in seconds.
+    pub max_clock_skew: u64,
+}
+
+/// Why a token is refused. The client is not told: this is for logs and tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// Not three parts of base64url, or not the JSON that belongs there.
+    #[error("not a signed token")]
+    Malformed,
+    /// An algorithm other than HS256, or an extension that must be understood.
+    #[error("not signed with HS256")]
+    Algorithm,
+    /// The signature is not of this key.
+    #[error("the signature does not fit")]
+    Signature,
+    /// `exp` is missing or past.
+    #[error("expired, or without an expiry")]
+    Expired,
+    /// `nbf` is in the future.
+    #[error("not valid yet")]
+    NotYet,
+    /// `iss` is missing or another one.
+    #[error("of another issuer")]
+    Issuer,
+    /// `aud` is missing or names others.
+    #[error("for another audience")]
+    Audience,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    crit: Option<serde::de::IgnoredAny>,
+    b64: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Payload {
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    iss: Option<String>,
+    aud: Option<Audience>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// Checks a token at the time `now`, in seconds since 1970. The signature comes first: nothing of a
+/// token that nobody signed is looked at but its algorithm.
+pub(crate) fn verify(
+    token: &str,
+    secret: &[u8],
+    claims: &Claims,
+    now: i64,
+) -> Result<(), TokenError> {
+    let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
+    let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
+    let header: Header = read(header)?;
+    if header.alg != "HS256" || header.crit.is_some() || header.b64.is_some() {
+        return Err(TokenError::Algorithm);
+    }
+    let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Malformed)?;
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| TokenError::Signature)?;
+    mac.update(signed.as_bytes());
+    mac.verify_slice(&signature).map_err(|_| TokenError::Signature)?;
+    let payload: Payload = read(payload)?;
+    let (now, skew) = (now as f64, claims.max_clock_skew as f64);
+    if !payload.exp.is_some_and(|exp| exp + skew > now) {
+        return Err(TokenError::Expired);
+    }
+    if payload.nbf.is_some_and(|nbf| nbf > now + skew) {
+        return Err(TokenError::NotYet);
+    }
+    if claims.issuer.is_some() && claims.issuer != payload.iss {
+        return Err(TokenError::Issuer);
+    }
+    let is_for = |audience: &String| match &payload.aud {
+        Some(Audience::One(one)) => one == audience,
+        Some(Audience::Many(many)) => many.contains(audience),
+        None => false,
+    };
+    if !claims.audience.as_ref().is_none_or(is_for) {
+        return Err(TokenError::Audience);
+    }
+    Ok(())
+}
+
+/// A member that comes twice is refused: which one counts would be a guess.
+fn read<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenError> {
+    let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
+    serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)
+}

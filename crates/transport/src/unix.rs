@@ -1,0 +1,217 @@
+//! Unix sockets: private to the user, one server at a time, and those that the service manager
+//! passed on.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::Listener;
+
+/// Connections that the system keeps for us until we accept them.
+const BACKLOG: i32 = 1024;
+
+/// A listening Unix socket. Dropping it removes the socket.
+#[derive(Debug)]
+pub struct UnixDoor {
+    listener: UnixListener,
+    path: PathBuf,
+    /// What we made of the path; `None` for a socket that was passed on to us.
+    made: Option<Made>,
+}
+
+#[derive(Debug)]
+struct Made {
+    inode: u64,
+    /// Held for as long as we listen.
+    _lock: File,
+}
+
+/// Why a socket cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+pub enum UnixError {
+    /// Another server listens there.
+    #[error("unix://{path}: another server listens there already")]
+    Taken {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Something that is no socket stands there.
+    #[error("unix://{path}: there is something that is no socket; it is left alone")]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("unix://{path}: {source}")]
+    Failed {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The service manager passed nothing on.
+    #[error(
+        "systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); start this by a \
+         socket unit"
+    )]
+    NothingInherited,
+    /// What was passed on is no stream socket that listens.
+    #[error("systemd://: descriptor {number} is not a listening TCP or Unix socket")]
+    NotListening {
+        /// The descriptor.
+        number: i32,
+    },
+}
+
+impl UnixDoor {
+    /// Listens at `path`, with mode 0600. A socket that a dead server left is replaced.
+    ///
+    /// # Errors
+    /// See [`UnixError`].
+    pub fn bind(path: &Path) -> Result<Self, UnixError> {
+        let failed = |source: io::Error| UnixError::Failed { path: path.to_owned(), source };
+        let taken = || UnixError::Taken { path: path.to_owned() };
+        // Who has the lock may replace the socket: two servers that start at once cannot both.
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(libc_nofollow())
+            .open(&lock_path)
+            .map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(taken()),
+            Err(error) => return Err(failed(error.into())),
+        }
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(UnixError::NoSocket { path: path.to_owned() });
+            }
+            // A server without our lock may live there.
+            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => return Err(taken()),
+            Ok(_) => std::fs::remove_file(path).map_err(failed)?,
+        }
+        let socket = listening(path).map_err(failed)?;
+        let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
+        let listener = tokio_listener(socket).map_err(failed)?;
+        Ok(Self { listener, path: path.to_owned(), made: Some(Made { inode, _lock: lock }) })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next connection of our own user; others are not answered.
+    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+        loop {
+            let (stream, _) = self.listener.accept().await?;
+            if stream.peer_cred()?.uid() == rustix::process::geteuid().as_raw() {
+                return Ok(stream);
+            }
+        }
+    }
+}
+
+impl Drop for UnixDoor {
+    fn drop(&mut self) {
+        let Some(made) = &self.made else { return };
+        // Only the socket that we made: the path may be another's by now.
+        let found = std::fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| found.ino() == made.inode) {
+            // One that stays is replaced by the next server.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A socket that listens at `path`, which only our user can connect to from its first moment on.
+fn listening(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The file that `bind` makes takes the mode of the socket, on Linux.
+    let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    // Nobody can connect before `listen`.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn tokio_listener(socket: OwnedFd) -> io::Result<UnixListener> {
+    let listener = StdUnixListener::from(socket);
+    listener.set_nonblocking(true)?;
+    UnixListener::from_std(listener)
+}
+
+fn libc_nofollow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+/// The first descriptor that a service manager passes on.
+const FIRST_INHERITED: i32 = 3;
+
+/// The listening sockets that the service manager passed on (`LISTEN_FDS`, `LISTEN_PID`). To be
+/// called once, before anything else opens descriptors of these numbers.
+///
+/// # Errors
+/// When there is none, or one that does not listen.
+pub fn inherited(
+    listen_fds: Option<&str>,
+    listen_pid: Option<&str>,
+) -> Result<Vec<Listener>, UnixError> {
+    let count: i32 = listen_fds.and_then(|count| count.parse().ok()).unwrap_or(0);
+    let is_ours = listen_pid.is_some_and(|pid| pid == std::process::id().to_string());
+    if count < 1 || !is_ours {
+        return Err(UnixError::NothingInherited);
+    }
+    (FIRST_INHERITED..FIRST_INHERITED.saturating_add(count)).map(inherited_one).collect()
+}
+
+fn inherited_one(number: i32) -> Result<Listener, UnixError> {
+    let unusable = || UnixError::NotListening { number };
+    if !Path::new(&format!("/proc/self/fd/{number}")).exists() {
+        return Err(unusable());
+    }
+    // SAFETY: the descriptor is open, and the protocol of the service manager gives it to us alone.
+    #[allow(unsafe_code)]
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    let listens = rustix::net::sockopt::socket_acceptconn(&socket).unwrap_or(false);
+    let domain = rustix::net::sockopt::socket_domain(&socket).ok();
+    let kind = rustix::net::sockopt::socket_type(&socket).ok();
+    if !listens || kind != Some(SocketType::STREAM) {
+        return Err(unusable());
+    }
+    rustix::io::fcntl_setfd(socket.as_fd(), rustix::io::FdFlags::CLOEXEC)
+        .map_err(|_| unusable())?;
+    match domain {
+        Some(AddressFamily::UNIX) => {
+            let listener = tokio_listener(socket).map_err(|_| unusable())?;
+            let address = listener.local_addr().ok();
+            let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
+            let path = path.unwrap_or_else(|| PathBuf::from("@"));
+            Ok(Listener::Unix(UnixDoor { listener, path, made: None }))
+        }
+        Some(AddressFamily::INET | AddressFamily::INET6) => {
+            let listener = std::net::TcpListener::from(socket);
+            listener.set_nonblocking(true).map_err(|_| unusable())?;
+            tokio::net::TcpListener::from_std(listener).map(Listener::Tcp).map_err(|_| unusable())
+        }
+        _ => Err(unusable()),
+    }
+}
