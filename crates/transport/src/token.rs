@@ -68,12 +68,10 @@ enum Audience {
 
 /// Checks a token at the time `now`, in seconds since 1970. The signature comes first: nothing of a
 /// token that nobody signed is looked at but its algorithm.
-pub(crate) fn verify(
-    token: &str,
-    secret: &[u8],
-    claims: &Claims,
-    now: i64,
-) -> Result<(), TokenError> {
+///
+/// # Errors
+/// The first that is wrong with it.
+pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
     let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
     let header: Header = read(header)?;
