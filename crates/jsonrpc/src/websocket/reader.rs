@@ -167,8 +167,10 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Reads and forgets until the stream ends.
+    /// Reads and forgets until the stream ends. What was begun is forgotten first, and its part of
+    /// the server's budget given back.
     pub(crate) async fn drain(&mut self) -> io::Result<()> {
+        (self.message, self.control) = (None, Vec::new());
         loop {
             (self.buffer, self.start) = (Vec::new(), 0);
             if self.fill().await? == 0 {
