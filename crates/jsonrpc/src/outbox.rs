@@ -36,7 +36,7 @@ pub enum CloseReason {
     #[error("the client is silent and answers no ping")]
     Unresponsive,
     /// The peer ended the connection, with this code (RFC 6455, section 7.4).
-    #[error("the client left (code {code})")]
+    #[error("the other side left (code {code})")]
     Left {
         /// 1005 when it gave none, 1006 when the stream just ended.
         code: u16,
@@ -49,10 +49,10 @@ pub enum CloseReason {
     #[error("the connection was not initialized in time")]
     NotInitialized,
     /// Reading failed; what is queued is dropped.
-    #[error("reading from the client failed: {0}")]
+    #[error("reading from the other side failed: {0}")]
     ReadFailed(io::ErrorKind),
     /// Writing failed; what is queued is dropped.
-    #[error("writing to the client failed: {0}")]
+    #[error("writing to the other side failed: {0}")]
     WriteFailed(io::ErrorKind),
 }
 

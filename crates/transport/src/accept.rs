@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use jsonrpc::websocket::Role;
 use jsonrpc::{CloseReason, Connection, Ingress, Limits};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::handshake::{self, Admission, Verdict, Via, text};
@@ -25,6 +25,9 @@ use crate::unix::UnixDoor;
 
 /// Head of a request, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
+/// Connections that the system keeps for us until we accept them; one beyond tries again after a
+/// second.
+pub(crate) const BACKLOG: u32 = 1024;
 /// After an error of `accept`, such as too many open files, the next try waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -85,7 +88,12 @@ impl Listener {
     /// # Errors
     /// When the address cannot be used.
     pub async fn tcp(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self::Tcp(TcpListener::bind(address).await?))
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that is started again takes its port at once. Elsewhere it means something else.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self::Tcp(socket.listen(BACKLOG)?))
     }
 
     /// The address, as `--listen` takes it, with the port that the system chose.

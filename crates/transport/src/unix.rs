@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::Listener;
+use crate::accept::BACKLOG;
 
-/// Connections that the system keeps for us until we accept them.
-const BACKLOG: i32 = 1024;
 /// Longest path, in bytes: Linux takes one more, which most clients cannot name.
 const MOST_PATH: usize = 107;
 
@@ -177,7 +176,7 @@ fn listening(path: &Path, address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let socket = bound(address)?;
     // Where `bound` could not see to it: nobody can connect before `listen`.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::net::listen(&socket, BACKLOG.cast_signed())?;
     Ok(socket)
 }
 
@@ -227,15 +226,19 @@ fn inherited_one(number: i32) -> Result<Listener, UnixError> {
     if !Path::new(&format!("/proc/self/fd/{number}")).exists() {
         return Err(unusable());
     }
-    // SAFETY: the descriptor is open, and the protocol of the service manager gives it to us alone.
+    // SAFETY: the descriptor is open. It may be one of our own, if nothing was passed on after all:
+    // so it is looked at first.
     #[allow(unsafe_code)]
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    let listens = rustix::net::sockopt::socket_acceptconn(&socket).unwrap_or(false);
-    let domain = rustix::net::sockopt::socket_domain(&socket).ok();
-    let kind = rustix::net::sockopt::socket_type(&socket).ok();
+    let found = unsafe { BorrowedFd::borrow_raw(number) };
+    let listens = rustix::net::sockopt::socket_acceptconn(found).unwrap_or(false);
+    let domain = rustix::net::sockopt::socket_domain(found).ok();
+    let kind = rustix::net::sockopt::socket_type(found).ok();
     if !listens || kind != Some(SocketType::STREAM) {
         return Err(unusable());
     }
+    // SAFETY: the protocol of the service manager gives the sockets that it passes on to us alone.
+    #[allow(unsafe_code)]
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(socket.as_fd(), rustix::io::FdFlags::CLOEXEC)
         .map_err(|_| unusable())?;
     match domain {

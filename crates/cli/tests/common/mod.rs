@@ -191,6 +191,11 @@ impl Running {
         answer["result"]["thread"]["id"].as_str().expect("a thread has an id").to_owned()
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn close_input(&mut self) {
         self.input = None;
     }
@@ -202,9 +207,14 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits for the end and yields what was still said.
+    /// Ends the input, waits for the end and yields what was still said.
     pub fn end(mut self) -> (ExitStatus, Vec<String>) {
         self.close_input();
+        self.end_with_input_open()
+    }
+
+    /// Waits for the end, which comes by itself, and yields what was still said.
+    pub fn end_with_input_open(mut self) -> (ExitStatus, Vec<String>) {
         let mut rest = Vec::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {

@@ -1,0 +1,147 @@
+//! `agentd app-server proxy`: a client of lines at a server that listens at a Unix socket.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs::File;
+use std::os::unix::net::UnixListener;
+
+use common::{Place, Running, stderr, stdout};
+use serde_json::json;
+
+/// A server at the control socket.
+fn server(place: &Place) -> Running {
+    let mut command = place.agentd(&["app-server", "--listen", "unix://"]);
+    let server = Running::start(&mut command);
+    server.line_with("listening on unix://");
+    server
+}
+
+/// A proxy to it, with its standard error in a file.
+fn proxy(place: &Place) -> Running {
+    let mut command = place.agentd(&["app-server", "proxy"]);
+    Running::start(command.stderr(File::create(place.work().join("stderr")).unwrap()))
+}
+
+fn said(place: &Place) -> String {
+    std::fs::read_to_string(place.work().join("stderr")).unwrap()
+}
+
+fn initialize(proxy: &mut Running) {
+    let client = json!({"clientInfo": {"name": "proxied", "version": "1"}});
+    let opened = proxy.call(0, "initialize", client);
+    assert!(opened.get("result").is_some(), "{opened}");
+    proxy.say(r#"{"method":"initialized"}"#);
+}
+
+#[test]
+fn a_conversation_through_the_proxy_is_one_without_it() {
+    let place = Place::new();
+    let server = server(&place);
+    let mut proxy = proxy(&place);
+    let early = proxy.call(7, "thread/list", json!({}));
+    assert_eq!(early["error"]["message"], "Not initialized");
+    initialize(&mut proxy);
+    let thread = proxy.thread("echo");
+    let text = json!([{"type": "text", "text": "Hello through a proxy."}]);
+    proxy.call(3, "turn/start", json!({"threadId": thread, "input": text}));
+    let item = proxy.message(|message| {
+        message["method"] == "item/completed" && message["params"]["item"]["type"] == "agentMessage"
+    });
+    assert_eq!(item["params"]["item"]["text"], "Hello through a proxy.");
+    assert_eq!(proxy.notification("turn/completed")["turn"]["status"], "completed");
+    proxy.say("this is no message");
+    let answer = proxy.message(|message| message.get("error").is_some());
+    assert_eq!(answer["error"]["code"], -32700);
+    assert!(proxy.end().0.success());
+    assert_eq!(said(&place), "");
+    server.signal("TERM");
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn the_end_of_the_input_waits_for_the_last_answer() {
+    let place = Place::new();
+    let _server = server(&place);
+    let mut input =
+        json!({"id": 0, "method": "initialize", "params": {"clientInfo": {"name": "a", "version": "1"}}})
+            .to_string();
+    for id in 1..=200 {
+        input.push('\n');
+        input
+            .push_str(&json!({"id": id, "method": "thread/loaded/list", "params": {}}).to_string());
+    }
+    let output = place.pipe(&["app-server", "proxy"], &input);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().filter(|line| line.contains("\"result\"")).count(), 201);
+}
+
+#[test]
+fn a_place_without_a_server_is_told() {
+    let place = Place::new();
+    let stale = place.work().join("stale.sock");
+    drop(UnixListener::bind(&stale).unwrap());
+    let stale = stale.to_str().unwrap();
+    for (socket, why) in [
+        (None, "No such file or directory"),
+        (Some("/nonexistent.sock"), "No such file or directory"),
+        (Some(stale), "Connection refused"),
+    ] {
+        let mut arguments = vec!["app-server", "proxy"];
+        arguments.extend(socket.iter().flat_map(|socket| ["--socket", socket]));
+        let output = place.run(&arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("no server answers at "), "{said}");
+        assert!(said.contains("start one with `--listen unix://`"), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn what_answers_and_is_no_server_is_told() {
+    use std::io::{Read, Write};
+    let place = Place::new();
+    let path = place.work().join("other.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let other = std::thread::spawn(move || {
+        for answer in ["", "SSH-2.0-other\r\n\r\n", "HTTP/1.1 503 No\r\n\r\ntoo many connections\n"]
+        {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut byte = [0; 4096];
+            assert_ne!(stream.read(&mut byte).unwrap(), 0);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    for words in [
+        "what answers is no WebSocket server",
+        "what answers is no WebSocket server",
+        "the server answered 503: too many connections",
+    ] {
+        let output = place.run(&["app-server", "proxy", "--socket", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    }
+    other.join().unwrap();
+}
+
+#[test]
+fn a_server_that_goes_away_in_the_middle_ends_the_proxy_with_a_failure() {
+    let left = |code| format!("the other side left (code {code})");
+    // Whether the last line of the client was read by then decides what the system says of the end.
+    let reset = "reading from the other side failed: connection reset".to_owned();
+    for (signal, reasons) in [("TERM", vec![left(1001)]), ("KILL", vec![left(1006), reset])] {
+        let place = Place::new();
+        let server = server(&place);
+        let mut proxy = proxy(&place);
+        initialize(&mut proxy);
+        server.signal(signal);
+        server.end();
+        let (status, _) = proxy.end_with_input_open();
+        assert_eq!(status.code(), Some(1), "{signal}: {}", said(&place));
+        let said = said(&place);
+        let reason = said.strip_prefix("agentd: the server ended the connection: ").unwrap();
+        assert!(reasons.contains(&reason.trim_end().to_owned()), "{signal}: {said}");
+    }
+}
