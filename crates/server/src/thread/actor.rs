@@ -21,6 +21,7 @@ use crate::server::Core;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
+use crate::thread::event_log::{EventLog, Place};
 use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
 use crate::thread::subscribers::Subscribers;
@@ -281,11 +282,15 @@ impl Actor {
                 self.execute(std::mem::take(steps)).await;
                 let _ = answer.send(self.change(*changes).await);
             }
-            Command::Attach { peer, overrides, announce, snapshot, gate } => {
+            Command::Attach { peer, since, overrides, announce, snapshot, gate } => {
                 let overrides = self.allowed(overrides);
                 self.step(Input::Override { overrides }, steps);
                 self.execute(std::mem::take(steps)).await;
-                self.attach(peer, announce, snapshot, gate).await;
+                self.attach(peer, since, announce, snapshot, gate).await;
+            }
+            Command::Announce { method, message } => {
+                self.execute(std::mem::take(steps)).await;
+                self.subscribers.send_to_all(&self.core.everybody(), method, message);
             }
             Command::Look { snapshot } => {
                 self.execute(std::mem::take(steps)).await;
@@ -339,6 +344,9 @@ impl Actor {
             instruction_sources: self.instruction_sources.clone(),
             live: self.machine.live(),
             goal: self.machine.goal().cloned(),
+            place: self.subscribers.log.as_ref().map(EventLog::place),
+            replay: None,
+            open_requests: Vec::new(),
         }
     }
 
@@ -346,11 +354,22 @@ impl Actor {
     async fn attach(
         &mut self,
         peer: Arc<Peer>,
+        since: Option<Place>,
         announce: bool,
         snapshot: oneshot::Sender<Snapshot>,
         gate: Gate,
     ) {
-        let seen = self.snapshot();
+        if peer.wants_places() && self.subscribers.log.is_none() {
+            self.begin_log().await;
+        }
+        let mut seen = self.snapshot();
+        let missed = match (&self.subscribers.log, &since) {
+            (Some(log), Some(since)) => Some(log.since(since)),
+            _ => None,
+        };
+        seen.replay = missed.as_ref().map(|missed| missed.as_ref().map(Vec::len).map_err(|e| *e));
+        let asked = self.asks.values().filter(|ask| ask.is_for(&peer));
+        seen.open_requests = asked.map(OpenAsk::wire_id).collect();
         if snapshot.send(seen.clone()).is_err() {
             return;
         }
@@ -362,9 +381,33 @@ impl Actor {
             let params = protocol::thread_record::ThreadStartedNotification { thread };
             self.subscribers.notify::<protocol::ThreadStarted>(&params);
         }
+        for (method, message) in missed.and_then(Result::ok).unwrap_or_default() {
+            peer.send_if_wanted(method, message);
+        }
         for ask in self.asks.values() {
             ask.show(&self.core, &peer);
         }
+    }
+
+    /// From now on events have places.
+    async fn begin_log(&mut self) {
+        // The end of an id is what makes it unlike any other.
+        let id = self.core.options.ids.next();
+        let epoch = &id[id.floor_char_boundary(id.len().saturating_sub(12))..];
+        let live = self.machine.live();
+        let turn = match live.turns.last() {
+            Some(turn) => Some(turn.id.clone()),
+            None => self.last_turn().await,
+        };
+        let open = live.items.into_iter().map(|(turn, item)| (item.id().clone(), turn)).collect();
+        self.subscribers.log = Some(EventLog::new(epoch.to_owned(), turn, open));
+    }
+
+    /// The newest turn that is stored. Without it a snapshot begins with the thread.
+    async fn last_turn(&mut self) -> Option<Id> {
+        let store = self.core.store().await.ok().filter(|_| !self.ephemeral)?;
+        let turn = store.last_turn(&self.id).await.ok()??;
+        Some(turn.id.as_str().into())
     }
 
     pub(super) async fn perform(&mut self, step: Step) {
@@ -376,7 +419,7 @@ impl Actor {
                 if let Event::StatusChanged(status) = &event {
                     self.status.send_replace(Some(*status));
                 }
-                self.teller.tell(&self.subscribers, &event, json.as_deref());
+                self.teller.tell(&mut self.subscribers, &event, json.as_deref());
                 self.overhear(&event);
             }
             Effect::Reply { reply, result } => {
