@@ -1,3 +1,5 @@
+//! Whoever comes back anywhere has the same in the end as whoever stayed.
+
 use jsonrpc::{DeltaFrame, encode_notification};
 use proptest::prelude::*;
 use serde_json::{Value, json};

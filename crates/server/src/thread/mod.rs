@@ -7,6 +7,7 @@ mod commands;
 mod durable;
 mod edits;
 pub(crate) mod event_log;
+mod following;
 mod log;
 mod patches;
 pub(crate) mod reload;
