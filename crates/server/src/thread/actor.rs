@@ -18,6 +18,7 @@ use crate::connection::Gate;
 use crate::convert;
 use crate::loading::{self, Extra};
 use crate::server::Core;
+use crate::thread::Command;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
@@ -25,7 +26,6 @@ use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::tell::Teller;
-use crate::thread::Command;
 
 /// What an actor begins with.
 pub(crate) struct Start {
