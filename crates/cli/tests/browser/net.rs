@@ -31,7 +31,7 @@ pub(crate) fn hang_up() -> u16 {
 fn serve_file(mut stream: &TcpStream, folder: &Path) -> Option<()> {
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next()?.ok()?;
-    while lines.next()?.ok()? != "" {}
+    while !lines.next()?.ok()?.is_empty() {}
     let name = match request.split(' ').nth(1)?.trim_start_matches('/') {
         "" => "index.html",
         name => name,
