@@ -30,8 +30,7 @@ struct Stage {
 impl Stage {
     fn new(responses: &Value) -> Self {
         let place = Place::new();
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/web");
-        let site = serve_files(example.canonicalize().unwrap());
+        let site = serve_example();
         let token = place.home().join("token");
         // As with `… > token`, the file ends with a line break.
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
@@ -86,6 +85,12 @@ impl Stage {
         self.browser.type_text(text);
         self.browser.press("Enter");
     }
+}
+
+/// Serves the files of the example, at the port that it gives.
+fn serve_example() -> u16 {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/web");
+    serve_files(example.canonicalize().unwrap())
 }
 
 fn call(name: &str, arguments: Value) -> Value {
@@ -259,4 +264,41 @@ fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
     stage.connect(hang_up(), TOKEN);
     stage.browser.wait_for("#status[data-phase=failed]", "Nobody answers at");
     stage.check_errors();
+}
+
+#[test]
+fn a_request_that_an_overloaded_server_did_not_take_is_sent_again() {
+    let site = serve_example();
+    let mut browser = Browser::start();
+    browser.open(&format!("http://127.0.0.1:{site}/"));
+    // A server that takes a request the third time, and refuses another for good.
+    let answers = browser.evaluate(
+        "(async () => {
+            let overloads = 2;
+            const sent = [];
+            window.WebSocket = class {
+                constructor() { queueMicrotask(() => this.onopen()); }
+                send(text) {
+                    const { id, method } = JSON.parse(text);
+                    if (id === undefined) return;
+                    sent.push([id, method]);
+                    const refused = method === 'refused' && { code: -32600, message: 'No.' };
+                    const busy = method === 'taken' && overloads-- > 0 && { code: -32001, message: 'Later.' };
+                    const error = refused || busy || undefined;
+                    const answer = JSON.stringify({ id, error, result: error ? undefined : 'done' });
+                    queueMicrotask(() => this.onmessage({ data: answer }));
+                }
+            };
+            const { Connection } = await import('/connection.js');
+            const connection = await new Promise((resolve) => {
+                const made = new Connection('ws://x', '', { onState() {}, onReady: () => resolve(made) });
+            });
+            const answer = await connection.call('taken', {});
+            const refusal = await connection.call('refused', {}).catch((error) => error.code);
+            return [answer, refusal, sent];
+        })()",
+    );
+    let sent = [(0, "initialize"), (1, "taken"), (2, "taken"), (3, "taken"), (4, "refused")];
+    assert_eq!(answers, json!(["done", -32600, sent]));
+    browser.check_errors();
 }
