@@ -22,7 +22,8 @@ const asked = new Map();
 // ── What the server says ──────────────────────────────────────────────────────────────────────
 
 /** Every notification passes through here, in order. */
-function onNotification(method, params) {
+function onNotification(method, params, eventCursor) {
+  if (eventCursor && params.threadId === open?.id) open.cursor = eventCursor;
   const handle = NOTIFICATIONS[method];
   if (!handle) return; // of no interest to this page
   // What is still on its way from a thread that was left.
@@ -104,7 +105,7 @@ function onReady() {
   $("token").value = "";
   $("workspace").hidden = false;
   run("The list of threads", loadThreads());
-  // The answer holds what happened meanwhile, and open questions are asked again.
+  // What happened meanwhile is told again, and open questions are asked again.
   if (open) openThread(open.id);
   else $("cwd").focus();
 }
@@ -225,10 +226,11 @@ function clearView() {
 }
 
 /** The page, cleared for a thread that was just subscribed to, with the turns that came along. */
-function newView(thread) {
+function newView(thread, cursor) {
   clearView();
-  // `running` is the id of the turn in progress, `older` where the history goes on.
-  open = { id: thread.id, folder: thread.cwd, running: null, older: null };
+  // `running` is the id of the turn in progress, `older` where the history goes on, `cursor` the
+  // place of the last event that is shown.
+  open = { id: thread.id, folder: thread.cwd, running: null, older: null, cursor };
   Object.assign(open, { turns: new Map(), items: new Map() });
   for (const turn of thread.turns) showTurn(open, turn);
   listThread(thread);
@@ -242,10 +244,19 @@ function openThread(id) {
   subscribe("The thread could not be opened", async () => {
     const again = open?.id === id;
     await leave(id);
-    // Its turns hold one that is running, with what there is of it; the events that follow go on
-    // from exactly there.
-    const { thread } = await connection.call("thread/resume", { threadId: id });
-    const view = newView(thread);
+    const params = { threadId: id, eventCursor: again ? open.cursor : undefined };
+    const { thread, eventCursor, eventReplay } = await connection.call("thread/resume", params);
+    if (eventReplay?.type === "replayed") {
+      // What is shown is right; what was missed follows. Open questions are asked again.
+      for (const card of asked.values()) card.element.remove();
+      asked.clear();
+      listThread(thread);
+      showControls();
+      return;
+    }
+    // The turns hold one that is running, with what there is of it; the events that follow go on
+    // from exactly there. After a snapshot the page is simply filled anew.
+    const view = newView(thread, eventCursor);
     if (!again) $("message").focus();
     await loadTurns(view);
   });
@@ -256,12 +267,12 @@ $("start").addEventListener("submit", (event) => {
   notice("");
   subscribe("The thread could not be started", async () => {
     await leave(null);
-    const { thread } = await connection.call("thread/start", {
+    const { thread, eventCursor } = await connection.call("thread/start", {
       cwd: $("cwd").value.trim() || null,
       approvalPolicy: "unlessTrusted",
       sandbox: "workspaceWrite",
     });
-    newView(thread);
+    newView(thread, eventCursor);
     $("message").focus();
   });
 });

@@ -37,7 +37,7 @@ export class Connection {
    *   (it will not) or `closed` (by `close`), and why;
    * - `onReady()`: the handshake is done, for the first time or again. The server has forgotten
    *   what the connection before was subscribed to;
-   * - `onNotification(method, params)`;
+   * - `onNotification(method, params, eventCursor)`;
    * - `onRequest(id, method, params)`: returns false when it is not for this client. Answer with
    *   `answer(id, result)`.
    */
@@ -102,9 +102,10 @@ export class Connection {
   async #initialize(socket) {
     this.#everOpen = true;
     try {
-      // Capabilities, such as `experimentalApi`, would be asked for here.
       const clientInfo = { name: "agentd_web_example", title: "Web example", version: "1" };
-      await this.#request("initialize", { clientInfo });
+      // With cursors a client comes back to exactly where it was: docs/coming-back.md.
+      const capabilities = { experimentalApi: true, eventCursor: true };
+      await this.#request("initialize", { clientInfo, capabilities });
     } catch (error) {
       socket.close(1000, "initialize failed");
       return;
@@ -137,7 +138,7 @@ export class Connection {
       if (message.error) call?.reject(new CallError(message.error.message, message.error.code));
       else call?.resolve(message.result);
     } else if (id === undefined) {
-      this.#handlers.onNotification(method, params);
+      this.#handlers.onNotification(method, params, message.eventCursor);
     } else if (!this.#handlers.onRequest(id, method, params)) {
       const error = { code: METHOD_NOT_FOUND, message: `this client does not handle ${method}` };
       this.#send({ id, error });
