@@ -4433,5 +4433,5 @@ export type ClientNotification = Notification<ClientNotifications>;
 /** A request of the server. */
 export type ServerRequest = Request<ServerRequests>;
 
-/** A notification of the server. */
-export type ServerNotification = Notification<ServerNotifications>;
+/** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
+export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };
