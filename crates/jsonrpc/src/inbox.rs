@@ -65,8 +65,8 @@ impl Inbox {
 }
 
 impl Answers {
-    /// The next answer; `None` once the input has ended and everything was taken. May be cancelled
-    /// without losing one.
+    /// The next answer; `None` once the input has ended and everything was taken, or the [`Inbox`] is
+    /// gone. May be cancelled without losing one.
     pub async fn recv(&mut self) -> Option<Incoming> {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Answers)).await
     }
@@ -77,8 +77,11 @@ impl Drop for Inbox {
         let mut state = self.shared.lock();
         state.receiver_gone = true;
         state.requests = Queue::default();
-        state.answers = Queue::default();
+        let answers = std::mem::take(&mut state.answers);
         state.wake_sender();
+        drop(state);
+        // Who waits for answers is to see the end.
+        answers.receiver.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -276,5 +279,112 @@ impl Queue {
     fn push(&mut self, next: Waiting) {
         self.bytes += next.bytes;
         self.entries.push_back(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+    use crate::decode;
+
+    fn incoming(text: &str) -> Incoming {
+        Incoming::Message(decode(text.as_bytes()).unwrap())
+    }
+
+    fn request(id: i64) -> Incoming {
+        incoming(&format!(r#"{{"id":{id},"method":"m"}}"#))
+    }
+
+    fn answer(id: i64) -> Incoming {
+        incoming(&format!(r#"{{"id":{id},"result":{{}}}}"#))
+    }
+
+    fn limits(incoming_messages: usize, incoming_bytes: usize) -> Limits {
+        Limits { incoming_messages, incoming_bytes, ..Limits::default() }
+    }
+
+    /// Whether a future is not done at once.
+    fn waits<T>(future: impl Future<Output = T>) -> bool {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    #[tokio::test]
+    async fn a_split_keeps_each_lane_in_order() {
+        let (sender, inbox) = inbox(&limits(10, 1000), None);
+        for next in [request(1), answer(1), request(2), answer(2)] {
+            assert!(sender.send(next, 1).await);
+        }
+        let (mut requests, mut answers) = inbox.split();
+        assert!(sender.send(answer(3), 1).await);
+        assert!(sender.send(request(3), 1).await);
+        for id in 1..4 {
+            assert_eq!(answers.recv().await, Some(answer(id)));
+            assert_eq!(requests.recv().await, Some(request(id)));
+        }
+        assert!(waits(answers.recv()) && waits(requests.recv()));
+        drop(sender);
+        assert_eq!(answers.recv().await, None);
+        assert_eq!(requests.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_offer_is_taken_or_given_back_unchanged() {
+        let (sender, mut inbox) = inbox(&limits(2, 100), None);
+        assert_eq!(sender.offer(request(1), 1000), Ok(()), "one always has room");
+        assert_eq!(sender.offer(request(2), 1), Err(request(2)), "too many bytes");
+        assert_eq!(inbox.recv().await, Some(request(1)));
+        assert_eq!(sender.offer(request(3), 60), Ok(()));
+        assert_eq!(sender.offer(request(4), 41), Err(request(4)));
+        assert_eq!(sender.offer(request(5), 40), Ok(()));
+        assert_eq!(sender.offer(request(6), 0), Err(request(6)), "too many messages");
+        assert_eq!(inbox.recv().await, Some(request(3)));
+        assert_eq!(inbox.recv().await, Some(request(5)));
+        assert_eq!(inbox.try_recv(), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_or_taken_gives_the_budget_back() {
+        let ingress = Arc::new(Ingress::new(1, 100));
+        let (sender, mut inbox) = inbox(&limits(1, 100), Some(ingress.clone()));
+        let is_free = || ingress.charge(100).is_some();
+        assert_eq!(sender.offer(request(1), 101), Err(request(1)), "more than there is at all");
+        assert!(is_free());
+        assert_eq!(sender.offer(request(2), 10), Ok(()));
+        assert!(!is_free());
+        assert_eq!(sender.offer(request(3), 10), Err(request(3)));
+        assert_eq!(inbox.recv().await, Some(request(2)));
+        assert!(is_free());
+        assert_eq!(sender.offer(request(4), 10), Ok(()));
+        drop(inbox);
+        assert!(is_free(), "nobody takes it any more");
+        assert_eq!(sender.offer(request(5), 10), Ok(()), "who reads sees the end elsewhere");
+        assert!(is_free());
+    }
+
+    #[tokio::test]
+    async fn answers_have_bounds_of_their_own() {
+        let (sender, inbox) = inbox(&limits(1, 100), None);
+        let (mut requests, mut answers) = inbox.split();
+        assert!(sender.send(request(1), 1).await);
+        assert!(waits(sender.send(request(2), 1)));
+        assert!(sender.send(answer(1), 1).await);
+        assert!(waits(sender.send(answer(2), 1)));
+        assert_eq!(requests.recv().await, Some(request(1)));
+        assert!(waits(sender.send(answer(2), 1)), "room for a request is none for an answer");
+        assert_eq!(answers.recv().await, Some(answer(1)));
+        assert!(sender.send(answer(2), 1).await);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_answers_learns_that_nobody_takes_messages_any_more() {
+        let (sender, inbox) = inbox(&limits(1, 100), None);
+        let (requests, mut answers) = inbox.split();
+        let waiting = tokio::spawn(async move { answers.recv().await });
+        tokio::task::yield_now().await;
+        drop(requests);
+        assert_eq!(waiting.await.unwrap(), None);
+        drop(sender);
     }
 }

@@ -163,6 +163,14 @@ impl Outbox {
         Err(self.close_reason().unwrap_or(CloseReason::Aborted))
     }
 
+    /// Waits until nothing is written any more: the outbox is closed, and the stream ended with what
+    /// the transport says at the end.
+    pub async fn ended(&self) {
+        let mut progress = self.handle.shared.progress.subscribe();
+        // Fails when the queue is gone, which we hold.
+        let _ = progress.wait_for(|progress| progress.receiver_gone).await;
+    }
+
     /// Bytes that wait to be written, what is just being written included.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {

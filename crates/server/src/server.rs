@@ -148,7 +148,7 @@ impl Server {
         let all = async {
             for peer in &peers {
                 // Who does not read is not told.
-                let _ = peer.outbox.flushed().await;
+                peer.outbox.ended().await;
             }
         };
         let _ = tokio::time::timeout(CLOSE_GRACE, all).await;

@@ -23,20 +23,38 @@ use crate::newcomers::{Newcomer, Newcomers};
 #[cfg(unix)]
 use crate::unix::UnixDoor;
 
-/// Connections that are in the HTTP handshake; beyond, the one that has been for longest is ended.
-const HANDSHAKES: usize = 1024;
-/// How long the HTTP handshake may take.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
-/// Connections without `initialize`; beyond, the one that has been for longest is closed.
-const UNINITIALIZED: usize = 1024;
-/// How long the way from the upgrade to `initialize` may take.
-const INITIALIZE_TIME: Duration = Duration::from_secs(30);
-/// Connections in all; beyond, the upgrade is refused with 503.
-const CONNECTIONS: usize = 10_000;
 /// Head of a request, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
 /// After an error of `accept`, such as too many open files, the next try waits.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The bounds of a door; what happens at each is written at its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections that are in the HTTP handshake; beyond, the one that has been for longest is
+    /// ended.
+    pub handshakes: usize,
+    /// How long the HTTP handshake may take.
+    pub handshake_time: Duration,
+    /// Connections without `initialize`; beyond, the one that has been for longest is closed.
+    pub uninitialized: usize,
+    /// How long the way from the upgrade to `initialize` may take.
+    pub initialize_time: Duration,
+    /// Connections in all; beyond, the upgrade is refused with 503.
+    pub connections: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            handshakes: 1024,
+            handshake_time: Duration::from_secs(10),
+            uninitialized: 1024,
+            initialize_time: Duration::from_secs(30),
+            connections: 10_000,
+        }
+    }
+}
 
 /// What is behind all listeners of a server.
 pub struct Door {
@@ -97,13 +115,24 @@ impl Door {
     /// A door that lets in whom `admission` allows. Must be called within a tokio runtime.
     #[must_use]
     pub fn new(admission: Admission, limits: Limits, ingress: Ingress) -> Arc<Self> {
+        Self::bounded(admission, limits, ingress, Bounds::default())
+    }
+
+    /// A door with bounds of its own. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn bounded(
+        admission: Admission,
+        limits: Limits,
+        ingress: Ingress,
+        bounds: Bounds,
+    ) -> Arc<Self> {
         let door = Arc::new(Self {
             admission,
             limits,
             ingress: Arc::new(ingress),
-            handshakes: Newcomers::new(HANDSHAKES, HANDSHAKE_TIME),
-            uninitialized: Newcomers::new(UNINITIALIZED, INITIALIZE_TIME),
-            room: Arc::new(Semaphore::new(CONNECTIONS)),
+            handshakes: Newcomers::new(bounds.handshakes, bounds.handshake_time),
+            uninitialized: Newcomers::new(bounds.uninitialized, bounds.initialize_time),
+            room: Arc::new(Semaphore::new(bounds.connections)),
         });
         for newcomers in [&door.handshakes, &door.uninitialized] {
             let newcomers = Arc::downgrade(newcomers);

@@ -9,9 +9,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
-    SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue,
+    ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    TRANSFER_ENCODING, UPGRADE, WWW_AUTHENTICATE,
 };
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -73,11 +73,11 @@ fn check<B>(
     admission: &Admission,
 ) -> Result<Option<Answer>, Refusal> {
     let headers = request.headers();
-    check_origin(headers, admission)?;
+    let is_probe = via != Via::Unix && matches!(request.uri().path(), "/healthz" | "/readyz");
+    check_origin(headers, is_probe, admission)?;
     if let Via::Tcp(local) = via {
         check_host(request, local, admission)?;
     }
-    let is_probe = via != Via::Unix && matches!(request.uri().path(), "/healthz" | "/readyz");
     if !is_probe && request.uri().path() != "/" {
         return Err(Refusal(StatusCode::NOT_FOUND, "there is nothing here; connect to /\n"));
     }
@@ -105,10 +105,14 @@ fn check<B>(
     Ok(Some(answer))
 }
 
-/// Browsers say whose page connects: none may that was not named.
-fn check_origin(headers: &HeaderMap, admission: &Admission) -> Result<(), Refusal> {
+/// Browsers say whose page connects: none may that was not named, and none needs health probes.
+fn check_origin(headers: &HeaderMap, is_probe: bool, admission: &Admission) -> Result<(), Refusal> {
     let mut given = headers.get_all(ORIGIN).iter();
     let Some(origin) = given.next() else { return Ok(()) };
+    if is_probe {
+        let words = "health probes with an Origin header are refused; send none\n";
+        return Err(Refusal(StatusCode::FORBIDDEN, words));
+    }
     let allowed = |allowed: &String| allowed.as_bytes() == origin.as_bytes();
     if given.next().is_none() && admission.origins.iter().any(allowed) {
         return Ok(());
@@ -127,15 +131,20 @@ fn check_host<B>(
     admission: &Admission,
 ) -> Result<(), Refusal> {
     let mut given = request.headers().get_all(HOST).iter();
-    let host = match (given.next(), given.next()) {
-        (Some(host), None) => host.to_str().ok(),
+    let header = match (given.next(), given.next()) {
+        (Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
-    let authority = host.and_then(|host| host.parse::<Authority>().ok());
-    let named = |authority: &Authority| is_ours(authority.host(), local, &admission.hosts);
     // A request may name its target in full; then that counts too.
     let target = request.uri().authority();
-    if authority.as_ref().is_some_and(named) && target.is_none_or(named) {
+    let hosts = (header.as_ref().and_then(host_of), target.map(host_of));
+    let (Some(host), None | Some(Some(_))) = hosts else {
+        let words = "one Host header with a name or an address, and perhaps a port, is needed\n";
+        return Err(Refusal(StatusCode::BAD_REQUEST, words));
+    };
+    let target = hosts.1.flatten();
+    let named = |host| is_ours(host, local, &admission.hosts);
+    if named(host) && target.is_none_or(named) {
         return Ok(());
     }
     Err(Refusal(
@@ -145,9 +154,22 @@ fn check_host<B>(
     ))
 }
 
+/// The host, of an authority that is nothing but a host and a port.
+fn host_of(authority: &Authority) -> Option<&str> {
+    let host = authority.host();
+    let rest = authority.as_str().strip_prefix(host)?;
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_whole = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    (is_whole && !host.is_empty()).then_some(host)
+}
+
 fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
     let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    match literal.unwrap_or(host).parse::<IpAddr>() {
+    let address = match literal {
+        Some(literal) => literal.parse().map(IpAddr::V6),
+        None => host.parse().map(IpAddr::V4),
+    };
+    match address {
         // A port forwarded from elsewhere ends at a loopback address of the other end.
         Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
         Err(_) => {
@@ -160,15 +182,21 @@ fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
 /// The opening handshake (RFC 6455, section 4.2.1); gives the value of `Sec-WebSocket-Accept`.
 fn check_upgrade<B>(request: &Request<B>) -> Result<HeaderValue, Refusal> {
     let headers = request.headers();
-    let version = headers.get(SEC_WEBSOCKET_VERSION);
+    let mut versions = headers.get_all(SEC_WEBSOCKET_VERSION).iter();
+    let is_13 = versions.next().is_some_and(|version| version == "13") && versions.next().is_none();
     let wants = lists(headers, UPGRADE, "websocket") && lists(headers, CONNECTION, "upgrade");
-    if !wants || version.is_none_or(|version| version != "13") {
+    if !wants || !is_13 {
         let words = "connect with a WebSocket of version 13\n";
         return Err(Refusal(StatusCode::UPGRADE_REQUIRED, words));
     }
     let bad = |why| Err(Refusal(StatusCode::BAD_REQUEST, why));
     if request.version() != Version::HTTP_11 {
         return bad("a WebSocket needs HTTP/1.1\n");
+    }
+    // Where it ended frames would begin: it could be read as either.
+    let length = headers.get(CONTENT_LENGTH);
+    if headers.contains_key(TRANSFER_ENCODING) || length.is_some_and(|length| length != "0") {
+        return bad("the request of a WebSocket has no body\n");
     }
     let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
     let (Some(key), None) = (keys.next(), keys.next()) else {

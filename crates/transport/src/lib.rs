@@ -16,12 +16,12 @@ mod token;
 #[cfg(unix)]
 mod unix;
 
-pub use accept::{Door, Listener, Serve};
+pub use accept::{Bounds, Door, Listener, Serve};
 pub use address::{Address, AddressError};
 pub use auth::{Auth, AuthError, read_secret};
 pub use client::{ConnectError, connect, upgrade};
 pub use handshake::Admission;
 pub use newcomers::Newcomer;
-pub use token::{Claims, TokenError};
+pub use token::{Claims, TokenError, verify};
 #[cfg(unix)]
 pub use unix::{UnixDoor, UnixError};

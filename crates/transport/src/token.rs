@@ -4,7 +4,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use sha2::Sha256;
 
 /// What a token must claim.
@@ -47,8 +48,11 @@ pub enum TokenError {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    crit: Option<serde::de::IgnoredAny>,
-    b64: Option<serde::de::IgnoredAny>,
+    /// Whether there is such a member, whatever it holds.
+    #[serde(default, deserialize_with = "present")]
+    crit: bool,
+    #[serde(default, deserialize_with = "present")]
+    b64: bool,
 }
 
 #[derive(Deserialize)]
@@ -68,16 +72,17 @@ enum Audience {
 
 /// Checks a token at the time `now`, in seconds since 1970. The signature comes first: nothing of a
 /// token that nobody signed is looked at but its algorithm.
-pub(crate) fn verify(
-    token: &str,
-    secret: &[u8],
-    claims: &Claims,
-    now: i64,
-) -> Result<(), TokenError> {
+///
+/// # Errors
+/// The first that is wrong with it.
+pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
     let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
+    if payload.contains('.') {
+        return Err(TokenError::Malformed);
+    }
     let header: Header = read(header)?;
-    if header.alg != "HS256" || header.crit.is_some() || header.b64.is_some() {
+    if header.alg != "HS256" || header.crit || header.b64 {
         return Err(TokenError::Algorithm);
     }
     let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Malformed)?;
@@ -106,8 +111,16 @@ pub(crate) fn verify(
     Ok(())
 }
 
+fn present<'a, D: Deserializer<'a>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
 /// A member that comes twice is refused: which one counts would be a guess.
 fn read<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenError> {
     let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
+    // An array would be read as the members in their order.
+    if !json.trim_ascii_start().starts_with(b"{") {
+        return Err(TokenError::Malformed);
+    }
     serde_json::from_slice(&json).map_err(|_| TokenError::Malformed)
 }

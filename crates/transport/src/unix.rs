@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
@@ -17,6 +17,8 @@ use crate::Listener;
 
 /// Connections that the system keeps for us until we accept them.
 const BACKLOG: i32 = 1024;
+/// Longest path, in bytes: Linux takes one more, which most clients cannot name.
+const MOST_PATH: usize = 107;
 
 /// A listening Unix socket. Dropping it removes the socket.
 #[derive(Debug)]
@@ -49,6 +51,17 @@ pub enum UnixError {
         /// The path.
         path: PathBuf,
     },
+    /// The system has no room for so long a path.
+    #[error(
+        "unix://{path}: the path of a socket may have {MOST_PATH} bytes, and this one has {length}; \
+         choose a shorter one"
+    )]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+        /// Its length in bytes.
+        length: usize,
+    },
     /// The system refuses.
     #[error("unix://{path}: {source}")]
     Failed {
@@ -66,6 +79,11 @@ impl UnixDoor {
     pub fn bind(path: &Path) -> Result<Self, UnixError> {
         let failed = |source: io::Error| UnixError::Failed { path: path.to_owned(), source };
         let taken = || UnixError::Taken { path: path.to_owned() };
+        let length = path.as_os_str().len();
+        if length > MOST_PATH {
+            return Err(UnixError::TooLong { path: path.to_owned(), length });
+        }
+        let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
         // Who has the lock may replace the socket: two servers that start at once cannot both.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -74,7 +92,7 @@ impl UnixDoor {
             .truncate(false)
             .write(true)
             .mode(0o600)
-            .custom_flags(libc_nofollow())
+            .custom_flags(lock_flags())
             .open(&lock_path)
             .map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
@@ -89,10 +107,12 @@ impl UnixDoor {
                 return Err(UnixError::NoSocket { path: path.to_owned() });
             }
             // A server without our lock may live there.
-            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => return Err(taken()),
-            Ok(_) => std::fs::remove_file(path).map_err(failed)?,
+            Ok(_) if is_dead(&address).map_err(failed)? => {
+                std::fs::remove_file(path).map_err(failed)?;
+            }
+            Ok(_) => return Err(taken()),
         }
-        let socket = listening(path).map_err(failed)?;
+        let socket = listening(path, &address).map_err(failed)?;
         let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
         let listener = tokio_listener(socket).map_err(failed)?;
         Ok(Self { listener, path: path.to_owned(), made: Some(Made { inode, _lock: lock }) })
@@ -127,16 +147,34 @@ impl Drop for UnixDoor {
     }
 }
 
-/// A socket that listens at `path`, which only our user can connect to from its first moment on.
-fn listening(path: &Path) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC;
+/// Whether nobody listens at a socket any more. Whoever is too busy to answer lives.
+fn is_dead(address: &SocketAddrUnix) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The file that `bind` makes takes the mode of the socket, on Linux.
-    let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // Nobody can connect before `listen`.
+    match rustix::net::connect(&socket, address) {
+        Err(Errno::CONNREFUSED) => Ok(true),
+        // A socket of another kind, too, is somebody's.
+        Ok(()) | Err(Errno::WOULDBLOCK | Errno::PROTOTYPE) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A socket that listens at `path`, which only our user can connect to from its first moment on.
+fn listening(path: &Path, address: &SocketAddrUnix) -> io::Result<OwnedFd> {
+    let socket = bound(address)?;
+    // Where `bound` could not see to it: nobody can connect before `listen`.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// A socket at a path, which has a private mode from the beginning, on Linux.
+fn bound(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The file that `bind` makes takes the mode of the socket.
+    let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
+    rustix::net::bind(&socket, address)?;
     Ok(socket)
 }
 
@@ -146,8 +184,9 @@ fn tokio_listener(socket: OwnedFd) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-fn libc_nofollow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
+/// Nothing but a file of our own is a lock: no link is followed, and no pipe waited for.
+fn lock_flags() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
 impl Listener {
@@ -179,4 +218,20 @@ fn listening_already(socket: OwnedFd) -> io::Result<OwnedFd> {
         return Ok(socket);
     }
     Err(io::Error::new(io::ErrorKind::InvalidInput, "this socket does not listen"))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_private_before_anybody_sees_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let before = rustix::process::umask(Mode::empty());
+        let socket = bound(&SocketAddrUnix::new(&path).unwrap());
+        rustix::process::umask(before);
+        socket.unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
 }

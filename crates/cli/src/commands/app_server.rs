@@ -87,6 +87,8 @@ async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
     // Before anything else is opened or made: mistakes in the flags stop the start.
     let places = Places::settle(&arguments.listen, &arguments.access, &world)?;
+    // Who reads where the server listens may end it from then on.
+    let mut signals = Signals::catch()?;
     let descriptors = raise_descriptor_limit();
     let listeners = places.bind(&world, &mut given).await?;
     let options = world.clone().options(&arguments.session_source);
@@ -109,7 +111,6 @@ async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::
         accepting.spawn(door.clone().accept(listener, serve));
     }
     let grace = Duration::from_secs(arguments.shutdown_grace);
-    let mut signals = Signals::catch()?;
     if serves_stdio {
         let connection =
             Connection::stdio(limits).context("standard input and output cannot be served")?;

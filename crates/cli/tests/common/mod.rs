@@ -1,6 +1,9 @@
 //! The real program in a home of its own, and a client that speaks with it in raw lines.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
+#[cfg(unix)]
+pub mod socket;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};

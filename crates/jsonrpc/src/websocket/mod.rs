@@ -163,7 +163,13 @@ impl<R: AsyncRead + Unpin> Socket<R> {
     /// Whether a text was received.
     async fn receive(&mut self) -> Result<bool, CloseReason> {
         let gone = CloseReason::Finished;
+        let before = self.reader.arrived();
         let Ok(received) = timeout(self.keepalive, self.reader.next()).await else {
+            if self.reader.arrived() != before {
+                // A long message is coming, within which the peer cannot answer a ping.
+                self.pinged = false;
+                return Ok(false);
+            }
             if std::mem::replace(&mut self.pinged, true) {
                 return Err(CloseReason::Unresponsive);
             }

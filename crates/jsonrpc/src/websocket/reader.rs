@@ -55,6 +55,8 @@ pub struct MessageReader<R> {
     control: Vec<u8>,
     /// Where the message that was given last is, when it came in one piece: in the buffer.
     whole: Option<Range<usize>>,
+    /// Bytes that were ever read.
+    arrived: u64,
     ingress: Option<Arc<Ingress>>,
 }
 
@@ -109,6 +111,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
             message: None,
             control: Vec::new(),
             whole: None,
+            arrived: 0,
             ingress: None,
         }
     }
@@ -164,14 +167,21 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Reads and forgets until the stream ends.
+    /// Reads and forgets until the stream ends. What was begun is forgotten first, and its part of
+    /// the server's budget given back.
     pub(crate) async fn drain(&mut self) -> io::Result<()> {
+        (self.message, self.control) = (None, Vec::new());
         loop {
             (self.buffer, self.start) = (Vec::new(), 0);
             if self.fill().await? == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// How many bytes were ever read, of whole messages or not.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived
     }
 
     /// Memory that is held, in bytes.
@@ -300,6 +310,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         let mut read = ReadBuf::uninit(&mut room);
         ready!(Pin::new(&mut self.reader).poll_read(cx, &mut read))?;
         self.buffer.extend_from_slice(read.filled());
+        self.arrived += read.filled().len() as u64;
         Poll::Ready(Ok(read.filled().len()))
     }
 }

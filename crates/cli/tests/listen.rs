@@ -1,0 +1,406 @@
+//! `agentd app-server --listen`: flags that cannot be meant, secrets that are none, several places at
+//! once, and the end.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use common::socket::{Socket, get};
+use common::{Place, Running, stderr, stdout};
+use serde_json::json;
+
+/// A file for secrets, with a mode.
+fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
+    let path = place.work().join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The server, with `arguments` in words; its standard error in a file of the working folder.
+fn start(place: &Place, arguments: &str) -> Running {
+    let mut command = place.agentd(&["app-server"]);
+    command.args(arguments.split_whitespace());
+    Running::start(command.stderr(File::create(told(place)).unwrap()))
+}
+
+fn told(place: &Place) -> PathBuf {
+    place.work().join("stderr")
+}
+
+/// Where a server listens: the line that it prints, without its words.
+fn address(server: &Running) -> String {
+    let line = server.line_with("");
+    line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+fn web(server: &Running) -> String {
+    let address = address(server);
+    address.strip_prefix("ws://").unwrap_or_else(|| panic!("{address}")).to_owned()
+}
+
+/// Starts where that must fail: with the exit code and words on standard error, and nothing said or
+/// left anywhere.
+fn refuse(place: &Place, arguments: &str, code: i32, words: &str) {
+    let mut all = vec!["app-server"];
+    all.extend(arguments.split_whitespace().map(|word| if word == "''" { "" } else { word }));
+    let output = place.run(&all);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+    assert!(said.contains(words), "{arguments}: {said}");
+    assert_eq!(stdout(&output), "", "{arguments}");
+    assert!(!said.contains("panicked"), "{arguments}: {said}");
+    assert_eq!(
+        fs::read_dir(place.home()).unwrap().count(),
+        0,
+        "{arguments}: the home is untouched"
+    );
+}
+
+#[test]
+fn places_that_cannot_be_meant() {
+    let place = Place::new();
+    for (arguments, code, words) in [
+        ("--listen ws://127.0.0.1", 2, "as in `ws://127.0.0.1:4500`"),
+        ("--listen ws://example.com:1", 2, "a WebSocket address is `ws://IP:PORT`"),
+        ("--listen ws://127.0.0.1:65536", 2, "a WebSocket address is `ws://IP:PORT`"),
+        ("--listen wss://127.0.0.1:1", 2, "use `stdio://`, `ws://IP:PORT`"),
+        ("--listen http://127.0.0.1:1", 2, "use `stdio://`, `ws://IP:PORT`"),
+        ("--listen unix://relative.sock", 2, "the path of a socket must be absolute"),
+        ("--listen ''", 2, "use `stdio://`"),
+        ("--listen", 2, "a value is required"),
+        ("--listen off --listen stdio://", 1, "--listen off: it excludes every other place"),
+        ("--listen ws://127.0.0.1:0 --listen off", 1, "it excludes every other place"),
+        ("--listen stdio:// --listen stdio://", 1, "the same place is given twice"),
+        ("--listen unix:// --listen unix://", 1, "the same place is given twice"),
+        ("--listen ws://127.0.0.1:1 --listen ws://127.0.0.1:1/", 1, "given twice"),
+        ("--listen systemd://", 1, "no socket was passed on (LISTEN_FDS and LISTEN_PID say so)"),
+        ("--listen unix:///proc/agent.sock", 1, "unix:///proc/agent.sock: "),
+        ("--shutdown-grace -1", 2, "unexpected argument '-1'"),
+        ("--shutdown-grace soon", 2, "invalid value 'soon'"),
+    ] {
+        refuse(&place, arguments, code, words);
+    }
+}
+
+#[test]
+fn other_machines_are_let_in_only_with_credentials_or_by_saying_so() {
+    let place = Place::new();
+    let words = "whoever connects can run commands. Give --ws-auth";
+    for arguments in [
+        "--listen ws://0.0.0.0:0",
+        "--listen ws://[::]:0",
+        "--listen ws://192.0.2.1:80",
+        "--listen ws://127.0.0.1:0 --listen ws://0.0.0.0:0",
+        "--listen ws://0.0.0.0:0 --ws-allow-host agents.example",
+        "--listen ws://[::ffff:127.0.0.1]:0",
+    ] {
+        refuse(&place, arguments, 1, words);
+    }
+}
+
+#[test]
+fn credentials_that_cannot_be_meant() {
+    let place = Place::new();
+    let token = secret(&place, "token", "a-token\n", 0o600);
+    let hash = "9".repeat(64);
+    let web = "--listen ws://127.0.0.1:0";
+    let capability = "--ws-auth capability-token";
+    let signed = "--ws-auth signed-bearer-token";
+    for (arguments, code, words) in [
+        (
+            format!("{capability} --ws-token-file {token}"),
+            1,
+            "`--listen ws://IP:PORT`: there is none",
+        ),
+        ("--ws-allow-origin http://a".into(), 1, "`--listen ws://IP:PORT`: there is none"),
+        ("--listen unix:// --ws-allow-host a".into(), 1, "there is none"),
+        (format!("{web} --ws-auth password"), 2, "invalid value 'password'"),
+        (format!("{web} {capability}"), 1, "give either --ws-token-file or --ws-token-sha256"),
+        (
+            format!("{web} {capability} --ws-token-file {token} --ws-token-sha256 {hash}"),
+            1,
+            "either",
+        ),
+        (format!("{web} --ws-token-file {token}"), 1, "--ws-token-file belongs to `--ws-auth capa"),
+        (format!("{web} --ws-token-sha256 {hash}"), 1, "--ws-token-sha256 belongs to `--ws-auth"),
+        (
+            format!("{web} --ws-auth none --ws-token-file {token}"),
+            1,
+            "belongs to `--ws-auth capabil",
+        ),
+        (format!("{web} {signed} --ws-token-file {token}"), 1, "--ws-token-file belongs to"),
+        (
+            format!("{web} {signed}"),
+            1,
+            "--ws-auth signed-bearer-token: give --ws-shared-secret-file",
+        ),
+        (
+            format!("{web} --ws-shared-secret-file {token}"),
+            1,
+            "belongs to `--ws-auth signed-bearer",
+        ),
+        (
+            format!("{web} --ws-issuer a"),
+            1,
+            "--ws-issuer belongs to `--ws-auth signed-bearer-token`",
+        ),
+        (
+            format!("{web} {capability} --ws-token-sha256 {hash} --ws-audience a"),
+            1,
+            "--ws-audience",
+        ),
+        (format!("{web} --ws-max-clock-skew-seconds 1"), 1, "--ws-max-clock-skew-seconds belongs"),
+        (format!("{web} --ws-max-clock-skew-seconds -1"), 2, "unexpected argument"),
+        (
+            format!("{web} {capability} --ws-token-sha256 {}", &hash[1..]),
+            1,
+            "64 hexadecimal digits",
+        ),
+        (format!("{web} {capability} --ws-token-sha256 9{hash}"), 1, "64 hexadecimal digits"),
+        (format!("{web} {capability} --ws-token-sha256 g{}", &hash[1..]), 1, "64 hexadecimal"),
+        (format!("{web} {capability} --ws-token-sha256 +{}", &hash[1..]), 1, "64 hexadecimal"),
+        (format!("{web} {capability} --ws-token-sha256 ä{}", &hash[2..]), 1, "64 hexadecimal"),
+        (
+            format!("{web} --ws-allow-origin editor.example"),
+            1,
+            "--ws-allow-origin editor.example: give",
+        ),
+        (
+            format!("{web} --ws-allow-origin https://editor.example/"),
+            1,
+            "as in `https://editor.exam",
+        ),
+        (
+            format!("{web} --ws-allow-origin *"),
+            1,
+            "--ws-allow-origin *: give scheme, host and port",
+        ),
+        (format!("{web} --ws-allow-origin https://*.example"), 1, "give scheme, host and port"),
+        (format!("{web} --ws-allow-origin null"), 1, "give scheme, host and port"),
+        (format!("{web} --ws-allow-origin https://"), 1, "give scheme, host and port"),
+        (format!("{web} --ws-allow-host a:1"), 1, "--ws-allow-host a:1: give a host name, without"),
+        (format!("{web} --ws-allow-host http://a"), 1, "give a host name, without scheme and port"),
+        (format!("{web} --ws-allow-host *"), 1, "give a host name, without scheme and port"),
+        (format!("{web} --ws-allow-host ''"), 1, "give a host name, without scheme and port"),
+    ] {
+        refuse(&place, &arguments, code, words);
+    }
+}
+
+#[test]
+fn secrets_that_others_may_know_or_that_are_none() {
+    let place = Place::new();
+    let text = "0123456789abcdef0123456789abcdef";
+    let file = |name: &str, text: &str, mode| secret(&place, name, text, mode);
+    let flags = [
+        ("capability-token", "--ws-token-file"),
+        ("signed-bearer-token", "--ws-shared-secret-file"),
+    ];
+    for (mode, flag) in flags {
+        let check = |path: &str, words: &str| {
+            let arguments = format!("--listen ws://127.0.0.1:0 --ws-auth {mode} {flag} {path}");
+            refuse(&place, &arguments, 1, &format!("{flag} {path}: {words}"));
+        };
+        for loose in [0o640, 0o604, 0o644, 0o620, 0o602, 0o610, 0o601, 0o666] {
+            let path = file("loose", text, loose);
+            let words = format!(
+                "others can read or change this file (mode {loose:03o}); run `chmod 600 {path}`"
+            );
+            check(&path, &words);
+        }
+        file("fine", text, 0o600);
+        check("fine", "the path must be absolute");
+        check("./fine", "the path must be absolute");
+        check("/nonexistent/file", "No such file or directory");
+        check(place.work().to_str().unwrap(), "this is no file");
+        check("/dev/zero", "this is no file");
+        check(&file("empty", "", 0o600), "the file is empty");
+        check(&file("blank", " \n\t\n", 0o600), "the file is empty");
+        check(&file("long", &"x".repeat((64 << 10) + 1), 0o600), "the file is longer than 64 KiB");
+    }
+    let capability = "--listen ws://127.0.0.1:0 --ws-auth capability-token --ws-token-file";
+    for (name, text) in [("two-words", "a token"), ("lines", "a\ntoken"), ("letters", "tokän")] {
+        let path = file(name, text, 0o600);
+        refuse(&place, &format!("{capability} {path}"), 1, "a token is one word of visible ASCII");
+    }
+    let signed = "--listen ws://127.0.0.1:0 --ws-auth signed-bearer-token --ws-shared-secret-file";
+    for text in [&text[1..], "short", &format!("  {}\n", &text[1..])] {
+        let path = file("short", text, 0o600);
+        refuse(&place, &format!("{signed} {path}"), 1, "the secret is shorter than 32 bytes");
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_no_secret() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a file of another user");
+        return;
+    }
+    // Root may use any file that root or the same user owns.
+    let place = Place::new();
+    let path = secret(&place, "token", "a-token", 0o600);
+    std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+    let arguments =
+        format!("--listen ws://127.0.0.1:0 --ws-auth capability-token --ws-token-file {path}");
+    refuse(&place, &arguments, 1, "the file belongs to another user");
+}
+
+#[test]
+fn the_lines_are_for_scripts_and_the_probes_answer() {
+    let place = Place::new();
+    let at = place.work().join("a.sock");
+    let arguments = format!(
+        "--listen ws://127.0.0.1:0 --listen ws://localhost:0 --listen unix://{}",
+        at.display()
+    );
+    let server = start(&place, &arguments);
+    for _ in 0..2 {
+        let address = web(&server);
+        let (ip, port) = address.rsplit_once(':').unwrap();
+        assert_eq!(ip, "127.0.0.1");
+        assert_ne!(port.parse::<u16>().unwrap(), 0);
+        for probe in ["/healthz", "/readyz"] {
+            assert_eq!(get(&address, probe), 200);
+        }
+        assert_eq!(get(&address, "/"), 426);
+    }
+    assert_eq!(address(&server), format!("unix://{}", at.display()));
+    server.signal("TERM");
+    assert!(server.end().0.success());
+    assert_eq!(fs::read_to_string(told(&place)).unwrap(), "");
+    assert!(!at.exists());
+}
+
+#[test]
+fn ipv6_is_written_with_brackets() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("skipped: there is no IPv6 here");
+        return;
+    }
+    let place = Place::new();
+    let server = start(&place, "--listen ws://[::1]:0");
+    let address = web(&server);
+    assert!(address.starts_with("[::1]:"), "{address}");
+    Socket::tcp(&address, None).unwrap().ok().unwrap().initialize();
+}
+
+#[test]
+fn a_door_that_is_open_to_everybody_is_warned_of_each_time() {
+    let place = Place::new();
+    for _ in 0..2 {
+        let server =
+            start(&place, "--listen ws://0.0.0.0:0 --listen ws://127.0.0.1:0 --ws-auth none");
+        let open = web(&server);
+        let port = open.strip_prefix("0.0.0.0:").unwrap();
+        Socket::tcp(&format!("127.0.0.1:{port}"), None).unwrap().ok().unwrap().initialize();
+        server.signal("TERM");
+        assert!(server.end().0.success());
+        let said = fs::read_to_string(told(&place)).unwrap();
+        let warning = "agentd: WARNING: everybody who can reach 0.0.0.0 can run commands as this \
+                       user (--ws-auth none)\n";
+        assert_eq!(said, warning, "once, and not of the loopback address");
+    }
+}
+
+#[test]
+fn tokens_let_in_and_nothing_else_does() {
+    let place = Place::new();
+    let token = secret(&place, "token", "a-token\n", 0o600);
+    // The SHA-256 of `a-token`.
+    let hash = sha256("a-token");
+    for flags in [format!("--ws-token-file {token}"), format!("--ws-token-sha256 {hash}")] {
+        let arguments = format!("--listen ws://127.0.0.1:0 --ws-auth capability-token {flags}");
+        let server = start(&place, &arguments);
+        let address = web(&server);
+        let mut good = Socket::tcp(&address, Some("a-token")).unwrap().ok().unwrap();
+        good.initialize();
+        for wrong in [None, Some("a-toke"), Some("a-token2"), Some(&*hash)] {
+            assert_eq!(Socket::tcp(&address, wrong).unwrap().err(), Some(401), "{wrong:?}");
+        }
+        assert_eq!(get(&address, "/readyz"), 200);
+    }
+}
+
+/// As `sha256sum` prints it.
+fn sha256(text: &str) -> String {
+    let output = std::process::Command::new("sh")
+        .args(["-c", "printf %s \"$0\" | sha256sum", text])
+        .output()
+        .unwrap();
+    stdout(&output).split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn clients_of_two_places_share_one_server() {
+    let place = Place::new();
+    let server = start(&place, "--listen ws://127.0.0.1:0 --listen unix://");
+    let web = web(&server);
+    let control = address(&server);
+    let path = place.home().join("control.sock");
+    assert_eq!(control, format!("unix://{}", path.display()));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut one = Socket::tcp(&web, None).unwrap().ok().unwrap();
+    let mut two = Socket::unix(&path).unwrap();
+    let early = two.call(7, "thread/list", json!({}));
+    assert_eq!(early["error"]["message"], "Not initialized");
+    one.initialize();
+    two.initialize();
+    let thread = one.thread("echo");
+    let loaded = two.call(2, "thread/loaded/list", json!({}));
+    assert_eq!(loaded["result"]["data"], json!([thread]));
+    let resumed = two.call(3, "thread/resume", json!({"threadId": thread}));
+    assert_eq!(resumed["result"]["thread"]["id"], *thread);
+    let text = json!([{"type": "text", "text": "Hello, both."}]);
+    one.call(4, "turn/start", json!({"threadId": thread, "input": text}));
+    for client in [&mut one, &mut two] {
+        assert_eq!(client.notification("turn/completed")["turn"]["status"], "completed");
+    }
+    // A second server finds the place taken, and leaves it alone.
+    let output = place.run(&["app-server", "--listen", "unix://"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("another server listens there already"),
+        "{}",
+        stderr(&output)
+    );
+    Socket::unix(&path).unwrap().initialize();
+}
+
+#[test]
+fn what_is_listened_at_is_said_beside_standard_output_when_that_is_a_transport() {
+    let place = Place::new();
+    let mut server = start(&place, "--listen stdio:// --listen unix://");
+    let opened = server.call(0, "initialize", json!({"clientInfo": {"name": "a", "version": "1"}}));
+    assert!(opened.get("result").is_some(), "{opened}");
+    let path = place.home().join("control.sock");
+    let said = fs::read_to_string(told(&place)).unwrap();
+    assert_eq!(said, format!("listening on unix://{}\n", path.display()));
+    let mut other = Socket::unix(&path).unwrap();
+    other.initialize();
+    // The server outlives the client of standard input.
+    server.close_input();
+    other.call(1, "thread/loaded/list", json!({}));
+    server.signal("TERM");
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn a_place_that_is_taken_leaves_nothing_of_the_others() {
+    let place = Place::new();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let web = format!("ws://{}", held.local_addr().unwrap());
+    let path = place.work().join("a.sock");
+    let unix = format!("unix://{}", path.display());
+    let output = place.run(&["app-server", "--listen", &unix, "--listen", &web]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains(&format!("--listen {web}: ")) && said.contains("in use"), "{said}");
+    assert_eq!(stdout(&output), "");
+    assert!(!path.exists());
+}

@@ -1,0 +1,222 @@
+//! How `agentd app-server` ends when it is told to: turns come to a safe point, clients are told, and
+//! nobody comes in any more.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use common::socket::Socket;
+use common::{Place, Running};
+use serde_json::{Value, json};
+
+/// Far beyond what an end at once takes, and far below the graces of these tests.
+const AT_ONCE: Duration = Duration::from_secs(15);
+
+struct Scene {
+    place: Place,
+    server: Running,
+    address: String,
+}
+
+impl Scene {
+    fn new(arguments: &[&str]) -> Self {
+        let place = Place::new();
+        let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+        let server = Running::start(command.args(["--listen", "unix://"]).args(arguments));
+        let line = server.line_with("ws://");
+        let address = line.strip_prefix("listening on ws://").unwrap().to_owned();
+        server.line_with("unix://");
+        Self { place, server, address }
+    }
+
+    fn client(&self) -> Socket {
+        let mut client = Socket::tcp(&self.address, None).unwrap().ok().unwrap();
+        client.initialize();
+        client
+    }
+
+    /// Begins a turn whose command runs until there is a file, and waits until it does.
+    fn busy(&self, client: &mut Socket) -> (String, std::path::PathBuf) {
+        let go = self.place.work().join("go");
+        let command = format!("until test -e {}; do sleep 0.02; done; echo done", go.display());
+        let call = json!({"name": "exec_command",
+            "arguments": {"cmd": command, "yield_time_ms": 600_000}});
+        let script = self.place.script(&json!([
+            {"steps": [{"message": {"text": "I have begun. ", "phase": "commentary"}},
+                {"function_call": call}]},
+            {"steps": [{"message": {"text": "I am done."}}]},
+        ]));
+        let thread = client.thread(&script);
+        let text = json!([{"type": "text", "text": "Begin."}]);
+        client.call(
+            3,
+            "turn/start",
+            json!({"threadId": thread, "input": text, "approvalPolicy": "never",
+                "sandboxPolicy": {"type": "dangerFullAccess"}}),
+        );
+        client.message(|message| {
+            message["method"] == "item/started"
+                && message["params"]["item"]["type"] == "commandExecution"
+        });
+        (thread, go)
+    }
+
+    /// Waits until nobody is let in any more.
+    fn until_closed(&self) {
+        let begun = Instant::now();
+        while !is_closed(&self.address) {
+            assert!(begun.elapsed() < common::PATIENCE, "clients are still let in");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(UnixStream::connect(self.place.home().join("control.sock")).is_err());
+    }
+}
+
+fn is_closed(address: &str) -> bool {
+    TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+/// The status of the only turn of a thread, and the types of its items, as the next server reads it.
+fn stored(place: &Place, thread: &str) -> (Value, Vec<Value>) {
+    let mut server = Running::server(place, &[]);
+    let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
+    let turns = read["result"]["thread"]["turns"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    (turns[0]["status"].clone(), turns[0]["items"].as_array().unwrap().clone())
+}
+
+const TOLD: (u16, &str) = (1001, "the program is shutting down");
+
+fn assert_told(said: Option<(u16, String)>) {
+    let said = said.expect("there is a close frame");
+    assert_eq!((said.0, &*said.1), TOLD);
+}
+
+#[test]
+fn clients_are_told_that_the_server_goes_away() {
+    // The last word must not be lost however fast the program ends.
+    for _ in 0..5 {
+        let scene = Scene::new(&[]);
+        let mut clients: Vec<Socket> = (0..20).map(|_| scene.client()).collect();
+        let mut silent = Socket::tcp(&scene.address, None).unwrap().ok().unwrap();
+        let mut local = Socket::unix(&scene.place.home().join("control.sock")).unwrap();
+        local.initialize();
+        scene.server.signal("TERM");
+        for client in clients.iter_mut().chain([&mut silent, &mut local]) {
+            assert_told(client.rest().1);
+        }
+        let begun = Instant::now();
+        assert!(scene.server.end().0.success());
+        assert!(begun.elapsed() < AT_ONCE);
+        assert!(!scene.place.home().join("control.sock").exists());
+    }
+}
+
+#[test]
+fn a_turn_comes_to_a_safe_point_and_nobody_comes_in_meanwhile() {
+    let scene = Scene::new(&["--shutdown-grace", "600"]);
+    let (mut client, mut other) = (scene.client(), scene.client());
+    let (thread, go) = scene.busy(&mut client);
+    scene.server.signal("TERM");
+    scene.until_closed();
+    // Those who are in may look, and begin nothing.
+    let read = other.call(5, "thread/read", json!({"threadId": thread}));
+    assert_eq!(read["result"]["thread"]["status"]["type"], "active", "{read}");
+    let text = json!([{"type": "text", "text": "More."}]);
+    let params = json!({"threadId": thread, "input": text});
+    let refused = other.call(6, "turn/start", params);
+    assert!(refused["error"]["message"].is_string(), "{refused}");
+    std::fs::write(go, "").unwrap();
+    let (messages, said) = client.rest();
+    assert_told(said);
+    let ended = messages.iter().find(|message| message["method"] == "turn/completed");
+    let ended = ended.expect("the end of the turn is told");
+    let finished = messages.iter().find(|message| {
+        message["method"] == "item/completed"
+            && message["params"]["item"]["type"] == "commandExecution"
+    });
+    let item = &finished.expect("the command is not cut short")["params"]["item"];
+    assert_eq!(item["status"], "completed", "{item}");
+    assert_told(other.rest().1);
+    assert!(scene.server.end().0.success());
+    let (status, items) = stored(&scene.place, &thread);
+    assert_eq!(status, ended["params"]["turn"]["status"]);
+    let command = items.iter().find(|item| item["type"] == "commandExecution").unwrap();
+    assert_eq!(command["aggregatedOutput"].as_str().map(str::trim), Some("done"), "{command}");
+}
+
+#[test]
+fn a_turn_that_takes_longer_than_the_grace_is_interrupted() {
+    let scene = Scene::new(&["--shutdown-grace", "1"]);
+    let mut client = scene.client();
+    let (thread, _) = scene.busy(&mut client);
+    let begun = Instant::now();
+    scene.server.signal("TERM");
+    let (messages, said) = client.rest();
+    assert_told(said);
+    assert!(begun.elapsed() >= Duration::from_millis(900), "it had its second");
+    let ended = messages.iter().find(|message| message["method"] == "turn/completed");
+    assert_eq!(ended.expect("the end is told")["params"]["turn"]["status"], "interrupted");
+    assert!(scene.server.end().0.success());
+    assert!(begun.elapsed() < AT_ONCE);
+    assert_eq!(stored(&scene.place, &thread).0, "interrupted");
+}
+
+#[test]
+fn a_second_signal_hurries() {
+    for (first, second) in [("TERM", "TERM"), ("INT", "TERM"), ("TERM", "INT")] {
+        let scene = Scene::new(&["--shutdown-grace", "600"]);
+        let mut client = scene.client();
+        let (thread, _) = scene.busy(&mut client);
+        scene.server.signal(first);
+        scene.until_closed();
+        let begun = Instant::now();
+        scene.server.signal(second);
+        let (messages, said) = client.rest();
+        assert_told(said);
+        let ended = messages.iter().any(|message| message["method"] == "turn/completed");
+        assert!(ended, "the end of the turn is told");
+        assert!(scene.server.end().0.success());
+        assert!(begun.elapsed() < AT_ONCE, "{first}, {second}: {:?}", begun.elapsed());
+        assert_eq!(stored(&scene.place, &thread).0, "interrupted");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_hold_the_end_up() {
+    let scene = Scene::new(&[]);
+    let mut deaf = scene.client();
+    // Answers of more than the system holds for it, none of which it reads.
+    for id in 0..20_000 {
+        deaf.say(&json!({"id": id, "method": "x".repeat(200)}));
+    }
+    let mut client = scene.client();
+    let begun = Instant::now();
+    scene.server.signal("TERM");
+    assert_told(client.rest().1);
+    assert!(scene.server.end().0.success());
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn whoever_is_still_in_the_handshake_is_let_go() {
+    use std::io::{Read, Write};
+    let scene = Scene::new(&[]);
+    let mut half = TcpStream::connect(&scene.address).unwrap();
+    half.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    half.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+    scene.client();
+    let begun = Instant::now();
+    scene.server.signal("TERM");
+    let mut rest = Vec::new();
+    let end = half.read_to_end(&mut rest);
+    assert!(end.is_ok() || end.is_err_and(|why| why.kind() == ErrorKind::ConnectionReset));
+    assert!(rest.is_empty());
+    assert!(scene.server.end().0.success());
+    assert!(begun.elapsed() < AT_ONCE);
+}

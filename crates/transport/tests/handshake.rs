@@ -1,0 +1,342 @@
+//! Who is let in, over real listeners: every row of `handshakes.txt`, and what the answers hold
+//! besides their status.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use common::{ACCEPT, House, KEY, SECRET, TOKEN, Wire, anybody, capability, signed, upgrade};
+use jsonrpc::{Ingress, Limits};
+use transport::{Admission, Auth, Bounds, Claims};
+
+/// The rows; the file says how they read.
+const TABLE: &str = include_str!("handshakes.txt");
+/// Fewer would mean that the file was not read as it is meant.
+const LEAST_ROWS: usize = 450;
+/// When the signed tokens of the table are looked at, in seconds since 1970.
+const NOW: i64 = 1_700_000_000;
+
+/// A request: its line, and its headers as they are sent.
+#[derive(Clone, Debug, Default)]
+struct Request {
+    line: String,
+    headers: Vec<String>,
+}
+
+fn name_of(header: &str) -> Option<String> {
+    header.split_once(':').map(|(name, _)| name.to_lowercase())
+}
+
+impl Request {
+    fn of(parts: &str) -> Self {
+        let mut request = Self::default();
+        request.change(&format!("> {parts}"));
+        request
+    }
+
+    fn change(&mut self, changes: &str) {
+        let mut replaced = Vec::new();
+        for change in changes.split(" | ").filter(|change| !change.is_empty()) {
+            if let Some(line) = change.strip_prefix("> ") {
+                line.clone_into(&mut self.line);
+            } else if let Some(name) = change.strip_prefix('-') {
+                let before = self.headers.len();
+                self.drop_header(&name.to_lowercase());
+                assert!(self.headers.len() < before, "{changes}: there is no {name}");
+            } else if change == "$UPGRADE" {
+                let key = format!("Sec-WebSocket-Key: {KEY}");
+                let rest =
+                    ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"];
+                self.headers.extend(rest.map(str::to_owned));
+                self.headers.push(key);
+            } else {
+                let name = name_of(change).unwrap_or_default();
+                if !replaced.contains(&name) {
+                    self.drop_header(&name);
+                    replaced.push(name);
+                }
+                self.headers.push(change.to_owned());
+            }
+        }
+    }
+
+    fn drop_header(&mut self, name: &str) {
+        self.headers.retain(|header| name_of(header).is_none_or(|found| found != name));
+    }
+
+    fn bytes(&self, words: &BTreeMap<&'static str, String>) -> Vec<u8> {
+        let mut text = format!("{}\r\n{}\r\n\r\n", self.line, self.headers.join("\r\n"));
+        // Backwards: a longer word before the shorter one that it begins with.
+        for (word, value) in words.iter().rev() {
+            text = text.replace(word, value);
+        }
+        let text = text.replace('␠', " ").replace('␉', "\t");
+        let mut parts = text.split("\\x");
+        let mut bytes = parts.next().unwrap().as_bytes().to_vec();
+        for part in parts {
+            bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
+            bytes.extend(&part.as_bytes()[2..]);
+        }
+        bytes
+    }
+}
+
+struct Row {
+    number: usize,
+    door: String,
+    status: u16,
+    request: Request,
+}
+
+fn rows() -> Vec<Row> {
+    let (mut rows, mut door, mut base) = (Vec::new(), String::new(), Request::default());
+    for (number, line) in (1..).zip(TABLE.lines()) {
+        if let Some((name, parts)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+            (door, base) = (name.to_owned(), Request::of(parts));
+        } else if !line.is_empty() && !line.starts_with('#') {
+            let (status, changes) = line.split_once("  ").unwrap_or((line, ""));
+            let mut request = base.clone();
+            request.change(changes);
+            rows.push(Row { number, door: door.clone(), status: status.parse().unwrap(), request });
+        }
+    }
+    rows
+}
+
+/// A door of the table.
+struct Place {
+    house: House,
+    at: At,
+}
+
+enum At {
+    Tcp(SocketAddr),
+    Unix(tempfile::TempDir),
+}
+
+impl Place {
+    async fn tcp(mut house: House, bind: &str, reach: Option<IpAddr>) -> Option<Self> {
+        let bound = house.tcp(bind).await.ok()?;
+        let at = SocketAddr::new(reach.unwrap_or(bound.ip()), bound.port());
+        Some(Self { house, at: At::Tcp(at) })
+    }
+
+    async fn connect(&self) -> Wire {
+        match &self.at {
+            At::Tcp(address) => Wire::tcp(*address).await,
+            At::Unix(folder) => {
+                let path = folder.path().join("socket");
+                Wire::over(tokio::net::UnixStream::connect(path).await.unwrap())
+            }
+        }
+    }
+}
+
+fn guarded() -> Admission {
+    Admission { auth: capability(), ..anybody() }
+}
+
+fn signature() -> Auth {
+    let claims = Claims { issuer: Some("tests".into()), ..Claims::default() };
+    Auth::Signed { secret: SECRET.into(), claims, now: Arc::new(|| NOW) }
+}
+
+async fn place(door: &str) -> Option<Place> {
+    let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+    let house = |admission| House::new(admission);
+    match door {
+        "open" => Place::tcp(house(anybody()), "127.0.0.1:0", None).await,
+        "open6" => Place::tcp(house(anybody()), "[::1]:0", None).await,
+        "token" => {
+            let origins = vec!["https://editor.example".into(), "http://127.0.0.1:8000".into()];
+            let hosts = vec!["agents.example".into()];
+            let admission = Admission { auth: capability(), origins, hosts };
+            Place::tcp(house(admission), "127.0.0.1:0", None).await
+        }
+        "signed" => {
+            let admission = Admission { auth: signature(), ..anybody() };
+            Place::tcp(house(admission), "127.0.0.1:0", None).await
+        }
+        "wild" => Place::tcp(house(guarded()), "0.0.0.0:0", loopback).await,
+        "wild6" => Place::tcp(house(guarded()), "[::]:0", loopback).await,
+        "far" => {
+            let ours = outer_address()?;
+            Place::tcp(house(guarded()), "0.0.0.0:0", Some(ours)).await
+        }
+        "unix" => {
+            let folder = tempfile::tempdir().unwrap();
+            let mut house = house(guarded());
+            let door = transport::UnixDoor::bind(&folder.path().join("socket")).unwrap();
+            house.listen(transport::Listener::Unix(door));
+            Some(Place { house, at: At::Unix(folder) })
+        }
+        "full" => {
+            let bounds = Bounds { connections: 0, ..Bounds::default() };
+            let (limits, ingress) = (Limits::default(), Ingress::default());
+            let house = House::bounded(guarded(), limits, ingress, bounds);
+            Place::tcp(house, "127.0.0.1:0", None).await
+        }
+        other => panic!("there is no door {other}"),
+    }
+}
+
+/// An address of this machine that is not of the loopback; no packet is sent.
+fn outer_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let ip = socket.local_addr().ok()?.ip();
+    (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
+}
+
+fn words(place: &Place) -> BTreeMap<&'static str, String> {
+    let payload = format!(r#"{{"iss":"tests","exp":{}}}"#, NOW + 60);
+    let header = r#"{"alg":"HS256","typ":"JWT"}"#;
+    let good = signed(header, &payload, SECRET);
+    let (host, port) = match &place.at {
+        At::Tcp(address) => (address.to_string(), address.port().to_string()),
+        At::Unix(_) => ("localhost".to_owned(), "80".to_owned()),
+    };
+    BTreeMap::from([
+        ("$HOST", host),
+        ("$PORT", port),
+        ("$TOKEN", TOKEN.to_owned()),
+        ("$BASE64", URL_SAFE_NO_PAD.encode(TOKEN)),
+        ("$SIGNED64", URL_SAFE_NO_PAD.encode(&good)),
+        ("$EXPIRED", signed(header, r#"{"iss":"tests","exp":1}"#, SECRET)),
+        ("$FOREIGN", signed(header, &payload, b"fedcba9876543210fedcba9876543210")),
+        ("$UNSIGNED", signed(r#"{"alg":"none"}"#, &payload, SECRET)),
+        ("$SIGNED", good),
+    ])
+}
+
+#[tokio::test]
+async fn every_row_of_the_table() {
+    let rows = rows();
+    assert!(rows.len() >= LEAST_ROWS, "{} rows", rows.len());
+    let mut places: BTreeMap<&str, (Option<Place>, usize)> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for Row { number, door, status, request } in &rows {
+        if !places.contains_key(door.as_str()) {
+            places.insert(door, (place(door).await, 0));
+        }
+        let (place, let_in) = places.get_mut(door.as_str()).unwrap();
+        let Some(place) = place else { continue };
+        let mut wire = place.connect().await;
+        let bytes = request.bytes(&words(place));
+        // A request that is refused at its first byte may not be read to its end.
+        let _ = wire.try_send(&bytes).await;
+        let head = wire.head().await;
+        let found = head.as_ref().map_or(0, |head| head.status);
+        if found == 101 {
+            *let_in += 1;
+            let accept = head.as_ref().and_then(|head| head.header("sec-websocket-accept"));
+            assert_eq!(accept, Some(ACCEPT), "line {number}");
+        }
+        if found != *status {
+            wrong.push(format!("line {number} [{door}]: {found}, not {status}: {request:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    for (door, (place, let_in)) in &places {
+        match place {
+            Some(place) => {
+                place.house.until_serving(0).await;
+                assert_eq!(place.house.served(), *let_in, "{door}");
+            }
+            None => eprintln!("skipped: there is no address for the door {door}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_is_told_what_to_do() {
+    let mut house = House::new(Admission { auth: capability(), ..anybody() });
+    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let ask = async |lines: &str| {
+        let request = lines.replace('|', "\r\n").replace("$HOST", &address.to_string());
+        Wire::tcp(address).await.ask(format!("{request}\r\n\r\n").as_bytes()).await
+    };
+    let head = ask("POST / HTTP/1.1|Host: $HOST").await;
+    assert_eq!((head.status, head.header("allow")), (405, Some("GET")));
+    let head = ask("GET / HTTP/1.1|Host: $HOST").await;
+    assert_eq!((head.status, head.header("sec-websocket-version")), (426, Some("13")));
+    assert_eq!(head.header("upgrade"), Some("websocket"));
+    let upgrade = String::from_utf8(upgrade(address, "wrong")).unwrap();
+    let head = ask(upgrade.trim_end()).await;
+    assert_eq!((head.status, head.header("www-authenticate")), (401, Some("Bearer")));
+    for head in [head, ask("GET /healthz HTTP/1.1|Host: $HOST").await] {
+        assert_eq!(head.header("cache-control"), Some("no-store"));
+        assert_eq!(head.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(head.header("access-control-allow-origin"), None);
+        assert_eq!(head.header("connection"), Some("close"));
+    }
+}
+
+#[tokio::test]
+async fn one_subprotocol_is_chosen_and_never_the_one_with_the_token() {
+    let mut house = House::new(Admission { auth: capability(), ..anybody() });
+    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let secret = format!("agentd.bearer.{}", URL_SAFE_NO_PAD.encode(TOKEN));
+    for (offered, chosen) in [
+        (format!("agentd, {secret}"), Some("agentd")),
+        (format!("chat, {secret}, agentd"), Some("agentd")),
+        (secret.clone(), None),
+    ] {
+        let request = String::from_utf8(upgrade(address, TOKEN)).unwrap();
+        let bearer = format!("Authorization: Bearer {TOKEN}");
+        let request = request.replace(&bearer, &format!("Sec-WebSocket-Protocol: {offered}"));
+        let head = Wire::tcp(address).await.ask(request.as_bytes()).await;
+        assert_eq!((head.status, head.header("sec-websocket-protocol")), (101, chosen));
+        assert_eq!(head.header("sec-websocket-extensions"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_head_beyond_all_measure_is_refused() {
+    let mut house = House::new(anybody());
+    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    for (what, headers) in [
+        ("one long header", format!("X: {}\r\n", "x".repeat(64 << 10))),
+        ("many headers", "X: y\r\n".repeat(1000)),
+        ("a long target", String::new()),
+    ] {
+        let path = if headers.is_empty() { "x".repeat(64 << 10) } else { String::new() };
+        let mut wire = Wire::tcp(address).await;
+        let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+        // The server may be gone before everything is sent.
+        let _ = wire.try_send(request.as_bytes()).await;
+        let status = wire.head().await.map(|head| head.status);
+        assert!(matches!(status, None | Some(431 | 414 | 400)), "{what}: {status:?}");
+    }
+    assert_eq!(house.served(), 0);
+}
+
+#[tokio::test]
+async fn what_follows_the_handshake_at_once_is_not_lost() {
+    let mut house = House::new(Admission { auth: capability(), ..anybody() });
+    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let mut wire = Wire::tcp(address).await;
+    let mut all = upgrade(address, TOKEN);
+    all.extend(common::frame(common::TEXT, br#"{"id":7,"method":"initialize","params":{}}"#));
+    assert_eq!(wire.ask(&all).await.status, 101);
+    let answer = wire.frame().await.unwrap();
+    assert!(String::from_utf8(answer.payload).unwrap().contains(r#""id":7"#));
+}
+
+#[tokio::test]
+async fn a_second_request_on_a_connection_is_not_read() {
+    let mut house = House::new(Admission { auth: capability(), ..anybody() });
+    let address = house.tcp("127.0.0.1:0").await.unwrap();
+    let mut wire = Wire::tcp(address).await;
+    let mut both = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").into_bytes();
+    both.extend(upgrade(address, TOKEN));
+    assert_eq!(wire.ask(&both).await.status, 200);
+    assert!(wire.head().await.is_none());
+    assert_eq!(house.served(), 0);
+}

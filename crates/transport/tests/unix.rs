@@ -1,0 +1,314 @@
+//! Unix sockets: whose they are, who may come in, and what is left of them.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use common::{House, TOKEN, Wire, anybody, upgrade};
+use serde_json::json;
+use tempfile::TempDir;
+use transport::{Listener, UnixDoor, UnixError};
+
+/// A folder, and the path of a socket in it.
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    (folder, path)
+}
+
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// Binds where that must fail.
+fn refused(path: &Path) -> UnixError {
+    match UnixDoor::bind(path) {
+        Ok(_) => panic!("{} is bound", path.display()),
+        Err(error) => error,
+    }
+}
+
+fn house(path: &Path) -> House {
+    let mut house = House::new(anybody());
+    house.listen(Listener::Unix(UnixDoor::bind(path).unwrap()));
+    house
+}
+
+/// Has a server of ours answer at `path`.
+async fn converse(path: &Path) {
+    let mut wire = Wire::over(tokio::net::UnixStream::connect(path).await.unwrap());
+    let head = wire.ask(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN)).await;
+    assert_eq!(head.status, 101);
+    wire.call("initialize", json!({})).await;
+}
+
+/// A socket that a dead server left.
+fn leave_stale(path: &Path) {
+    drop(UnixListener::bind(path).unwrap());
+    assert!(is_socket(path));
+}
+
+#[tokio::test]
+async fn a_socket_is_made_used_and_removed() {
+    let (folder, path) = place();
+    let house = house(&path);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let lock = folder.path().join("socket.lock");
+    assert_eq!(fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o600);
+    converse(&path).await;
+    drop(house);
+    let gone = async {
+        while path.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(common::PATIENCE, gone).await.expect("the socket goes with the server");
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_replaced() {
+    let (_folder, path) = place();
+    leave_stale(&path);
+    let _house = house(&path);
+    converse(&path).await;
+}
+
+#[tokio::test]
+async fn one_server_at_a_time() {
+    let (_folder, path) = place();
+    let first = UnixDoor::bind(&path).unwrap();
+    assert!(matches!(refused(&path), UnixError::Taken { .. }));
+    // Also while the socket itself is missing: the first still holds the place.
+    fs::remove_file(&path).unwrap();
+    assert!(matches!(refused(&path), UnixError::Taken { .. }));
+    drop(first);
+    drop(UnixDoor::bind(&path).unwrap());
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn of_many_that_start_at_once_one_listens() {
+    let (_folder, path) = place();
+    leave_stale(&path);
+    let runtime = tokio::runtime::Handle::current();
+    let starts: Vec<_> = (0..16)
+        .map(|_| {
+            let (path, runtime) = (path.clone(), runtime.clone());
+            std::thread::spawn(move || {
+                let _entered = runtime.enter();
+                UnixDoor::bind(&path)
+            })
+        })
+        .collect();
+    let doors: Vec<_> = starts.into_iter().map(|start| start.join().unwrap()).collect();
+    assert_eq!(doors.iter().filter(|door| door.is_ok()).count(), 1);
+    for door in doors.iter().filter_map(|door| door.as_ref().err()) {
+        assert!(matches!(door, UnixError::Taken { .. }), "{door}");
+    }
+    assert!(is_socket(&path));
+}
+
+#[tokio::test]
+async fn a_server_without_our_lock_is_left_alone() {
+    let (_folder, path) = place();
+    let listener = UnixListener::bind(&path).unwrap();
+    let error = refused(&path);
+    assert!(matches!(error, UnixError::Taken { .. }));
+    let words = format!("unix://{}: another server listens there already", path.display());
+    assert_eq!(error.to_string(), words);
+    listener.set_nonblocking(true).unwrap();
+    let _ = listener.accept();
+    assert!(UnixStream::connect(&path).is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_busy_to_answer_is_left_alone() {
+    let (_folder, path) = place();
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let full = rustix::net::SocketAddrUnix::new(&path).unwrap();
+    let mut waiting = Vec::new();
+    loop {
+        let flags = rustix::net::SocketFlags::NONBLOCK;
+        let (family, kind) = (rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+        if rustix::net::connect(&socket, &full).is_err() {
+            break;
+        }
+        waiting.push(socket);
+        assert!(waiting.len() < 1000, "there is no bound here");
+    }
+    let (sender, done) = std::sync::mpsc::channel();
+    let (taken, runtime) = (path.clone(), tokio::runtime::Handle::current());
+    std::thread::spawn(move || {
+        let _entered = runtime.enter();
+        sender.send(refused(&taken).to_string())
+    });
+    let words = done.recv_timeout(common::PATIENCE).expect("nobody waits for it");
+    assert!(words.contains("another server listens there already"), "{words}");
+    assert!(is_socket(&path));
+}
+
+#[tokio::test]
+async fn a_socket_of_another_kind_is_left_alone() {
+    let (_folder, path) = place();
+    let _datagrams = UnixDatagram::bind(&path).unwrap();
+    assert!(matches!(refused(&path), UnixError::Taken { .. }));
+    assert!(UnixDatagram::unbound().unwrap().send_to(b"x", &path).is_ok());
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_left_alone() {
+    let (folder, path) = place();
+    let target = folder.path().join("target");
+    fs::write(&path, "text").unwrap();
+    let error = refused(&path);
+    let words = format!(
+        "unix://{}: there is something that is no socket; it is left alone",
+        path.display()
+    );
+    assert_eq!(error.to_string(), words);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+    fs::remove_file(&path).unwrap();
+
+    fs::create_dir(&path).unwrap();
+    assert!(matches!(refused(&path), UnixError::NoSocket { .. }));
+    fs::remove_dir(&path).unwrap();
+
+    // A link is no socket either, wherever it leads.
+    leave_stale(&target);
+    for to in [&target, &folder.path().join("nowhere")] {
+        symlink(to, &path).unwrap();
+        assert!(matches!(refused(&path), UnixError::NoSocket { .. }));
+        fs::remove_file(&path).unwrap();
+    }
+    assert!(is_socket(&target));
+}
+
+#[tokio::test]
+async fn a_lock_that_is_none_stops_the_start() {
+    let (folder, path) = place();
+    let lock = folder.path().join("socket.lock");
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "text").unwrap();
+    symlink(&precious, &lock).unwrap();
+    assert!(matches!(refused(&path), UnixError::Failed { .. }));
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "text");
+    fs::remove_file(&lock).unwrap();
+    // Nobody reads this pipe, and nobody waits for a reader.
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, &lock, fifo, 0o600.into(), 0).unwrap();
+    assert!(matches!(refused(&path), UnixError::Failed { .. }));
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn what_took_our_place_is_not_removed() {
+    let (_folder, path) = place();
+    for replace in [
+        |path: &Path| drop(UnixListener::bind(path).unwrap()),
+        |path: &Path| fs::write(path, "text").unwrap(),
+    ] {
+        let door = UnixDoor::bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        replace(&path);
+        drop(door);
+        assert!(path.exists());
+        fs::remove_file(&path).unwrap();
+    }
+    let door = UnixDoor::bind(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    drop(door);
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_is_told_with_its_length() {
+    let (folder, _) = place();
+    let with_length = |length: usize| {
+        let rest = length - folder.path().as_os_str().len() - 1;
+        folder.path().join("x".repeat(rest))
+    };
+    drop(UnixDoor::bind(&with_length(107)).unwrap());
+    let long = with_length(108);
+    let words = format!(
+        "unix://{}: the path of a socket may have 107 bytes, and this one has 108; choose a \
+         shorter one",
+        long.display()
+    );
+    assert_eq!(refused(&long).to_string(), words);
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(left.len(), 1, "the lock of the first alone: {left:?}");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_missing_is_told() {
+    let (folder, _) = place();
+    let error = refused(&folder.path().join("missing/socket")).to_string();
+    assert!(error.contains("missing/socket: No such file or directory"), "{error}");
+}
+
+#[tokio::test]
+async fn nothing_is_inherited_without_a_service_manager() {
+    let ours = std::process::id().to_string();
+    for (fds, pid) in [
+        (None, None),
+        (Some("1"), None),
+        (None, Some(ours.as_str())),
+        (Some("0"), Some(ours.as_str())),
+        (Some("-1"), Some(ours.as_str())),
+        (Some("one"), Some(ours.as_str())),
+        (Some("1"), Some("1")),
+        (Some("1"), Some("")),
+    ] {
+        let found = transport::inherited(fds, pid);
+        assert!(matches!(found, Err(UnixError::NothingInherited)), "{fds:?} {pid:?}");
+    }
+}
+
+/// Runs as `nobody`, in a thread of its own: only its own rights are given up.
+#[cfg(target_os = "linux")]
+fn as_nobody<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(move || {
+        let nobody = rustix::process::Uid::from_raw(65534);
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        act()
+    });
+    thread.join().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_user_is_not_answered_even_where_the_socket_is_open_to_all() {
+    use std::io::{ErrorKind, Read, Write};
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can act as another user");
+        return;
+    }
+    let (folder, path) = place();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let house = house(&path);
+    let at = path.clone();
+    let error = as_nobody(move || UnixStream::connect(at).unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    // Somebody opens the socket to everybody.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let at = path.clone();
+    let answered = as_nobody(move || {
+        let mut stream = UnixStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        // The server may have hung up already.
+        let _ = stream.write_all(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN));
+        let mut answer = Vec::new();
+        let end = stream.read_to_end(&mut answer);
+        assert!(end.is_ok() || end.is_err_and(|why| why.kind() == ErrorKind::ConnectionReset));
+        answer
+    });
+    assert!(answered.is_empty(), "{}", String::from_utf8_lossy(&answered));
+    assert_eq!(house.served(), 0);
+    converse(&path).await;
+}
