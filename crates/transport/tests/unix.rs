@@ -260,17 +260,17 @@ async fn a_socket_that_is_given_must_listen() {
         rustix::net::SocketType::STREAM,
         None,
     );
-    let deaf = std::os::unix::net::UnixListener::from(socket.unwrap());
-    let error = transport::Listener::given_unix(deaf).err().unwrap();
+    let deaf = UnixListener::from(socket.unwrap());
+    let error = Listener::given_unix(deaf).err().unwrap();
     assert_eq!(error.to_string(), "this socket does not listen");
-    let listening = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let given = transport::Listener::given_unix(listening).unwrap();
+    let listening = UnixListener::bind(&path).unwrap();
+    let given = Listener::given_unix(listening).unwrap();
     assert_eq!(given.address().unwrap(), format!("unix://{}", path.display()));
     drop(given);
     assert!(path.exists(), "it belongs to who gave it");
     let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listening.local_addr().unwrap();
-    let given = transport::Listener::given_tcp(listening).unwrap();
+    let given = Listener::given_tcp(listening).unwrap();
     assert_eq!(given.address().unwrap(), format!("ws://{address}"));
 }
 
