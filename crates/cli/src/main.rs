@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::config as config_command;
+use crate::commands::listen::Given;
 use crate::commands::{
     app_server, demo, doctor, exec, model_server, rules, sandbox as sandbox_command, threads,
 };
@@ -74,8 +75,13 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::SUPERVISE_ARGUMENT) {
         sandbox::supervisor_main(std::env::args_os().skip(2));
     }
+    // While there is one thread: this takes variables out of the environment, for nobody below us.
+    #[cfg(unix)]
+    let given = Given::from_env();
+    #[cfg(not(unix))]
+    let given = ();
     let arguments = Arguments::parse();
-    match run(arguments) {
+    match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
             commands::tell(format_args!("agentd: {error:#}"));
@@ -84,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
     let mut overrides = arguments.config.overrides;
     if let Some(profile) = arguments.config.profile {
         overrides.push(format!("profile={}", toml_string(&profile)));
@@ -103,7 +109,7 @@ fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let strict = arguments.config.strict_config;
     let world = || World::gather(overrides, strict);
     let code = match arguments.command {
-        Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world)),
+        Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world, given)),
         Command::Config(arguments) => config_command::run(arguments, world()?),
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &world()?)),

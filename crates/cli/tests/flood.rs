@@ -66,6 +66,7 @@ fn ask(address: &str, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<(Durati
             assert!(answer.get("result").is_some(), "{answer}");
             slowest = slowest.max(begun.elapsed());
             count += 1;
+            // tidy: sleep because that is what this client does; nothing depends on how long.
             std::thread::sleep(PAUSE);
             // A newcomer too is let in, and served at once.
             if count % 50 == 1 {
@@ -144,6 +145,7 @@ fn ten_thousand_that_never_initialize_keep_nobody_from_its_work() {
     let begun = Instant::now();
     while server.holds().1 > KEPT + 100 {
         assert!(begun.elapsed() < common::PATIENCE, "{} descriptors", server.holds().1);
+        // tidy: sleep because descriptors of another process have no event to wait for.
         std::thread::sleep(Duration::from_millis(20));
     }
     // The first were told why they were sent away.

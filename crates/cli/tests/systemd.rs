@@ -1,33 +1,41 @@
 //! `agentd app-server --listen systemd://`: sockets that a service manager passes on.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
 
 use std::fs::{self, File};
-use std::mem::ManuallyDrop;
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixListener;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Output, Stdio};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command, Stdio};
 
 use common::socket::{Socket, get};
 use common::{Place, Running, stderr, stdout};
 use serde_json::json;
 
-/// Where a service manager's descriptors begin.
-const FIRST: i32 = 3;
-/// Out of the way of those.
+/// Out of the way of the numbers that a service manager uses.
 const ELSEWHERE: i32 = 100;
 
 /// The server, with these descriptors passed on; `count` is what is said of their number.
-fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &[&str]) -> Command {
-    let agentd = place.agentd(&[]);
+fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &[&str]) -> Passing {
+    let hold = |socket: &BorrowedFd<'_>| {
+        let held = rustix::io::fcntl_dupfd_cloexec(socket, ELSEWHERE).unwrap();
+        rustix::io::fcntl_setfd(&held, rustix::io::FdFlags::empty()).unwrap();
+        held
+    };
+    let held: Vec<OwnedFd> = sockets.iter().map(hold).collect();
     // Only the program itself knows its id.
-    let mut command = Command::new("sh");
+    let mut script = String::from("exec");
+    for (number, socket) in (3..).zip(&held) {
+        let from = socket.as_raw_fd();
+        script.push_str(&format!(" {number}<&{from} {from}<&-"));
+    }
+    script.push_str("; LISTEN_PID=$$ exec \"$0\" \"$@\"");
+    let agentd = place.agentd(&[]);
+    let mut command = Command::new("bash");
     command
-        .args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\""])
+        .args(["-c", &script])
         .arg(agentd.get_program())
         .args(["app-server", "--listen", "systemd://"])
         .args(arguments)
@@ -36,33 +44,30 @@ fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &
         .env("LISTEN_FDS", count.to_string())
         .current_dir(place.work())
         .stdin(Stdio::null());
-    let sockets: Vec<OwnedFd> = sockets
-        .iter()
-        .map(|socket| rustix::io::fcntl_dupfd_cloexec(socket, ELSEWHERE).unwrap())
-        .collect();
-    // SAFETY: nothing but system calls between fork and exec.
-    unsafe {
-        command.pre_exec(move || {
-            for (number, socket) in (FIRST..).zip(&sockets) {
-                // Whatever had this number is closed at exec anyway.
-                let mut place = ManuallyDrop::new(OwnedFd::from_raw_fd(number));
-                rustix::io::dup2(socket, &mut place)?;
-            }
-            Ok(())
-        });
-    }
-    command
+    Passing { command, _held: held }
 }
 
-fn start(place: &Place, command: &mut Command) -> Running {
-    Running::start(command.stderr(File::create(place.work().join("stderr")).unwrap()))
+struct Passing {
+    command: Command,
+    /// Open until the program has them.
+    _held: Vec<OwnedFd>,
 }
 
-fn refuse(output: &Output, words: &str) {
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(output));
-    assert_eq!(stderr(output), format!("agentd: {words}\n"));
-    assert_eq!(stdout(output), "");
+fn start(place: &Place, mut passing: Passing) -> Running {
+    Running::start(passing.command.stderr(File::create(place.work().join("stderr")).unwrap()))
 }
+
+fn refuse(mut passing: Passing, words: &str) {
+    let output = passing.command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.starts_with(&format!("agentd: {words}")) && said.lines().count() == 1, "{said}");
+    assert_eq!(stdout(&output), "");
+}
+
+const UNUSABLE: &str = "--listen systemd://: a socket that was passed on cannot be used: ";
+const NONE: &str = "--listen systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); let a \
+     socket unit start this program\n";
 
 #[test]
 fn sockets_that_were_passed_on_are_served_and_left() {
@@ -71,8 +76,7 @@ fn sockets_that_were_passed_on_are_served_and_left() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let unix = UnixListener::bind(&path).unwrap();
     let sockets = [tcp.as_fd(), unix.as_fd()];
-    let mut command = passing(&place, &sockets, 2, &[]);
-    let server = start(&place, &mut command);
+    let server = start(&place, passing(&place, &sockets, 2, &[]));
     let address = tcp.local_addr().unwrap().to_string();
     assert_eq!(server.line_with(""), format!("listening on ws://{address}"));
     assert_eq!(server.line_with(""), format!("listening on unix://{}", path.display()));
@@ -90,7 +94,7 @@ fn sockets_that_were_passed_on_are_served_and_left() {
     assert!(!place.home().join("control.sock").exists());
     // What the service manager keeps, the next server gets: it was queued meanwhile.
     let waiting = std::thread::spawn(move || Socket::unix(&path).unwrap().initialize());
-    let server = start(&place, &mut passing(&place, &sockets, 2, &[]));
+    let server = start(&place, passing(&place, &sockets, 2, &[]));
     waiting.join().unwrap();
     server.signal("TERM");
     assert!(server.end().0.success());
@@ -101,15 +105,13 @@ fn what_others_can_reach_needs_credentials_here_too() {
     let place = Place::new();
     let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
     let address = format!("127.0.0.1:{}", tcp.local_addr().unwrap().port());
-    let output = passing(&place, &[tcp.as_fd()], 1, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
     let words = "--listen on 0.0.0.0: other machines can reach this address";
-    assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    refuse(passing(&place, &[tcp.as_fd()], 1, &[]), words);
     let token = place.work().join("token");
     fs::write(&token, "a-token").unwrap();
     fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let flags = ["--ws-auth", "capability-token", "--ws-token-file", token.to_str().unwrap()];
-    let server = start(&place, &mut passing(&place, &[tcp.as_fd()], 1, &flags));
+    let server = start(&place, passing(&place, &[tcp.as_fd()], 1, &flags));
     server.line_with("listening on ws://0.0.0.0:");
     assert_eq!(Socket::tcp(&address, None).unwrap().err(), Some(401));
     Socket::tcp(&address, Some("a-token")).unwrap().ok().unwrap().initialize();
@@ -124,11 +126,10 @@ fn what_does_not_listen_is_told() {
     let flags = rustix::net::SocketFlags::CLOEXEC;
     let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
     let idle = rustix::net::socket_with(family, kind, flags, None).unwrap();
-    for wrong in [datagrams.as_fd(), file.as_fd(), idle.as_fd()] {
-        let output = passing(&place, &[wrong], 1, &[]).output().unwrap();
-        refuse(&output, "systemd://: descriptor 3 is not a listening TCP or Unix socket");
-        let output = passing(&place, &[good.as_fd(), wrong], 2, &[]).output().unwrap();
-        refuse(&output, "systemd://: descriptor 4 is not a listening TCP or Unix socket");
+    let (_, stream) = UnixStream::pair().unwrap();
+    for wrong in [datagrams.as_fd(), file.as_fd(), idle.as_fd(), stream.as_fd()] {
+        refuse(passing(&place, &[wrong], 1, &[]), UNUSABLE);
+        refuse(passing(&place, &[good.as_fd(), wrong], 2, &[]), UNUSABLE);
     }
 }
 
@@ -137,16 +138,11 @@ fn numbers_that_are_not_true_are_told() {
     let place = Place::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
     // Nothing was passed on; descriptors of these numbers are the program's own by then.
-    for count in [1, 5, 1000, i32::MAX as usize] {
-        let output = passing(&place, &[], count, &[]).output().unwrap();
-        refuse(&output, "systemd://: descriptor 3 is not a listening TCP or Unix socket");
+    for count in [1, 5, 1000] {
+        refuse(passing(&place, &[], count, &[]), UNUSABLE);
     }
-    let output = passing(&place, &[good.as_fd()], 1000, &[]).output().unwrap();
-    refuse(&output, "systemd://: descriptor 4 is not a listening TCP or Unix socket");
+    refuse(passing(&place, &[good.as_fd()], 1000, &[]), UNUSABLE);
     for count in [0, usize::MAX] {
-        let output = passing(&place, &[good.as_fd()], count, &[]).output().unwrap();
-        let words = "systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); start \
-                     this by a socket unit";
-        refuse(&output, words);
+        refuse(passing(&place, &[good.as_fd()], count, &[]), NONE);
     }
 }

@@ -71,6 +71,7 @@ impl Scene {
         let begun = Instant::now();
         while !is_closed(&self.address) {
             assert!(begun.elapsed() < common::PATIENCE, "clients are still let in");
+            // tidy: sleep because a socket that another process closes has no event to wait for.
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(UnixStream::connect(self.place.home().join("control.sock")).is_err());

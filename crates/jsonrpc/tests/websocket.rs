@@ -404,6 +404,7 @@ async fn whoever_says_anything_is_not_silent() {
             if said[0] == 0x01 && number > 0 {
                 said[0] = 0x00;
             }
+            // tidy: sleep in paused time.
             tokio::time::sleep(KEEPALIVE * 3 / 2).await;
             theirs.write_all(&said).await.unwrap();
         }
@@ -418,6 +419,7 @@ async fn a_long_frame_that_comes_slowly_is_no_silence() {
     let text = br#"{"id":1,"method":"m"}"#;
     // Within a frame no pong can be sent.
     for byte in frame(0x81, text) {
+        // tidy: sleep in paused time.
         tokio::time::sleep(KEEPALIVE * 2 / 3).await;
         theirs.write_all(&[byte]).await.unwrap();
     }

@@ -73,6 +73,11 @@ pub struct InitializeCapabilities {
     /// Opens experimental methods and fields.
     #[serde(default, skip_serializing_if = "wire::is_false")]
     pub experimental_api: bool,
+    /// Notifications about a thread carry `eventCursor` beside `method` and `params`: their place,
+    /// from which `thread/resume` can go on. Experimental.
+    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_cursor: bool,
     /// Exact method names of notifications not to send; unknown names are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opt_out_notification_methods: Option<Vec<String>>,

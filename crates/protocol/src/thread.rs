@@ -38,6 +38,7 @@ methods! {
     ThreadResume = "thread/resume",
         thread_resume(ThreadResumeParams) -> ThreadStartResponse,
         Stable, Ordered, [
+            "eventCursor",
             "excludeTurns",
             "history",
             "path",
@@ -309,6 +310,54 @@ pub struct ThreadStartResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub permission_profile: Option<PermissionProfile>,
+    /// The place of this response among the thread's events, with `capabilities.eventCursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_cursor: Option<String>,
+    /// How this client learns what it missed, with `eventCursor` in the parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_replay: Option<EventReplay>,
+}
+
+/// How a client that comes back learns what it missed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum EventReplay {
+    /// Everything that was missed follows as notifications, the text of a stream in one piece.
+    Replayed {
+        /// How many notifications, those that the client opted out of included.
+        events: u64,
+        /// Ids of the server's requests that are shown again after them. Every other one that the
+        /// client has open is resolved.
+        open_request_ids: Vec<i64>,
+    },
+    /// What was missed is not there any more as events: `thread.turns` holds how things stand.
+    Snapshot {
+        /// Why.
+        reason: SnapshotReason,
+        /// `thread.turns` replaces this turn and all after it; `null`: everything that the client
+        /// knows of the thread.
+        from_turn_id: Option<String>,
+        /// Whether `thread.turns` holds everything from there on. If not, it holds the newest turns,
+        /// and the rest is to be read with `thread/turns/list`.
+        is_complete: bool,
+        /// Ids of the server's requests that are shown again after the response. Every other one
+        /// that the client has open is resolved.
+        open_request_ids: Vec<i64>,
+    },
+}
+
+/// Why events cannot be told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum SnapshotReason {
+    /// The thread was unloaded since, or the server started anew.
+    Reloaded,
+    /// More has happened than the server keeps, or turns were rolled back.
+    TooOld,
 }
 
 /// Parameters of `thread/resume`.
@@ -359,6 +408,11 @@ pub struct ThreadResumeParams {
     #[serde(default, skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub persist_extended_history: bool,
+    /// The last `eventCursor` that this client saw of the thread: what it missed since is told
+    /// again, after the response. Needs `capabilities.eventCursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_cursor: Option<String>,
 }
 
 /// Parameters of `thread/fork`.

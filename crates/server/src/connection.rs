@@ -45,6 +45,7 @@ const MAX_HEARD: usize = 4096;
 struct Negotiated {
     user_agent: String,
     experimental: bool,
+    event_cursor: bool,
     opted_out: BTreeSet<String>,
 }
 
@@ -64,6 +65,7 @@ impl Peer {
         let session = Negotiated {
             user_agent,
             experimental: asked.experimental_api,
+            event_cursor: asked.event_cursor,
             opted_out: opted_out.into_iter().collect(),
         };
         let is_first = self.session.set(session).is_ok();
@@ -79,6 +81,11 @@ impl Peer {
     /// Whether the client may see and use what is experimental.
     pub(crate) fn is_experimental(&self) -> bool {
         self.session.get().is_some_and(|session| session.experimental)
+    }
+
+    /// Whether the client wants to know the places of a thread's events.
+    pub(crate) fn wants_places(&self) -> bool {
+        self.session.get().is_some_and(|session| session.event_cursor)
     }
 
     /// Whether a notification is to be sent to this client.
@@ -105,6 +112,13 @@ impl Peer {
         if self.wants(info)
             && let Ok(message) = encode_notification(N::NAME, params)
         {
+            self.send(message);
+        }
+    }
+
+    /// Queues a notification of that method, if this client wants to hear it.
+    pub(crate) fn send_if_wanted(&self, method: &str, message: impl Into<Outgoing>) {
+        if protocol::lookup_notification(method).is_some_and(|info| self.wants(info)) {
             self.send(message);
         }
     }

@@ -323,6 +323,29 @@ impl Core {
         }
     }
 
+    /// See [`Core::tell_everybody`], for something about a thread: while it is loaded, that has its
+    /// place among the thread's events.
+    pub(crate) async fn tell_everybody_of<N: Notification<Params: Serialize>>(
+        &self,
+        thread: &str,
+        params: &N::Params,
+    ) {
+        let Ok(message) = encode_notification(N::NAME, params) else { return };
+        let announce = Command::Announce { method: N::NAME, message };
+        let told = match self.loaded(thread) {
+            Some(handle) => handle.send(announce).await,
+            None => false,
+        };
+        if !told {
+            self.tell_everybody::<N>(params);
+        }
+    }
+
+    /// Every connection.
+    pub(crate) fn everybody(&self) -> Vec<Arc<Peer>> {
+        self.peers().values().cloned().collect()
+    }
+
     fn peers(&self) -> MutexGuard<'_, HashMap<ConnectionId, Arc<Peer>>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }

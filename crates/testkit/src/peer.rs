@@ -30,9 +30,13 @@ pub struct Peer {
     calls: HashMap<i64, String>,
     unread: VecDeque<Received>,
     lines: Vec<String>,
+    /// How many of them [`Peer::next`] has given.
+    given: usize,
     transcript: Transcript,
     contract: Contract,
     opted_out: Value,
+    /// The place of the last event of each thread.
+    cursors: HashMap<String, String>,
 }
 
 /// A request of the server that waits for [`Peer::answer`].
@@ -73,9 +77,11 @@ impl Peer {
             calls: HashMap::new(),
             unread: VecDeque::new(),
             lines: Vec::new(),
+            given: 0,
             transcript,
             contract: Contract::new(false),
             opted_out: Value::Null,
+            cursors: HashMap::new(),
         }
     }
 
@@ -209,6 +215,13 @@ impl Peer {
         .await
     }
 
+    /// The place of the last event that was read of this thread, also those that nobody has asked
+    /// for.
+    #[must_use]
+    pub fn cursor(&self, thread: &str) -> Option<&str> {
+        self.cursors.get(thread).map(String::as_str)
+    }
+
     /// The methods of the notifications and requests that came and were not asked for, once the
     /// server has answered everything that was said before.
     pub async fn settled(&mut self) -> Vec<String> {
@@ -278,6 +291,17 @@ impl Peer {
         while self.read().await {}
     }
 
+    /// The next message of whatever kind, whether somebody asked for it or not; `None` at the end of
+    /// the connection.
+    pub async fn next(&mut self) -> Option<Value> {
+        if self.given == self.lines.len() && !self.read().await {
+            return None;
+        }
+        let line = &self.lines[self.given];
+        self.given += 1;
+        serde_json::from_str(line).ok()
+    }
+
     /// Everything that was read, as it stood on the wire.
     #[must_use]
     pub fn raw_lines(&self) -> &[String] {
@@ -332,6 +356,10 @@ impl Peer {
         };
         let params = message["params"].take();
         self.hold(&method, self.contract.check_params(&method, &params));
+        if let Some(cursor) = message["eventCursor"].as_str() {
+            let thread = params.get("threadId").unwrap_or(&params["thread"]["id"]);
+            self.cursors.insert(text(thread), cursor.to_owned());
+        }
         let Some(id) = id else {
             self.transcript.notification(&method, &params);
             return Received::Notification { method, params };

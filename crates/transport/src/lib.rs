@@ -24,4 +24,4 @@ pub use handshake::Admission;
 pub use newcomers::Newcomer;
 pub use token::{Claims, TokenError, verify};
 #[cfg(unix)]
-pub use unix::{UnixDoor, UnixError, inherited};
+pub use unix::{UnixDoor, UnixError};

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
@@ -69,20 +69,7 @@ pub enum UnixError {
         /// Why.
         source: io::Error,
     },
-    /// The service manager passed nothing on.
-    #[error(
-        "systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); start this by a \
-         socket unit"
-    )]
-    NothingInherited,
-    /// What was passed on is no stream socket that listens.
-    #[error("systemd://: descriptor {number} is not a listening TCP or Unix socket")]
-    NotListening {
-        /// The descriptor.
-        number: i32,
-    },
 }
-
 impl UnixDoor {
     /// Listens at `path`, with mode 0600. A socket that a dead server left is replaced.
     ///
@@ -201,61 +188,35 @@ fn lock_flags() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
-/// The first descriptor that a service manager passes on.
-const FIRST_INHERITED: i32 = 3;
-
-/// The listening sockets that the service manager passed on (`LISTEN_FDS`, `LISTEN_PID`). To be
-/// called once, before anything else opens descriptors of these numbers.
-///
-/// # Errors
-/// When there is none, or one that does not listen.
-pub fn inherited(
-    listen_fds: Option<&str>,
-    listen_pid: Option<&str>,
-) -> Result<Vec<Listener>, UnixError> {
-    let count: i32 = listen_fds.and_then(|count| count.parse().ok()).unwrap_or(0);
-    let is_ours = listen_pid.is_some_and(|pid| pid == std::process::id().to_string());
-    if count < 1 || !is_ours {
-        return Err(UnixError::NothingInherited);
+impl Listener {
+    /// A Unix socket that listens already, for which somebody else cares.
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub fn given_unix(listener: StdUnixListener) -> io::Result<Self> {
+        let listener = tokio_listener(listening_already(listener.into())?)?;
+        let address = listener.local_addr()?;
+        // One without a name has none to show.
+        let path = address.as_pathname().unwrap_or(Path::new("@")).to_owned();
+        Ok(Self::Unix(UnixDoor { listener, path, made: None }))
     }
-    (FIRST_INHERITED..FIRST_INHERITED.saturating_add(count)).map(inherited_one).collect()
+
+    /// A TCP socket that listens already, for which somebody else cares.
+    ///
+    /// # Errors
+    /// When it does not listen.
+    pub fn given_tcp(listener: std::net::TcpListener) -> io::Result<Self> {
+        let listener = std::net::TcpListener::from(listening_already(listener.into())?);
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(tokio::net::TcpListener::from_std(listener)?))
+    }
 }
 
-fn inherited_one(number: i32) -> Result<Listener, UnixError> {
-    let unusable = || UnixError::NotListening { number };
-    if !Path::new(&format!("/proc/self/fd/{number}")).exists() {
-        return Err(unusable());
+fn listening_already(socket: OwnedFd) -> io::Result<OwnedFd> {
+    if rustix::net::sockopt::socket_acceptconn(&socket)? {
+        return Ok(socket);
     }
-    // SAFETY: the descriptor is open. It may be one of our own, if nothing was passed on after all:
-    // so it is looked at first.
-    #[allow(unsafe_code)]
-    let found = unsafe { BorrowedFd::borrow_raw(number) };
-    let listens = rustix::net::sockopt::socket_acceptconn(found).unwrap_or(false);
-    let domain = rustix::net::sockopt::socket_domain(found).ok();
-    let kind = rustix::net::sockopt::socket_type(found).ok();
-    if !listens || kind != Some(SocketType::STREAM) {
-        return Err(unusable());
-    }
-    // SAFETY: the protocol of the service manager gives the sockets that it passes on to us alone.
-    #[allow(unsafe_code)]
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(socket.as_fd(), rustix::io::FdFlags::CLOEXEC)
-        .map_err(|_| unusable())?;
-    match domain {
-        Some(AddressFamily::UNIX) => {
-            let listener = tokio_listener(socket).map_err(|_| unusable())?;
-            let address = listener.local_addr().ok();
-            let path = address.and_then(|address| address.as_pathname().map(Path::to_owned));
-            let path = path.unwrap_or_else(|| PathBuf::from("@"));
-            Ok(Listener::Unix(UnixDoor { listener, path, made: None }))
-        }
-        Some(AddressFamily::INET | AddressFamily::INET6) => {
-            let listener = std::net::TcpListener::from(socket);
-            listener.set_nonblocking(true).map_err(|_| unusable())?;
-            tokio::net::TcpListener::from_std(listener).map(Listener::Tcp).map_err(|_| unusable())
-        }
-        _ => Err(unusable()),
-    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "this socket does not listen"))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -183,6 +183,7 @@ async fn a_handshake_that_drips_is_ended_in_time() {
             break;
         }
         sent += 1;
+        // tidy: sleep because that is how this client drips.
         tokio::time::sleep(SHORT / 20).await;
     }
     assert!(sent + 1 < request.len(), "it was ended before it was done");
@@ -203,6 +204,7 @@ async fn a_client_that_never_initializes_is_told_so() {
     let asking = tokio::spawn(async move {
         let asks = frame(TEXT, br#"{"id":1,"method":"echo"}"#);
         while busy.try_send(&asks).await.is_ok() {
+            // tidy: sleep because this client asks without haste.
             tokio::time::sleep(SHORT / 10).await;
         }
     });
@@ -358,6 +360,7 @@ async fn a_full_house_has_room_again_when_somebody_leaves() {
     house.until_serving(1).await;
     let opened = async {
         while Wire::tcp(address).await.ask(&upgrade(address, TOKEN)).await.status != 101 {
+            // tidy: sleep until the server has noticed, with a bound.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

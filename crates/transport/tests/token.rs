@@ -215,7 +215,7 @@ fn shapes_that_no_token_has() {
         ("a payload of bytes", sign(HEADER, b"\xff\xfe\xfd")),
         ("a payload with a byte", sign(HEADER, b"{\"exp\":1700000060,\"iss\":\"\xff\"}")),
         ("a header of bytes", sign(b"\xff\xfe\xfd", GOOD)),
-        ("UTF-16", sign(HEADER, "{\0\"\0e\0x\0p\0\"\0:\0001\0}\0")),
+        ("UTF-16", sign(HEADER, "{\0\"\0e\0x\0p\0\"\0:\0\x31\0}\0")),
     ] {
         // `+` and `/` are what tells the two alphabets apart.
         let differs = what != "standard base64" || standard.contains(['+', '/']);

@@ -253,21 +253,25 @@ async fn a_folder_that_is_missing_is_told() {
 }
 
 #[tokio::test]
-async fn nothing_is_inherited_without_a_service_manager() {
-    let ours = std::process::id().to_string();
-    for (fds, pid) in [
-        (None, None),
-        (Some("1"), None),
-        (None, Some(ours.as_str())),
-        (Some("0"), Some(ours.as_str())),
-        (Some("-1"), Some(ours.as_str())),
-        (Some("one"), Some(ours.as_str())),
-        (Some("1"), Some("1")),
-        (Some("1"), Some("")),
-    ] {
-        let found = transport::inherited(fds, pid);
-        assert!(matches!(found, Err(UnixError::NothingInherited)), "{fds:?} {pid:?}");
-    }
+async fn a_socket_that_is_given_must_listen() {
+    let (_folder, path) = place();
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        None,
+    );
+    let deaf = UnixListener::from(socket.unwrap());
+    let error = Listener::given_unix(deaf).err().unwrap();
+    assert_eq!(error.to_string(), "this socket does not listen");
+    let listening = UnixListener::bind(&path).unwrap();
+    let given = Listener::given_unix(listening).unwrap();
+    assert_eq!(given.address().unwrap(), format!("unix://{}", path.display()));
+    drop(given);
+    assert!(path.exists(), "it belongs to who gave it");
+    let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listening.local_addr().unwrap();
+    let given = Listener::given_tcp(listening).unwrap();
+    assert_eq!(given.address().unwrap(), format!("ws://{address}"));
 }
 
 /// Runs as `nobody`, in a thread of its own: only its own rights are given up.

@@ -813,6 +813,41 @@ export interface ErrorNotification {
   willRetry: boolean;
 }
 
+/** How a client that comes back learns what it missed. */
+export type EventReplay =
+  /** Everything that was missed follows as notifications, the text of a stream in one piece. */
+  | {
+    type: "replayed";
+    /** How many notifications, those that the client opted out of included. */
+    events: number;
+    /**
+     * Ids of the server's requests that are shown again after them. Every other one that the
+     * client has open is resolved.
+     */
+    openRequestIds: Array<number>;
+  }
+  /** What was missed is not there any more as events: `thread.turns` holds how things stand. */
+  | {
+    type: "snapshot";
+    /**
+     * `thread.turns` replaces this turn and all after it; `null`: everything that the client
+     * knows of the thread.
+     */
+    fromTurnId: string | null;
+    /**
+     * Whether `thread.turns` holds everything from there on. If not, it holds the newest turns,
+     * and the rest is to be read with `thread/turns/list`.
+     */
+    isComplete: boolean;
+    /**
+     * Ids of the server's requests that are shown again after the response. Every other one
+     * that the client has open is resolved.
+     */
+    openRequestIds: Array<number>;
+    /** Why. */
+    reason: SnapshotReason;
+  };
+
 /** Parameters of `execCommandApproval`. */
 export interface ExecCommandApprovalParams {
   approvalId?: string | null;
@@ -1440,6 +1475,11 @@ export interface ImageViewItem {
 
 /** What the client asks of its connection. */
 export interface InitializeCapabilities {
+  /**
+   * Notifications about a thread carry `eventCursor` beside `method` and `params`: their place,
+   * from which `thread/resume` can go on. Experimental.
+   */
+  eventCursor?: boolean;
   /** Opens experimental methods and fields. */
   experimentalApi?: boolean;
   /** Exact method names of notifications not to send; unknown names are ignored. */
@@ -3037,6 +3077,13 @@ export interface SkillsListResponse {
   data: Array<SkillsListEntry>;
 }
 
+/** Why events cannot be told again. */
+export type SnapshotReason =
+  /** The thread was unloaded since, or the server started anew. */
+  | "reloaded"
+  /** More has happened than the server keeps, or turns were rolled back. */
+  | "tooOld";
+
 /** Direction of a page through a list. */
 export type SortDirection =
   /** Oldest first. */
@@ -3510,6 +3557,11 @@ export interface ThreadResumeParams {
   config?: { [key: string]: unknown } | null;
   cwd?: string | null;
   developerInstructions?: string | null;
+  /**
+   * The last `eventCursor` that this client saw of the thread: what it missed since is told
+   * again, after the response. Needs `capabilities.eventCursor`.
+   */
+  eventCursor?: string | null;
   /** Leaves `thread.turns` empty. */
   excludeTurns?: boolean;
   /** Starts a thread with these items as its history; `threadId` is not looked at. */
@@ -3602,6 +3654,10 @@ export interface ThreadStartResponse {
   approvalPolicy: AskForApproval;
   approvalsReviewer: ApprovalsReviewer;
   cwd: string;
+  /** The place of this response among the thread's events, with `capabilities.eventCursor`. */
+  eventCursor?: string | null;
+  /** How this client learns what it missed, with `eventCursor` in the parameters. */
+  eventReplay?: EventReplay | null;
   /** Instruction files that were read. */
   instructionSources: Array<string>;
   model: string;
@@ -4377,5 +4433,5 @@ export type ClientNotification = Notification<ClientNotifications>;
 /** A request of the server. */
 export type ServerRequest = Request<ServerRequests>;
 
-/** A notification of the server. */
-export type ServerNotification = Notification<ServerNotifications>;
+/** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
+export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };

@@ -9,7 +9,8 @@ use super::program::Program;
 use super::{Done, Outcome};
 
 /// A program that tests start, and the Debian package that has it.
-const NEEDED: &[(&str, &str)] = &[("bwrap", "bubblewrap"), ("c++", "g++")];
+const NEEDED: &[(&str, &str)] =
+    &[("bwrap", "bubblewrap"), ("c++", "g++"), ("chromium", "chromium")];
 
 pub(crate) fn packages(_root: &Path) -> Outcome {
     let missing: Vec<&str> = NEEDED

@@ -13,7 +13,7 @@ use server::Server;
 use tokio::task::JoinSet;
 use transport::{Address, Door, Listener, Serve};
 
-use crate::commands::listen::{AccessArguments, Places, raise_descriptor_limit};
+use crate::commands::listen::{AccessArguments, Given, Places, raise_descriptor_limit};
 use crate::commands::local::Signals;
 use crate::commands::{checked, print, proxy, tell};
 use crate::world::World;
@@ -66,6 +66,7 @@ struct GenerateArguments {
 pub(crate) async fn run(
     arguments: Arguments,
     world: impl FnOnce() -> anyhow::Result<World>,
+    given: Given,
 ) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Some(Action::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
@@ -76,20 +77,20 @@ pub(crate) async fn run(
             if let Err(code) = checked(&world, false) {
                 return Ok(code);
             }
-            serve(arguments, world).await?;
+            serve(arguments, world, given).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(arguments: Arguments, world: World) -> anyhow::Result<()> {
+async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::Result<()> {
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
     // Before anything else is opened or made: mistakes in the flags stop the start.
     let places = Places::settle(&arguments.listen, &arguments.access, &world)?;
     // Who reads where the server listens may end it from then on.
     let mut signals = Signals::catch()?;
     let descriptors = raise_descriptor_limit();
-    let listeners = places.bind(&world).await?;
+    let listeners = places.bind(&world, &mut given).await?;
     let options = world.clone().options(&arguments.session_source);
     let server = Server::start(options, world.sandbox_with(descriptors))?;
     let serves_stdio = places.stdio;

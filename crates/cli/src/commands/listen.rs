@@ -120,11 +120,15 @@ impl Places {
         Ok(Self { stdio, admission, addresses, open })
     }
 
-    /// Opens the sockets.
+    /// Opens the sockets; `given` are those that the service manager passed on.
     ///
     /// # Errors
     /// The first that cannot be opened.
-    pub(crate) async fn bind(&self, world: &World) -> anyhow::Result<Vec<Listener>> {
+    pub(crate) async fn bind(
+        &self,
+        world: &World,
+        given: &mut Given,
+    ) -> anyhow::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
         for address in &self.addresses {
             match address {
@@ -142,8 +146,7 @@ impl Places {
                 }
                 #[cfg(unix)]
                 Address::Systemd => {
-                    let (fds, pid) = (world.variable("LISTEN_FDS"), world.variable("LISTEN_PID"));
-                    listeners.extend(transport::inherited(fds.as_deref(), pid.as_deref())?);
+                    listeners.extend(passed_on(given)?);
                 }
                 #[cfg(not(unix))]
                 Address::Unix(_) | Address::Systemd => {
@@ -164,6 +167,35 @@ impl Places {
         }
         Ok(listeners)
     }
+}
+
+/// The sockets that a service manager passed on (`LISTEN_FDS`).
+#[cfg(unix)]
+pub(crate) type Given = listenfd::ListenFd;
+/// Nobody passes sockets on here.
+#[cfg(not(unix))]
+pub(crate) type Given = ();
+
+#[cfg(unix)]
+fn passed_on(given: &mut Given) -> anyhow::Result<Vec<Listener>> {
+    if given.len() == 0 {
+        bail!(
+            "--listen systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); let \
+             a socket unit start this program"
+        );
+    }
+    let count = given.len();
+    let one = |at: usize| {
+        if let Ok(Some(listener)) = given.take_unix_listener(at) {
+            return Listener::given_unix(listener);
+        }
+        match given.take_tcp_listener(at)? {
+            Some(listener) => Listener::given_tcp(listener),
+            None => Err(std::io::Error::other("it was taken already")),
+        }
+    };
+    let listeners = (0..count).map(one).collect::<std::io::Result<_>>();
+    listeners.context("--listen systemd://: a socket that was passed on cannot be used")
 }
 
 /// Where clients on this machine find the server of this home.

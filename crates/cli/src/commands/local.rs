@@ -219,6 +219,7 @@ pub(crate) fn thread_resume(thread_id: &str) -> ThreadResumeParams {
         history: None,
         path: None,
         persist_extended_history: false,
+        event_cursor: None,
     }
 }
 

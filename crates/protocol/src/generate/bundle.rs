@@ -30,8 +30,10 @@ pub(crate) fn schema(surface: &Surface) -> Value {
         ),
     ];
     for (name, description, messages, has_id) in unions {
+        let variants = messages.iter().map(|message| envelope(message, has_id, surface));
+        let placed = surface.experimental && name == "ServerNotification";
         let variants: Vec<Value> =
-            messages.iter().map(|message| envelope(message, has_id, surface)).collect();
+            variants.map(|variant| if placed { with_place(variant) } else { variant }).collect();
         definitions.insert(name.to_owned(), json!({"description": description, "oneOf": variants}));
     }
     json!({
@@ -76,6 +78,13 @@ fn envelope(message: &MessageSchema, has_id: bool, surface: &Surface) -> Value {
         "properties": properties,
         "required": required,
     })
+}
+
+/// The place of a notification about a thread, for clients with `capabilities.eventCursor`.
+fn with_place(mut envelope: Value) -> Value {
+    let description = "Its place among the thread's events, with `capabilities.eventCursor`.";
+    envelope["properties"]["eventCursor"] = json!({"type": "string", "description": description});
+    envelope
 }
 
 /// Whether `params` has members that must be given.

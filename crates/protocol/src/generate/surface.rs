@@ -14,6 +14,7 @@ use super::{MessageSchema, definition_name};
 
 /// The messages of one surface and the definitions they refer to.
 pub(crate) struct Surface {
+    pub(crate) experimental: bool,
     pub(crate) definitions: BTreeMap<String, Value>,
     pub(crate) client_requests: Vec<MessageSchema>,
     pub(crate) client_notifications: Vec<MessageSchema>,
@@ -26,6 +27,7 @@ impl Surface {
         // The contract of serialising says which members are always present.
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut surface = Self {
+            experimental,
             client_requests: registry::method_schemas(&mut generator),
             client_notifications: registry::client_notification_schemas(&mut generator),
             server_requests: registry::server_request_schemas(&mut generator),

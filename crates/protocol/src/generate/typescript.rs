@@ -44,6 +44,7 @@ pub(crate) fn render(surface: &Surface) -> String {
         surface,
     );
     out.push_str(UNIONS);
+    out.push_str(if surface.experimental { PLACED_NOTIFICATION } else { NOTIFICATION });
     out
 }
 
@@ -65,9 +66,18 @@ export type ClientNotification = Notification<ClientNotifications>;
 
 /** A request of the server. */
 export type ServerRequest = Request<ServerRequests>;
+"#;
 
+/// Notifications as all clients get them.
+const NOTIFICATION: &str = r#"
 /** A notification of the server. */
 export type ServerNotification = Notification<ServerNotifications>;
+"#;
+
+/// Notifications as clients that come back get them.
+const PLACED_NOTIFICATION: &str = r#"
+/** A notification of the server. With `capabilities.eventCursor`, those about a thread tell their place. */
+export type ServerNotification = Notification<ServerNotifications> & { eventCursor?: string };
 "#;
 
 fn message_map(

@@ -18,6 +18,11 @@ impl ConnectionMethods<Cx> for Server {
                 "`clientInfo.name` must be visible ASCII, to stand in an HTTP header",
             ));
         }
+        let capabilities = capabilities.unwrap_or_default();
+        if capabilities.event_cursor && !capabilities.experimental_api {
+            let message = "initialize.capabilities.eventCursor requires experimentalApi capability";
+            return Err(ErrorObject::invalid_request(message));
+        }
         let options = &self.core.options;
         let response = InitializeResponse {
             user_agent: user_agent(&options.version, &client_info),
@@ -25,7 +30,7 @@ impl ConnectionMethods<Cx> for Server {
             platform_family: std::env::consts::FAMILY.to_owned(),
             platform_os: std::env::consts::OS.to_owned(),
         };
-        if !cx.peer.negotiate(response.user_agent.clone(), capabilities.unwrap_or_default()) {
+        if !cx.peer.negotiate(response.user_agent.clone(), capabilities) {
             return Err(ErrorObject::invalid_request("Already initialized"));
         }
         Ok(response)

@@ -9,7 +9,7 @@ use session::{Answer, Input, Overrides};
 use crate::change::{self, Target};
 use crate::connection::{Cx, Gate};
 use crate::convert;
-use crate::handlers::thread::look;
+use crate::handlers::thread::{Attaching, look};
 use crate::handlers::turn::ask;
 use crate::loading::{self, Fork, Wishes};
 use crate::server::Server;
@@ -38,7 +38,9 @@ impl ReviewMethods<Cx> for Server {
             let fork = loading::fork_thread(&self.core, &cx.peer, fork, wishes).await?;
             // The review's events follow the response, so the thread is announced before it.
             let gate = Gate::open();
-            let attached = self.attach_at(&cx, &fork, Overrides::default(), true, gate).await?;
+            let (overrides, since) = (Overrides::default(), None);
+            let attaching = Attaching { overrides, since, announce: true, gate };
+            let attached = self.attach_at(&cx, &fork, attaching).await?;
             (attached.thread.id, fork)
         } else {
             (params.thread_id, original)

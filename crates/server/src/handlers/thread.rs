@@ -1,6 +1,7 @@
 //! Threads: started, resumed, forked, read, changed (specification: Threads). Lists stand in `lists`,
 //! what changes a thread that need not be loaded in `edits`.
 
+mod coming_back;
 mod edits;
 mod given;
 mod inject;
@@ -15,13 +16,14 @@ use protocol::*;
 use session::{Input, Overrides};
 use tokio::sync::oneshot;
 
-use crate::connection::{Cx, Gate};
+use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
 use crate::convert::settings::{wire_approval, wire_sandbox};
 use crate::handlers::turn::{ask, existing_folder, send};
 use crate::handlers::{not_implemented, refuse_missing};
 use crate::loading::{self, Extra, Fork, Wishes, stored, unknown};
 use crate::server::Server;
+use crate::thread::event_log::Place;
 use crate::thread::{Command, Snapshot, ThreadHandle};
 
 impl ThreadMethods<Cx> for Server {
@@ -82,6 +84,7 @@ impl ThreadMethods<Cx> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
+        let since = coming_back::place(&cx.peer, params.event_cursor)?;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
                 let message = "`history` and `path` exclude each other: give one";
@@ -98,7 +101,8 @@ impl ThreadMethods<Cx> for Server {
                 loading::resume_thread(&self.core, &cx.peer, &id, &wishes).await?
             }
         };
-        let mut response = self.attach(&cx, &handle, overrides, false).await?;
+        let attaching = Attaching { overrides, since, announce: false, gate: cx.gate() };
+        let mut response = self.attach_at(&cx, &handle, attaching).await?;
         if params.exclude_turns {
             response.thread.turns.clear();
         }
@@ -362,21 +366,23 @@ impl Server {
         overrides: Overrides,
         announce: bool,
     ) -> Result<ThreadStartResponse, ErrorObject> {
-        self.attach_at(cx, handle, overrides, announce, cx.gate()).await
+        let attaching = Attaching { overrides, since: None, announce, gate: cx.gate() };
+        self.attach_at(cx, handle, attaching).await
     }
 
-    /// See [`Server::attach`]; with the gate that what is told waits at.
+    /// See [`Server::attach`].
     pub(crate) async fn attach_at(
         &self,
         cx: &Cx,
         handle: &ThreadHandle,
-        overrides: Overrides,
-        announce: bool,
-        gate: Gate,
+        attaching: Attaching,
     ) -> Result<ThreadStartResponse, ErrorObject> {
+        let Attaching { overrides, since, announce, gate } = attaching;
         let (snapshot, answer) = oneshot::channel();
         let peer = cx.peer.clone();
-        handle.send(Command::Attach { peer, overrides, announce, snapshot, gate }).await;
+        let place = since.clone();
+        let attach = Command::Attach { peer, since: place, overrides, announce, snapshot, gate };
+        handle.send(attach).await;
         let snapshot = answer.await.map_err(|_| not_loaded())?;
         // Until the response is queued the thread stands still.
         let mut items = HashMap::new();
@@ -388,7 +394,8 @@ impl Server {
             }
         }
         let running = convert::thread::running(&snapshot.live, &items);
-        Ok(response(&snapshot, running, cx.peer.is_experimental()))
+        let (turns, replay) = self.missed(&snapshot, since.as_ref(), running).await?;
+        Ok(response(&snapshot, turns, replay, &cx.peer))
     }
 
     /// A stored thread as it is when nobody has it loaded.
@@ -401,6 +408,17 @@ impl Server {
         let found = found.ok_or_else(|| unknown(id))?;
         Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
     }
+}
+
+/// How a connection begins to follow a thread.
+pub(crate) struct Attaching {
+    pub(crate) overrides: Overrides,
+    /// What the client saw last.
+    pub(crate) since: Option<Place>,
+    /// Whether it is told of `thread/started`.
+    pub(crate) announce: bool,
+    /// What is told waits here.
+    pub(crate) gate: Gate,
 }
 
 fn not_loaded() -> ErrorObject {
@@ -423,13 +441,18 @@ pub(crate) async fn look(handle: &ThreadHandle) -> Option<Snapshot> {
     answer.await.ok()
 }
 
-fn response(snapshot: &Snapshot, running: Vec<Turn>, experimental: bool) -> ThreadStartResponse {
+fn response(
+    snapshot: &Snapshot,
+    turns: Vec<Turn>,
+    event_replay: Option<EventReplay>,
+    peer: &Peer,
+) -> ThreadStartResponse {
     let settings = &snapshot.settings;
     let active_permission_profile =
-        experimental.then(|| active_profile(&settings.sandbox)).flatten();
+        peer.is_experimental().then(|| active_profile(&settings.sandbox)).flatten();
     let effort = settings.effort.as_deref().map(serde_json::Value::from);
     ThreadStartResponse {
-        thread: convert::thread::loaded(snapshot, running),
+        thread: convert::thread::loaded(snapshot, turns),
         model: settings.model.clone(),
         model_provider: settings.provider.clone(),
         service_tier: settings.service_tier.clone(),
@@ -445,6 +468,8 @@ fn response(snapshot: &Snapshot, running: Vec<Turn>, experimental: bool) -> Thre
         reasoning_effort: effort.and_then(|effort| serde_json::from_value(effort).ok()),
         active_permission_profile,
         permission_profile: None,
+        event_cursor: snapshot.place.clone().filter(|_| peer.wants_places()),
+        event_replay,
     }
 }
 

@@ -14,10 +14,11 @@ use session::{
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::connection::{Gate, Peer};
+use crate::connection::Gate;
 use crate::convert;
 use crate::loading::{self, Extra};
 use crate::server::Core;
+use crate::thread::Command;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
@@ -25,7 +26,6 @@ use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
 use crate::thread::subscribers::Subscribers;
 use crate::thread::tell::Teller;
-use crate::thread::{Command, Snapshot};
 
 /// What an actor begins with.
 pub(crate) struct Start {
@@ -281,11 +281,15 @@ impl Actor {
                 self.execute(std::mem::take(steps)).await;
                 let _ = answer.send(self.change(*changes).await);
             }
-            Command::Attach { peer, overrides, announce, snapshot, gate } => {
+            Command::Attach { peer, since, overrides, announce, snapshot, gate } => {
                 let overrides = self.allowed(overrides);
                 self.step(Input::Override { overrides }, steps);
                 self.execute(std::mem::take(steps)).await;
-                self.attach(peer, announce, snapshot, gate).await;
+                self.attach(peer, since, announce, snapshot, gate).await;
+            }
+            Command::Announce { method, message } => {
+                self.execute(std::mem::take(steps)).await;
+                self.subscribers.send_to_all(&self.core.everybody(), method, message);
             }
             Command::Look { snapshot } => {
                 self.execute(std::mem::take(steps)).await;
@@ -330,43 +334,6 @@ impl Actor {
         self.next_reply
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            record: self.record.clone(),
-            ephemeral: self.ephemeral,
-            settings: self.machine.settings().clone(),
-            status: self.machine.status(),
-            instruction_sources: self.instruction_sources.clone(),
-            live: self.machine.live(),
-            goal: self.machine.goal().cloned(),
-        }
-    }
-
-    /// Subscribes a connection, once it has its response; open requests are shown to it.
-    async fn attach(
-        &mut self,
-        peer: Arc<Peer>,
-        announce: bool,
-        snapshot: oneshot::Sender<Snapshot>,
-        gate: Gate,
-    ) {
-        let seen = self.snapshot();
-        if snapshot.send(seen.clone()).is_err() {
-            return;
-        }
-        gate.opened().await;
-        self.user_agent = peer.user_agent().map(str::to_owned);
-        self.subscribers.add(peer.clone());
-        if announce {
-            let thread = convert::thread::loaded(&seen, Vec::new());
-            let params = protocol::thread_record::ThreadStartedNotification { thread };
-            self.subscribers.notify::<protocol::ThreadStarted>(&params);
-        }
-        for ask in self.asks.values() {
-            ask.show(&self.core, &peer);
-        }
-    }
-
     pub(super) async fn perform(&mut self, step: Step) {
         let Step { effect, json } = step;
         match effect {
@@ -376,7 +343,7 @@ impl Actor {
                 if let Event::StatusChanged(status) = &event {
                     self.status.send_replace(Some(*status));
                 }
-                self.teller.tell(&self.subscribers, &event, json.as_deref());
+                self.teller.tell(&mut self.subscribers, &event, json.as_deref());
                 self.overhear(&event);
             }
             Effect::Reply { reply, result } => {

@@ -19,8 +19,18 @@ pub(super) struct OpenAsk {
 }
 
 impl OpenAsk {
+    /// Whether this client may answer.
+    pub(super) fn is_for(&self, peer: &Peer) -> bool {
+        !self.experimental || peer.is_experimental()
+    }
+
+    /// Its id as clients see it.
+    pub(super) fn wire_id(&self) -> i64 {
+        self.wire_id
+    }
+
     pub(super) fn show(&self, core: &Core, peer: &Peer) {
-        if !self.experimental || peer.is_experimental() {
+        if self.is_for(peer) {
             core.requests.asked(self.wire_id, peer.id);
             peer.send(self.message.clone());
         }

@@ -56,6 +56,10 @@ impl Actor {
         store.commit(writes).await.map_err(|error| stored(&error))?;
         self.extra = extra;
         self.machine.forget_history();
+        // What clients know is not what is stored any more.
+        if let Some(log) = &mut self.subscribers.log {
+            log.cut();
+        }
         // A history that cannot be read now is read before the next turn.
         if introductions.is_some_and(|count| count > 0)
             && self.fetch_history().await.is_ok()

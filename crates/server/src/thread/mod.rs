@@ -6,6 +6,8 @@ mod asks;
 mod commands;
 mod durable;
 mod edits;
+pub(crate) mod event_log;
+mod following;
 mod log;
 mod patches;
 pub(crate) mod reload;
@@ -15,6 +17,7 @@ mod tell;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use jsonrpc::ErrorObject;
 use protocol::permission::PermissionProfileSelectionParams;
 use session::{Answer, Goal, Input, Live, Overrides, Refusal, Settings, Status, UserContent};
@@ -25,6 +28,7 @@ use crate::connection::{ConnectionId, Gate, Peer};
 
 pub(crate) use actor::{Actor, Start};
 pub(crate) use commands::environment;
+use event_log::{Missed, Place};
 
 /// Inputs that may wait for a thread; at the bound whoever has one more waits.
 const INBOX: usize = 256;
@@ -57,14 +61,18 @@ pub(crate) enum Command {
     RollBack { turns: u32, answer: oneshot::Sender<Result<(), ErrorObject>> },
     /// Facts about the thread change; answered when they are stored.
     Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), ErrorObject>> },
-    /// A connection follows the thread; with `announce` it hears `thread/started` too.
+    /// A connection follows the thread; with `announce` it hears `thread/started` too, with a place
+    /// what it has missed since.
     Attach {
         peer: Arc<Peer>,
+        since: Option<Place>,
         overrides: Overrides,
         announce: bool,
         snapshot: oneshot::Sender<Snapshot>,
         gate: Gate,
     },
+    /// Everybody is told, in the order of the thread's events.
+    Announce { method: &'static str, message: Bytes },
     /// What the thread is now.
     Look { snapshot: oneshot::Sender<Snapshot> },
     /// A connection ends its subscription; answers whether it had one.
@@ -99,6 +107,12 @@ pub(crate) struct Snapshot {
     pub(crate) live: Live,
     /// What the thread works towards.
     pub(crate) goal: Option<Goal>,
+    /// Where its events are, for clients that want to know.
+    pub(crate) place: Option<String>,
+    /// Whether what a client has missed follows, and how many events that are.
+    pub(crate) replay: Option<Result<usize, Missed>>,
+    /// Requests to the clients that wait for an answer, as the client sees their ids.
+    pub(crate) open_requests: Vec<i64>,
 }
 
 /// A loaded thread.

@@ -44,7 +44,7 @@ impl Actor {
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                return self.subscribers.notify::<ConfigWarning>(&warnings::kept(&error));
+                return self.subscribers.remark::<ConfigWarning>(&warnings::kept(&error));
             }
         };
         self.source.files = loaded.files;
@@ -63,7 +63,7 @@ impl Actor {
         );
         let mut settings = followed(now, before, after);
         for told in required::constrain_settings(&mut settings, &self.config) {
-            self.subscribers.notify::<ConfigWarning>(&warnings::plain(told));
+            self.subscribers.remark::<ConfigWarning>(&warnings::plain(told));
         }
         let parts = loading::parts(&self.core, &self.config, &self.extra, settings);
         self.teller.set_context_window(parts.context_window);
@@ -77,7 +77,7 @@ impl Actor {
         let workspace = &self.config.sandbox_workspace_write;
         for told in required::constrain(&mut overrides, &self.config.requirements, workspace, &cwd)
         {
-            self.subscribers.notify::<ConfigWarning>(&warnings::plain(told));
+            self.subscribers.remark::<ConfigWarning>(&warnings::plain(told));
         }
         overrides
     }

@@ -5,17 +5,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::{ConnectionId, Peer};
+use crate::thread::event_log::{About, EventLog};
 
 #[derive(Default)]
 pub(crate) struct Subscribers {
     peers: Vec<Arc<Peer>>,
     /// Those behind that read nothing when they were last waited for.
     stuck: HashSet<ConnectionId>,
+    /// Since the first client that wants to know the places of events.
+    pub(super) log: Option<EventLog>,
 }
 
 /// A client with more than this in its queue is behind.
@@ -45,25 +49,54 @@ impl Subscribers {
     }
 
     /// Tells everybody who wants to hear it.
-    pub(crate) fn notify<N: Notification>(&self, params: &impl Serialize) {
-        self.notify_named(N::NAME, params);
+    pub(crate) fn notify<N: Notification>(&mut self, params: &impl Serialize) {
+        self.notify_named(N::NAME, params, About::default());
     }
 
-    fn notify_named(&self, method: &'static str, params: &impl Serialize) {
-        if self.peers.is_empty() {
+    /// Tells everybody who wants to hear it of something that is no event of the thread.
+    pub(crate) fn remark<N: Notification>(&self, params: &N::Params)
+    where
+        N::Params: Serialize,
+    {
+        for peer in &self.peers {
+            peer.notify::<N>(params);
+        }
+    }
+
+    /// See [`Subscribers::notify`]; with what it is about.
+    pub(crate) fn notify_about<N: Notification>(
+        &mut self,
+        params: &impl Serialize,
+        about: About<'_>,
+    ) {
+        self.notify_named(N::NAME, params, about);
+    }
+
+    fn notify_named(&mut self, method: &'static str, params: &impl Serialize, about: About<'_>) {
+        if self.is_deaf() {
             return;
         }
         let message = encode_notification(method, params)
             .expect("notifications are made of strings, numbers and JSON values");
-        self.send(method, &Outgoing::Whole(message));
+        self.send(method, &Outgoing::Whole(message), about);
     }
 
     /// Sends a message of that method to everybody who wants to hear it.
-    pub(crate) fn send(&self, method: &str, message: &Outgoing) {
-        let Some(info) = protocol::lookup_notification(method) else { return };
-        for peer in self.peers.iter().filter(|peer| peer.wants(info)) {
-            peer.send(message.clone());
-        }
+    pub(crate) fn send(&mut self, method: &'static str, message: &Outgoing, about: About<'_>) {
+        let placed = self.log.as_mut().map(|log| log.add(method, message, about));
+        send_to(self.peers.iter(), method, message, placed.as_ref());
+    }
+
+    /// Tells `everybody`, subscribed or not, of something that has its place among the events.
+    pub(crate) fn send_to_all(
+        &mut self,
+        everybody: &[Arc<Peer>],
+        method: &'static str,
+        message: Bytes,
+    ) {
+        let message = Outgoing::Whole(message);
+        let placed = self.log.as_mut().map(|log| log.add(method, &message, About::default()));
+        send_to(everybody.iter(), method, &message, placed.as_ref());
     }
 
     /// Waits for clients that are behind, so that work which makes messages faster than they can
@@ -94,5 +127,23 @@ impl Subscribers {
     /// Whether anybody follows.
     pub(crate) fn is_empty(&self) -> bool {
         self.peers.is_empty()
+    }
+
+    /// Whether nobody hears of events now, and nobody will be told later.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.peers.is_empty() && self.log.is_none()
+    }
+}
+
+fn send_to<'a>(
+    peers: impl Iterator<Item = &'a Arc<Peer>>,
+    method: &str,
+    message: &Outgoing,
+    placed: Option<&Outgoing>,
+) {
+    let Some(info) = protocol::lookup_notification(method) else { return };
+    for peer in peers.filter(|peer| peer.wants(info)) {
+        let wanted = placed.filter(|_| peer.wants_places()).unwrap_or(message);
+        peer.send(wanted.clone());
     }
 }

@@ -12,6 +12,7 @@ use session::{Event, Id, Item};
 
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
 use crate::convert::item;
+use crate::thread::event_log::{About, Phase};
 use crate::thread::subscribers::Subscribers;
 
 /// Tells the events of one thread.
@@ -52,7 +53,7 @@ impl Teller {
     }
 
     /// Tells one event; `json` is the item of an item event.
-    pub(crate) fn tell(&mut self, to: &Subscribers, told: &Event, json: Option<&RawValue>) {
+    pub(crate) fn tell(&mut self, to: &mut Subscribers, told: &Event, json: Option<&RawValue>) {
         let thread_id = self.thread.to_string();
         match told {
             Event::StatusChanged(status) => {
@@ -63,7 +64,8 @@ impl Teller {
             Event::TurnStarted(view) => {
                 let turn = event::turn(view);
                 let params = wire::TurnStartedNotification { thread_id, turn };
-                to.notify::<protocol::TurnStarted>(&params);
+                let about = About { turn: Some(&view.id), item: None };
+                to.notify_about::<protocol::TurnStarted>(&params, about);
             }
             Event::TurnCompleted(view) => {
                 let turn = event::turn(view);
@@ -71,19 +73,21 @@ impl Teller {
                 to.notify::<protocol::TurnCompleted>(&params);
             }
             Event::ItemStarted { turn, item, at } => {
-                let made = json.is_none().then(|| item::json(item));
+                let (made, id) = (json.is_none().then(|| item::json(item)), item.id());
                 let Some(item) = json.or(made.as_deref()) else { return };
                 let (thread_id, turn_id, started_at_ms) = (&*self.thread, &**turn, *at);
                 let params = ItemStarted { item, thread_id, turn_id, started_at_ms };
-                to.notify::<protocol::ItemStarted>(&params);
+                let about = About { turn: Some(turn), item: Some((id, Phase::Started)) };
+                to.notify_about::<protocol::ItemStarted>(&params, about);
             }
             Event::ItemCompleted { turn, item, at } => {
                 self.forget_frames(item);
-                let made = json.is_none().then(|| item::json(item));
+                let (made, id) = (json.is_none().then(|| item::json(item)), item.id());
                 let Some(item) = json.or(made.as_deref()) else { return };
                 let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
                 let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
-                to.notify::<protocol::ItemCompleted>(&params);
+                let about = About { turn: Some(turn), item: Some((id, Phase::Completed)) };
+                to.notify_about::<protocol::ItemCompleted>(&params, about);
             }
             Event::PlanUpdated { .. }
             | Event::DiffUpdated { .. }
@@ -130,8 +134,8 @@ impl Teller {
         }
     }
 
-    fn tell_delta(&mut self, to: &Subscribers, told: &Event) {
-        if to.is_empty() {
+    fn tell_delta(&mut self, to: &mut Subscribers, told: &Event) {
+        if to.is_deaf() {
             return;
         }
         let Some(delta) = delta(told) else { return };
@@ -147,7 +151,8 @@ impl Teller {
             self.last = Some((key, frame));
         }
         let Some((_, frame)) = &self.last else { return };
-        to.send(delta.method, &frame.delta(delta.text));
+        let about = About { turn: Some(delta.turn), item: Some((delta.item, Phase::Going)) };
+        to.send(delta.method, &frame.delta(delta.text), about);
     }
 
     fn forget_frames(&mut self, item: &Item) {
@@ -160,7 +165,7 @@ impl Teller {
 }
 
 /// What a turn tells besides its items.
-fn tell_progress(to: &Subscribers, thread_id: String, window: Option<i64>, told: &Event) {
+fn tell_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, told: &Event) {
     match told {
         Event::PlanUpdated { turn, explanation, plan } => {
             let params = wire::TurnPlanUpdatedNotification {
@@ -169,12 +174,14 @@ fn tell_progress(to: &Subscribers, thread_id: String, window: Option<i64>, told:
                 explanation: explanation.clone(),
                 plan: plan.iter().cloned().map(event::plan_step).collect(),
             };
-            to.notify::<protocol::TurnPlanUpdated>(&params);
+            let about = About { turn: Some(turn), item: None };
+            to.notify_about::<protocol::TurnPlanUpdated>(&params, about);
         }
         Event::DiffUpdated { turn, diff } => {
             let (turn_id, diff) = (turn.to_string(), diff.clone());
             let params = wire::TurnDiffUpdatedNotification { thread_id, turn_id, diff };
-            to.notify::<protocol::TurnDiffUpdated>(&params);
+            let about = About { turn: Some(turn), item: None };
+            to.notify_about::<protocol::TurnDiffUpdated>(&params, about);
         }
         Event::TokenUsage { turn, total, last } => {
             let params = record::ThreadTokenUsageUpdatedNotification {

@@ -5,6 +5,7 @@
 mod approvals;
 mod archive;
 mod background;
+mod coming_back;
 mod commands;
 mod compaction;
 mod config_effects;

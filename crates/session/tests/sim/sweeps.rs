@@ -116,6 +116,38 @@ fn shutdown_at_every_step() {
     at_every_step(|world| world.step(Input::Shutdown));
 }
 
+/// Whatever goes on when a thread begins to drain: the model is not asked again, no response is cut
+/// short, and the turn comes to its end by itself.
+#[test]
+fn drain_at_every_step() {
+    for (name, script) in scenarios::all() {
+        let undisturbed = World::run(&script, Order::Timely);
+        // Users who cancel and limits that are passed cut a response, whatever the thread is about.
+        let cuts = undisturbed.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }))
+            || script.decisions.contains(&Decision::Cancel)
+            || script.second_answer == Some(Decision::Cancel);
+        for at in 0..=undisturbed.steps {
+            for order in orders(at) {
+                let _note = Note(format!("{name}, {order:?}, step {at}"));
+                let mut drained = None;
+                let world = World::run_with(&script, order, |world| {
+                    if world.steps == at && drained.is_none() {
+                        drained = Some(world.effects.len());
+                        world.step(Input::Drain);
+                    }
+                });
+                let Some(drained) = drained else { continue };
+                for effect in &world.effects[drained..] {
+                    let begun = matches!(effect, Effect::Sample { .. });
+                    let cut = matches!(effect, Effect::CancelSample { .. }) && !cuts;
+                    assert!(!begun && !cut, "{effect:?}");
+                }
+                assert_eq!(world.machine.active_turn(), None);
+            }
+        }
+    }
+}
+
 #[test]
 fn store_failure_at_every_step() {
     at_every_step(|world| world.step(Input::StoreFailed { message: "the disk is full".into() }));

@@ -102,6 +102,7 @@ impl House {
     pub async fn until_serving(&self, wanted: usize) {
         let reached = async {
             while self.serving.load(Ordering::SeqCst) != wanted {
+                // tidy: sleep until the server has noticed, with a bound.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };

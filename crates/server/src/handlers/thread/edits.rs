@@ -113,7 +113,11 @@ impl Server {
             thread_id: params.thread_id,
             thread_name: Some(name.to_owned()),
         };
-        self.after_response(cx, move |core| core.tell_everybody::<ThreadNameUpdated>(&told));
+        let (core, gate) = (self.core.clone(), cx.gate());
+        tokio::spawn(async move {
+            gate.opened().await;
+            core.tell_everybody_of::<ThreadNameUpdated>(&told.thread_id, &told).await;
+        });
         Ok(Empty {})
     }
 

@@ -1,0 +1,264 @@
+//! Headless Chromium, driven over its DevTools protocol. It speaks over a pipe: there is no port for
+//! others to find, and when the test is gone, however it ended, the browser ends too.
+
+pub(crate) mod net;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Longest wait for anything in a page: far beyond what it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait for an end in good order.
+const PARTING: Duration = Duration::from_secs(5);
+
+/// The program, and the Debian package that has it.
+const PROGRAM: &str = "chromium";
+const FLAGS: [&str; 12] = [
+    "--headless",
+    // Its own sandbox does not work for root; all pages here are our own.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-breakpad",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--window-size=1000,700",
+    "--remote-debugging-pipe",
+];
+
+/// A browser with one page. Dropping it ends all of its processes.
+pub(crate) struct Browser {
+    child: Child,
+    input: ChildStdin,
+    messages: Receiver<Value>,
+    next_id: i64,
+    /// Of the page.
+    session: Option<String>,
+    /// How often each event came that was not yet waited for.
+    events: HashMap<String, usize>,
+    /// Errors of scripts, and breaches of the page's own security policy.
+    errors: Vec<String>,
+    profile: TempDir,
+}
+
+impl Browser {
+    /// Starts it, with an empty page of 1000 by 700.
+    pub(crate) fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        // The pipe to the browser is descriptor 3 there, that from it 4.
+        let redirect = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2";
+        let log = File::create(profile.path().join("log")).unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", redirect, PROGRAM])
+            .args(FLAGS)
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .env("HOME", profile.path())
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, messages) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut message = Vec::new();
+            while output.read_until(0, &mut message).is_ok_and(|length| length > 0) {
+                message.pop();
+                let read = serde_json::from_slice(&message).expect("messages are JSON");
+                if sender.send(read).is_err() {
+                    return;
+                }
+                message.clear();
+            }
+        });
+        let (events, errors) = (HashMap::new(), Vec::new());
+        let mut browser =
+            Self { child, input, messages, next_id: 0, session: None, events, errors, profile };
+        browser.open_page();
+        browser
+    }
+
+    fn open_page(&mut self) {
+        let page = self.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = json!({"targetId": page["targetId"], "flatten": true});
+        let attached = self.call("Target.attachToTarget", target);
+        self.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
+            self.call(domain, json!({}));
+        }
+        let size = json!({"width": 1000, "height": 700, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// Loads a page, with all that belongs to it.
+    pub(crate) fn open(&mut self, url: &str) {
+        self.events.remove("Page.loadEventFired");
+        let answer = self.call("Page.navigate", json!({"url": url}));
+        assert_eq!(answer.get("errorText"), None, "{url}");
+        while !self.events.contains_key("Page.loadEventFired") {
+            let message = self.receive("the page to load");
+            self.note(&message);
+        }
+    }
+
+    /// The value of an expression in the page; promises are awaited.
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", params);
+        assert_eq!(answer.get("exceptionDetails"), None, "{expression}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Waits until the expression is true in the page, which is looked at whenever it changes.
+    pub(crate) fn wait(&mut self, condition: &str) {
+        let expression = format!(
+            "new Promise((resolve) => {{
+                const look = () => {{
+                    if (!({condition})) return;
+                    observer.disconnect();
+                    clearTimeout(timer);
+                    resolve(true);
+                }};
+                const observer = new MutationObserver(look);
+                const whole = {{subtree: true, childList: true, characterData: true, attributes: true}};
+                observer.observe(document, whole);
+                const timer = setTimeout(() => resolve(document.body.innerText), {});
+                look();
+            }})",
+            (PATIENCE / 2).as_millis()
+        );
+        let seen = self.evaluate(&expression);
+        assert_eq!(
+            seen, true,
+            "never true: {condition}\nthe page says:\n{seen:#}\n{:?}",
+            self.errors
+        );
+    }
+
+    /// Waits until an element that `selector` finds holds `text`.
+    pub(crate) fn wait_for(&mut self, selector: &str, text: &str) {
+        let (selector, text) = (json!(selector), json!(text));
+        self.wait(&format!(
+            "[...document.querySelectorAll({selector})].some((e) => e.textContent.includes({text}))"
+        ));
+    }
+
+    /// Presses the mouse on the middle of an element.
+    pub(crate) fn click(&mut self, selector: &str) {
+        let place = self.evaluate(&format!(
+            "(() => {{
+                const element = document.querySelector({});
+                element.scrollIntoView({{block: 'nearest'}});
+                const {{x, y, width, height}} = element.getBoundingClientRect();
+                return {{x: x + width / 2, y: y + height / 2}};
+            }})()",
+            json!(selector)
+        ));
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": place["x"], "y": place["y"], "button": "left",
+                "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", event);
+        }
+    }
+
+    /// Types where the focus is.
+    pub(crate) fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", json!({"text": text}));
+    }
+
+    /// Presses `Tab` or `Enter`.
+    pub(crate) fn press(&mut self, key: &str) {
+        let (code, text) = if key == "Enter" { (13, "\r") } else { (9, "") };
+        let event = |kind: &str, text: &str| {
+            json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code,
+                "text": text})
+        };
+        self.call("Input.dispatchKeyEvent", event("keyDown", text));
+        self.call("Input.dispatchKeyEvent", event("keyUp", ""));
+    }
+
+    /// What the page looks like, as a PNG file.
+    pub(crate) fn screenshot(&mut self, path: &Path) {
+        let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let image = STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
+        std::fs::write(path, image).unwrap();
+    }
+
+    /// Fails when a script of the page failed, or the page did what its security policy forbids.
+    pub(crate) fn check_errors(&self) {
+        assert!(self.errors.is_empty(), "{}", self.errors.join("\n"));
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        self.next_id += 1;
+        let mut message = json!({"id": self.next_id, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        let sent = self.input.write_all(format!("{message}\0").as_bytes());
+        if sent.is_err() {
+            panic!("{PROGRAM} is gone: {}", self.log());
+        }
+        loop {
+            let answer = self.receive(method);
+            if answer["id"] == self.next_id {
+                assert_eq!(answer.get("error"), None, "{method}");
+                return answer["result"].clone();
+            }
+            self.note(&answer);
+        }
+    }
+
+    fn receive(&mut self, what: &str) -> Value {
+        match self.messages.recv_timeout(PATIENCE) {
+            Ok(message) => message,
+            Err(RecvTimeoutError::Timeout) => panic!("waited too long for {what}"),
+            Err(RecvTimeoutError::Disconnected) => panic!(
+                "{PROGRAM} does not run (on Debian: `apt-get install {PROGRAM}`): {}",
+                self.log()
+            ),
+        }
+    }
+
+    fn note(&mut self, event: &Value) {
+        let method = event["method"].as_str().unwrap_or_default();
+        *self.events.entry(method.to_owned()).or_default() += 1;
+        let entry = &event["params"]["entry"];
+        if method == "Runtime.exceptionThrown"
+            || (entry["level"] == "error" && entry["source"] != "network")
+        {
+            self.errors.push(event["params"].to_string());
+        }
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.profile.path().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // In good order if it still can; whatever is left after that is killed.
+        let _ = self.input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        while self.messages.recv_timeout(PARTING).is_ok() {}
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+}

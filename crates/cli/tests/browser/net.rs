@@ -1,0 +1,96 @@
+//! What stands around the page: a server of static files, and a line that can be cut.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Serves the files of a folder at a port of its own until the test ends. Gives the port.
+pub(crate) fn serve_files(folder: PathBuf) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let folder = folder.clone();
+            // Browsers open connections ahead of need, and are silent on them.
+            std::thread::spawn(move || serve_file(&stream, &folder));
+        }
+    });
+    port
+}
+
+/// A port where nobody answers, and which nobody else can take meanwhile.
+pub(crate) fn hang_up() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || listener.incoming().flatten().for_each(drop));
+    port
+}
+
+/// Answers one request. A browser that goes away meanwhile misses nothing that it wanted.
+fn serve_file(mut stream: &TcpStream, folder: &Path) -> Option<()> {
+    let mut lines = BufReader::new(stream).lines();
+    let request = lines.next()?.ok()?;
+    while !lines.next()?.ok()?.is_empty() {}
+    let name = match request.split(' ').nth(1)?.trim_start_matches('/') {
+        "" => "index.html",
+        name => name,
+    };
+    let kind = match name.rsplit('.').next()? {
+        "html" => "text/html",
+        "js" => "text/javascript",
+        "css" => "text/css",
+        _ => "application/octet-stream",
+    };
+    let (status, body) = match std::fs::read(folder.join(name)) {
+        Ok(body) if !name.contains("..") => ("200 OK", body),
+        _ => ("404 Not Found", Vec::new()),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(&[head.as_bytes(), &body].concat()).ok()
+}
+
+/// Forwards connections to a server, until they are cut.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) port: u16,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Line {
+    pub(crate) fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let line = Self { port, open: Arc::default() };
+        let forwarding = line.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let far = TcpStream::connect(server).unwrap();
+                forwarding.forward(&near, &far);
+                forwarding.forward(&far, &near);
+            }
+        });
+        line
+    }
+
+    fn forward(&self, from: &TcpStream, to: &TcpStream) {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        self.open.lock().unwrap().push(to.try_clone().unwrap());
+        std::thread::spawn(move || {
+            // An end that is gone ends the other one too.
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Both);
+        });
+    }
+
+    /// Cuts all connections that there are; new ones are forwarded again.
+    pub(crate) fn cut(&self) {
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The example web client, in a real browser, with a real server and a scripted model.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod browser;
+mod common;
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use browser::Browser;
+use browser::net::{Line, hang_up, serve_files};
+use common::{Place, Running};
+use serde_json::{Value, json};
+
+/// Its base64 has all that base64url writes differently.
+const TOKEN: &str = "a-token-of-this-test-~~~-???-0123456789";
+
+/// A server that lets one origin in, and a browser.
+struct Stage {
+    browser: Browser,
+    server: SocketAddr,
+    /// Where the files of the example are served.
+    site: u16,
+    _running: Running,
+    place: Place,
+}
+
+impl Stage {
+    fn new(responses: &Value) -> Self {
+        let place = Place::new();
+        let site = serve_example();
+        let token = place.home().join("token");
+        // As with `… > token`, the file ends with a line break.
+        std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
+        std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let model = format!("model={}", json!(place.script(responses)));
+        let origin = format!("http://127.0.0.1:{site}");
+        let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+        command.args(["--ws-auth", "capability-token", "--ws-token-file"]).arg(token);
+        command.args([
+            "--ws-allow-origin",
+            &origin,
+            "-c",
+            "model_provider=\"offline\"",
+            "-c",
+            &model,
+        ]);
+        let running = Running::start(&mut command);
+        let line = running.line_with("listening on ");
+        let server = line.rsplit_once("ws://").unwrap().1.parse().unwrap();
+        Self { browser: Browser::start(), server, site, _running: running, place }
+    }
+
+    fn open(&mut self, host: &str) {
+        let site = self.site;
+        self.browser.open(&format!("http://{host}:{site}/"));
+    }
+
+    /// Fills in the form.
+    fn connect(&mut self, port: u16, token: &str) {
+        self.browser.evaluate("document.getElementById('url').select()");
+        self.browser.type_text(&format!("ws://127.0.0.1:{port}"));
+        self.browser.evaluate("document.getElementById('token').select()");
+        self.browser.type_text(token);
+        self.browser.press("Enter");
+    }
+
+    fn start_thread(&mut self, folder: &Path) {
+        self.browser.evaluate("document.getElementById('cwd').select()");
+        self.browser.type_text(folder.to_str().unwrap());
+        self.browser.press("Enter");
+        self.browser.wait("!document.getElementById('send').disabled");
+    }
+
+    /// Fails when the page told of a mistake, or made one.
+    fn check_errors(&mut self) {
+        assert_eq!(self.browser.evaluate("notice.textContent"), "");
+        self.browser.check_errors();
+    }
+
+    fn send(&mut self, text: &str) {
+        self.browser.click("#message");
+        self.browser.type_text(text);
+        self.browser.press("Enter");
+    }
+}
+
+/// Serves the files of the example, at the port that it gives.
+fn serve_example() -> u16 {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/web");
+    serve_files(example.canonicalize().unwrap())
+}
+
+fn call(name: &str, arguments: Value) -> Value {
+    json!({"function_call": {"name": name, "arguments": arguments}})
+}
+
+#[test]
+fn a_page_streams_a_turn_answers_its_questions_and_finds_its_threads_again() {
+    let patch = "*** Begin Patch\n*** Update File: price.txt\n@@\n apples 3.00\n-pears 2.5\n\
+                 +pears 2.50\n*** End Patch\n";
+    let words = "I run the checks to see what is wrong with the prices.";
+    let answer =
+        "One price had a single decimal. I added the other one, and the prices are right now.";
+    let mut stage = Stage::new(&json!([
+        {"conversation": 0, "steps": [{"message": "There are two files: check.sh and price.txt."}]},
+        {"conversation": 1, "steps": [
+            {"message": {"text": words, "phase": "commentary", "chunk_chars": 6}},
+            call("exec_command", json!({"cmd": "./check.sh price.txt"}))]},
+        {"conversation": 1, "steps": [
+            {"message": {"text": "A price needs two decimals.", "phase": "commentary"}},
+            {"custom_tool_call": {"name": "apply_patch", "input": patch}}]},
+        {"conversation": 1, "steps": [{"message": {"text": answer, "phase": "final_answer"}}]},
+    ]));
+    let folder = tempfile::Builder::new().prefix("shop-").tempdir().unwrap();
+    let check = folder.path().join("check.sh");
+    std::fs::write(&check, "#!/bin/sh\necho apples: ok\necho pears: 2.5 has one decimal\nexit 1\n")
+        .unwrap();
+    std::fs::set_permissions(&check, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(folder.path().join("price.txt"), "apples 3.00\npears 2.5\n").unwrap();
+
+    stage.open("127.0.0.1");
+    let port = stage.server.port();
+    stage.connect(port, TOKEN);
+    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    let kept = "[location.href, localStorage.length, sessionStorage.length, token.value]";
+    let page = format!("http://127.0.0.1:{}/", stage.site);
+    assert_eq!(stage.browser.evaluate(kept), json!([page, 0, 0, ""]), "the token is kept nowhere");
+
+    stage.start_thread(folder.path());
+    stage.send("What is in this folder?");
+    stage.browser.wait_for(".agentMessage[aria-busy=false]", "There are two files");
+    stage.start_thread(folder.path());
+    stage.browser.evaluate(
+        "window.seen = [];
+        new MutationObserver(() => {
+            const text = document.querySelector('.agentMessage')?.textContent ?? '';
+            if (text !== seen.at(-1)) seen.push(text);
+        }).observe(turns, {subtree: true, childList: true, characterData: true}); 0",
+    );
+    stage.send("Why do the checks fail?");
+
+    stage.browser.wait_for(".approval", "Run this command?");
+    let seen: Vec<String> = serde_json::from_value(stage.browser.evaluate("seen")).unwrap();
+    assert!(seen.len() > 5 && seen.windows(2).all(|two| two[1].starts_with(&two[0])), "{seen:?}");
+    assert_eq!(seen.last().unwrap(), words, "the text came piece by piece");
+    stage.browser.wait_for(".approval code", "./check.sh price.txt");
+    stage.browser.wait_for("#threads [data-status=active]", "Why do the checks fail?");
+    let focused = stage.browser.evaluate("document.activeElement.className");
+    assert_eq!(focused, "approval", "the card has the focus, and no button of it");
+    stage.browser.click(".approval .primary");
+    stage.browser.wait_for(".commandExecution[data-status=failed]", "exit code 1");
+    stage.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
+
+    stage.browser.wait_for(".approval", "Make these changes?");
+    stage.browser.wait_for(".fileChange", "price.txt");
+    stage.browser.wait_for(".fileChange .added", "+pears 2.50");
+    if let Some(path) = std::env::var_os("AGENTD_SCREENSHOT") {
+        stage.browser.screenshot(Path::new(&path));
+    }
+    stage.browser.click(".approval .primary");
+    stage.browser.wait_for(".agentMessage", answer);
+    stage.browser.wait_for(".turn[data-status=completed] .fileChange[data-status=completed]", "");
+    stage
+        .browser
+        .wait("interrupt.hidden && !send.disabled && !document.querySelector('.approval')");
+    let price = std::fs::read_to_string(folder.path().join("price.txt")).unwrap();
+    assert_eq!(price, "apples 3.00\npears 2.50\n");
+
+    // Another thread, and back: everything is read from the server again.
+    stage.browser.wait("document.querySelectorAll('#threads button').length === 2");
+    stage.browser.click("#threads li:last-child button");
+    stage.browser.wait_for(".agentMessage", "There are two files");
+    stage.browser.click("#threads li:first-child button");
+    stage.browser.wait_for(".agentMessage", answer);
+    stage.browser.wait_for(".commandExecution pre", "pears: 2.5 has one decimal");
+    stage.check_errors();
+}
+
+#[test]
+fn a_lost_connection_comes_back_with_the_open_thread_and_its_question() {
+    let mut stage = Stage::new(&json!([
+        {"steps": [{"message": {"text": "I remove it. ", "phase": "commentary"}},
+            call("exec_command", json!({"cmd": "rm -r notes"}))]},
+        {"steps": [{"message": {"text": "Then I leave it.", "phase": "commentary"}}, "idle"]},
+    ]));
+    let line = Line::to(stage.server);
+    let folder = stage.place.work();
+    std::fs::create_dir(folder.join("notes")).unwrap();
+    stage.open("127.0.0.1");
+    stage.connect(line.port, TOKEN);
+    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    stage.start_thread(&folder);
+    stage.send("Remove the notes.");
+    stage.browser.wait_for(".approval", "rm -r notes");
+
+    stage.browser.evaluate("document.querySelector('.approval').dataset.before = 'the loss'; 0");
+    line.cut();
+    stage
+        .browser
+        .wait_for("#status[data-phase=waiting]", "Connection lost: no reason given (1006)");
+    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    // The message that came before is there once, and the question is asked anew.
+    stage.browser.wait_for(".approval:not([data-before])", "rm -r notes");
+    let texts = "[...document.querySelectorAll('.item p')].map((text) => text.textContent)";
+    assert_eq!(stage.browser.evaluate(texts), json!(["I remove it. "]));
+
+    // With the keyboard alone: from the card over its buttons.
+    let mut chosen = Value::Null;
+    for _ in 0..10 {
+        if chosen == "Decline" {
+            break;
+        }
+        stage.browser.press("Tab");
+        chosen = stage.browser.evaluate("document.activeElement.textContent");
+    }
+    assert_eq!(chosen, "Decline");
+    stage.browser.press("Enter");
+    stage.browser.wait_for(".commandExecution[data-status=declined]", "declined");
+    stage.browser.wait_for("#turns .hint", "Your answer: Decline");
+    assert_eq!(stage.browser.evaluate("document.activeElement.id"), "message");
+    assert!(folder.join("notes").exists());
+
+    stage.browser.wait_for(".agentMessage", "Then I leave it.");
+    stage.browser.click("#interrupt");
+    stage.browser.wait_for(".turn[data-status=interrupted]", "Interrupted.");
+    stage.browser.wait("interrupt.hidden && !send.disabled");
+    stage.check_errors();
+}
+
+#[test]
+fn a_wrong_token_is_refused_in_words_and_the_right_one_comes_in() {
+    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    stage.open("127.0.0.1");
+    let port = stage.server.port();
+    stage.connect(port, "a-token-of-another-server-0123456789");
+    stage.browser.wait_for("#status[data-phase=failed]", "refused this page. Check the token");
+    stage.browser.wait("workspace.hidden && !connect.hidden");
+    stage.connect(port, TOKEN);
+    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    stage.check_errors();
+}
+
+#[test]
+fn a_page_of_another_origin_is_refused_although_it_has_the_token() {
+    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    let port = stage.server.port();
+    stage.open("localhost");
+    stage.connect(port, TOKEN);
+    let words = format!("--ws-allow-origin http://localhost:{}", stage.site);
+    stage.browser.wait_for("#status[data-phase=failed]", &words);
+    stage.open("127.0.0.1");
+    stage.connect(port, TOKEN);
+    stage.browser.wait_for("#status[data-phase=open]", "Connected");
+    stage.check_errors();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
+    let mut stage = Stage::new(&json!([{"steps": [{"message": "Unused."}]}]));
+    stage.open("127.0.0.1");
+    stage.connect(hang_up(), TOKEN);
+    stage.browser.wait_for("#status[data-phase=failed]", "Nobody answers at");
+    stage.check_errors();
+}
+
+#[test]
+fn a_request_that_an_overloaded_server_did_not_take_is_sent_again() {
+    let site = serve_example();
+    let mut browser = Browser::start();
+    browser.open(&format!("http://127.0.0.1:{site}/"));
+    // A server that takes a request the third time, and refuses another for good.
+    let answers = browser.evaluate(
+        "(async () => {
+            let overloads = 2;
+            const sent = [];
+            window.WebSocket = class {
+                constructor() { queueMicrotask(() => this.onopen()); }
+                send(text) {
+                    const { id, method } = JSON.parse(text);
+                    if (id === undefined) return;
+                    sent.push([id, method]);
+                    const refused = method === 'refused' && { code: -32600, message: 'No.' };
+                    const busy = method === 'taken' && overloads-- > 0 && { code: -32001, message: 'Later.' };
+                    const error = refused || busy || undefined;
+                    const answer = JSON.stringify({ id, error, result: error ? undefined : 'done' });
+                    queueMicrotask(() => this.onmessage({ data: answer }));
+                }
+            };
+            const { Connection } = await import('/connection.js');
+            const connection = await new Promise((resolve) => {
+                const made = new Connection('ws://x', '', { onState() {}, onReady: () => resolve(made) });
+            });
+            const answer = await connection.call('taken', {});
+            const refusal = await connection.call('refused', {}).catch((error) => error.code);
+            return [answer, refusal, sent];
+        })()",
+    );
+    let sent = [(0, "initialize"), (1, "taken"), (2, "taken"), (3, "taken"), (4, "refused")];
+    assert_eq!(answers, json!(["done", -32600, sent]));
+    browser.check_errors();
+}

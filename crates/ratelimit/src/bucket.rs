@@ -1,0 +1,176 @@
+//! One refilling bucket, in integers: how much of a limit is used at a moment, what fits, how long
+//! until something fits, and what a refund may give back.
+//!
+//! A bucket of limit L and window W is kept as its *level*: what is used, in units times W, which
+//! falls by L with each microsecond. So nothing is ever rounded, and changing L keeps what is used.
+//! Admissions in any interval T are at most L + L·T/W units.
+
+use crate::{Limit, Micros};
+
+/// See the module. It does not know its limit, which may change: callers pass it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// Units used, times the window.
+    level: u128,
+    /// When the level was that.
+    at: Micros,
+    /// Lowest levels of the recent past.
+    minima: Minima,
+    /// Until when the waits that were told last.
+    promised: Micros,
+}
+
+impl Bucket {
+    /// Brings the level to `now`. A clock that goes back stands still here.
+    pub fn advance(&mut self, limit: Limit, now: Micros) {
+        let passed = now.saturating_sub(self.at);
+        self.level = self.level.saturating_sub(u128::from(passed) * u128::from(limit.amount));
+        self.at = self.at.max(now);
+    }
+
+    /// Whether `amount` fits beside what is used.
+    #[must_use]
+    pub fn fits(&self, limit: Limit, amount: u64) -> bool {
+        self.level + scaled(limit, amount) <= scaled(limit, limit.amount)
+    }
+
+    /// Uses `amount`, which must fit.
+    pub fn take(&mut self, limit: Limit, amount: u64) {
+        self.minima.note(self.at, self.level);
+        self.level += scaled(limit, amount);
+    }
+
+    /// Uses one unit more for a refused request, without passing the limit: whoever is refused
+    /// again and again waits no longer than for one unit.
+    pub fn count_refusal(&mut self, limit: Limit) {
+        self.minima.note(self.at, self.level);
+        let full = scaled(limit, limit.amount);
+        let more = (self.level + scaled(limit, 1)).min(full);
+        self.level = self.level.max(more);
+    }
+
+    /// Uses `amount` that is known only now, whether it fits or not: what is beyond the limit is
+    /// debt, and later requests wait for it.
+    pub fn owe(&mut self, limit: Limit, amount: u64) {
+        self.minima.note(self.at, self.level);
+        self.level = self.level.saturating_add(scaled(limit, amount));
+    }
+
+    /// Gives back `amount` of what was taken at `since`: as much as leaves the bucket as if it had
+    /// never been taken. What has been refilled since then, while the bucket would have been full
+    /// without it, is not there to give back.
+    pub fn refund(&mut self, limit: Limit, amount: u64, since: Micros) {
+        let lowest = self.minima.lowest_after(since).unwrap_or(u128::MAX).min(self.level);
+        let refund = scaled(limit, amount).min(lowest);
+        self.level -= refund;
+        self.minima.lower_after(since, refund);
+    }
+
+    /// Units used, rounded up.
+    #[must_use]
+    pub fn used(&self, limit: Limit) -> u64 {
+        narrow(self.level.div_ceil(u128::from(limit.window)))
+    }
+
+    /// Units left, rounded down; none while there is debt.
+    #[must_use]
+    pub fn remaining(&self, limit: Limit) -> u64 {
+        limit.amount.saturating_sub(self.used(limit))
+    }
+
+    /// How long until nothing is used, in microseconds, rounded up.
+    #[must_use]
+    pub fn until_full(&self, limit: Limit) -> Option<Micros> {
+        time_for(self.level, limit)
+    }
+
+    /// How long until `amount` fits, if nobody else comes; `None` when it never does.
+    #[must_use]
+    pub fn wait(&self, limit: Limit, amount: u64) -> Option<Micros> {
+        if amount > limit.amount {
+            return None;
+        }
+        let over = (self.level + scaled(limit, amount)).saturating_sub(scaled(limit, limit.amount));
+        time_for(over, limit)
+    }
+
+    /// Promises a wait to somebody who was refused `amount`: after those who were promised one
+    /// before and whose time has not come, but within one window.
+    #[must_use]
+    pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {
+        let alone = self.at + self.wait(limit, amount)?;
+        let behind = self.promised + time_for(scaled(limit, amount), limit)?;
+        let is_waited_for = self.promised > self.at;
+        let due = if is_waited_for { alone.max(behind) } else { alone };
+        let due = due.min(self.at + limit.window).max(alone);
+        self.promised = due;
+        Some(due - self.at)
+    }
+}
+
+fn scaled(limit: Limit, amount: u64) -> u128 {
+    u128::from(amount) * u128::from(limit.window)
+}
+
+/// How long the level takes to fall by `level`; `None` when it does not fall.
+fn time_for(level: u128, limit: Limit) -> Option<Micros> {
+    match limit.amount {
+        0 if level > 0 => None,
+        0 => Some(0),
+        amount => Some(narrow(level.div_ceil(u128::from(amount)))),
+    }
+}
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+/// The lowest level since each of some moments: entries with rising times and rising levels. A
+/// bounded number of them; older ones are joined so that what is told is never too high.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Minima {
+    entries: [(Micros, u128); MOST_MINIMA],
+    len: usize,
+}
+
+const MOST_MINIMA: usize = 8;
+
+impl Minima {
+    /// The level was `level` at `at`, and is going to rise.
+    fn note(&mut self, at: Micros, level: u128) {
+        while self.len > 0 && self.entries[self.len - 1].1 >= level {
+            self.len -= 1;
+        }
+        if self.len == MOST_MINIMA {
+            // The older of the two has the lower level, the newer one stands for longer.
+            self.entries[1].1 = self.entries[0].1;
+            self.entries.rotate_left(1);
+            self.len -= 1;
+        }
+        self.entries[self.len] = (at, level);
+        self.len += 1;
+    }
+
+    /// The lowest level after `since`, before the present one; `None` when it has only fallen
+    /// since.
+    fn lowest_after(&self, since: Micros) -> Option<u128> {
+        let entries = &self.entries[..self.len];
+        entries.iter().find(|(at, _)| *at > since).map(|(_, level)| *level)
+    }
+
+    /// What came after `since` happened with so much less in the bucket.
+    fn lower_after(&mut self, since: Micros, by: u128) {
+        let mut lowest = u128::MAX;
+        for (at, level) in self.entries[..self.len].iter_mut().rev() {
+            if *at > since {
+                *level = level.saturating_sub(by);
+            }
+            lowest = lowest.min(*level);
+            *level = lowest;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "bucket_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+//! The bucket against what it stands for: the list of everything that was ever taken.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{DAY, MINUTE};
+
+const MINUTE_OF_60: Limit = Limit { amount: 60, window: MINUTE };
+const SECOND: Micros = 1_000_000;
+
+fn at(limit: Limit, bucket: &mut Bucket, seconds: u64) -> u64 {
+    bucket.advance(limit, seconds * SECOND);
+    bucket.used(limit)
+}
+
+#[test]
+fn it_refills_continuously() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.advance(limit, SECOND);
+    assert!(bucket.fits(limit, 60) && !bucket.fits(limit, 61));
+    bucket.take(limit, 60);
+    assert_eq!((bucket.remaining(limit), bucket.wait(limit, 1)), (0, Some(SECOND)));
+    assert_eq!(bucket.until_full(limit), Some(60 * SECOND));
+    assert_eq!(at(limit, &mut bucket, 11), 50);
+    assert_eq!(bucket.wait(limit, 11), Some(SECOND));
+    assert_eq!(bucket.wait(limit, 61), None, "never");
+    // A clock that goes back takes nothing away and gives nothing.
+    bucket.advance(limit, 0);
+    assert_eq!(bucket.used(limit), 50);
+    bucket.advance(limit, u64::MAX);
+    assert_eq!((bucket.used(limit), bucket.fits(limit, 61)), (0, false));
+}
+
+#[test]
+fn changing_the_limit_keeps_what_is_used() {
+    let (less, more) = (MINUTE_OF_60, Limit { amount: 600, window: MINUTE });
+    let mut bucket = Bucket::default();
+    bucket.take(more, 100);
+    assert_eq!((bucket.used(less), bucket.remaining(less)), (100, 0));
+    assert_eq!(bucket.remaining(more), 500);
+    assert_eq!(bucket.wait(less, 1), Some(41 * SECOND));
+}
+
+#[test]
+fn refusals_count_and_saturate() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.take(limit, 58);
+    for _ in 0..100 {
+        bucket.count_refusal(limit);
+    }
+    assert_eq!((bucket.used(limit), bucket.wait(limit, 1)), (60, Some(SECOND)));
+}
+
+#[test]
+fn all_who_wait_as_told_are_served() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.take(limit, 60);
+    let mut told = Vec::new();
+    for _ in 0..30 {
+        bucket.count_refusal(limit);
+        told.push(bucket.promise(limit, 1).unwrap());
+    }
+    assert_eq!(told[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
+    for due in told {
+        bucket.advance(limit, due);
+        assert!(bucket.fits(limit, 1), "after {due}");
+        bucket.take(limit, 1);
+    }
+    // Nobody is told to wait for longer than a window.
+    for _ in 0..1000 {
+        assert!(bucket.promise(limit, 1).unwrap() <= MINUTE);
+    }
+}
+
+#[test]
+fn a_refund_gives_back_what_is_still_there() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.advance(limit, SECOND);
+    bucket.take(limit, 60);
+    bucket.refund(limit, 50, SECOND);
+    assert_eq!(bucket.used(limit), 10, "at once: all of it");
+    // The other way: the bucket would have been empty long ago.
+    let mut bucket = Bucket::default();
+    bucket.take(limit, 60);
+    assert_eq!(at(limit, &mut bucket, 60), 0);
+    bucket.take(limit, 60);
+    bucket.refund(limit, 50, 0);
+    assert_eq!(bucket.used(limit), 60, "or 110 would be admitted in an instant");
+}
+
+#[test]
+fn no_limit_is_too_large() {
+    let limit = Limit { amount: u64::MAX, window: DAY };
+    let mut bucket = Bucket::default();
+    bucket.take(limit, u64::MAX);
+    assert!(!bucket.fits(limit, 1));
+    bucket.owe(limit, u64::MAX);
+    assert_eq!(bucket.used(limit), u64::MAX);
+    let none = Limit { amount: 0, window: MINUTE };
+    let mut bucket = Bucket::default();
+    assert!(!bucket.fits(none, 1) && bucket.fits(none, 0));
+    bucket.count_refusal(none);
+    assert_eq!((bucket.wait(none, 1), bucket.promise(none, 1)), (None, None));
+}
+
+/// What happens to a bucket: time passes, something is asked for, something is settled.
+#[derive(Clone, Debug)]
+enum Happening {
+    Pass(u64),
+    Reserve(u64),
+    Settle { which: usize, actual: u64 },
+}
+
+fn happenings(most: usize) -> impl Strategy<Value = Vec<Happening>> {
+    let one = prop_oneof![
+        (0..30 * SECOND).prop_map(Happening::Pass),
+        (0..80u64).prop_map(Happening::Reserve),
+        (any::<usize>(), 0..100u64).prop_map(|(which, actual)| Happening::Settle { which, actual }),
+    ];
+    prop::collection::vec(one, 1..most)
+}
+
+/// What was taken: when, how much of it counts, and what was added to it when.
+struct Taken {
+    at: Micros,
+    amount: u64,
+    settled: bool,
+}
+
+/// The level that a bucket has in which all of that was taken, and nothing else.
+fn level_of(limit: Limit, taken: &[(Micros, u64)], now: Micros) -> u128 {
+    let mut taken = taken.to_vec();
+    taken.sort_unstable();
+    let (mut level, mut at) = (0u128, 0);
+    for (when, amount) in taken.into_iter().chain([(now, 0)]) {
+        level = level.saturating_sub(u128::from(when - at) * u128::from(limit.amount));
+        level += scaled(limit, amount);
+        at = when;
+    }
+    level
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Settling is as if the right amount had been taken in the first place, or more: never less.
+    /// While the past is short it is exactly that. And so no interval admits too much.
+    #[test]
+    fn settled_is_as_if_taken_right_at_once(all in happenings(60)) {
+        let (limit, mut bucket, mut now) = (MINUTE_OF_60, Bucket::default(), 0);
+        let mut taken: Vec<Taken> = Vec::new();
+        let mut debts: Vec<(Micros, u64)> = Vec::new();
+        let mut moments = 0;
+        for happening in &all {
+            match happening {
+                Happening::Pass(time) => now += time,
+                Happening::Reserve(amount) => {
+                    bucket.advance(limit, now);
+                    if bucket.fits(limit, *amount) {
+                        bucket.take(limit, *amount);
+                        taken.push(Taken { at: now, amount: *amount, settled: false });
+                        moments += 1;
+                    }
+                }
+                Happening::Settle { which, actual } => {
+                    if taken.is_empty() {
+                        continue;
+                    }
+                    let which = which % taken.len();
+                    let one = &mut taken[which];
+                    if std::mem::replace(&mut one.settled, true) {
+                        continue;
+                    }
+                    bucket.advance(limit, now);
+                    if *actual <= one.amount {
+                        bucket.refund(limit, one.amount - actual, one.at);
+                        one.amount = *actual;
+                    } else {
+                        bucket.owe(limit, actual - one.amount);
+                        debts.push((now, actual - one.amount));
+                        moments += 1;
+                    }
+                }
+            }
+            bucket.advance(limit, now);
+            let mut all: Vec<(Micros, u64)> = taken.iter().map(|one| (one.at, one.amount)).collect();
+            all.extend(&debts);
+            let right = level_of(limit, &all, now);
+            prop_assert!(bucket.level >= right, "{} < {right}", bucket.level);
+            if moments <= MOST_MINIMA {
+                prop_assert_eq!(bucket.level, right);
+            }
+        }
+        // The bound itself, over every interval between two reservations.
+        for (first, from) in taken.iter().enumerate() {
+            let mut sum = 0u128;
+            for to in &taken[first..] {
+                sum += u128::from(to.amount.min(60));
+                let span = u128::from(to.at - from.at);
+                prop_assert!(sum <= 60 + span * 60 / u128::from(MINUTE));
+            }
+        }
+    }
+
+    /// A lone request that waits as told fits, and not a microsecond earlier.
+    #[test]
+    fn the_wait_is_the_wait_that_suffices(
+        amount in 1..1_000_000u64, used in 0..2_000_000u64, wanted in 1..1_000_000u64,
+        window in prop_oneof![Just(MINUTE), Just(DAY)], late in 0..MINUTE,
+    ) {
+        let limit = Limit { amount, window };
+        let mut bucket = Bucket::default();
+        bucket.owe(limit, used);
+        bucket.advance(limit, late);
+        let Some(wait) = bucket.wait(limit, wanted) else {
+            prop_assert!(wanted > amount);
+            return Ok(());
+        };
+        let mut early = bucket.clone();
+        bucket.advance(limit, late + wait);
+        prop_assert!(bucket.fits(limit, wanted));
+        if wait > 0 {
+            early.advance(limit, late + wait - 1);
+            prop_assert!(!early.fits(limit, wanted));
+        }
+    }
+}

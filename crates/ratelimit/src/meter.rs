@@ -1,0 +1,158 @@
+//! One meter of any kind, and the amounts that are reserved on it.
+
+use crate::bucket::Bucket;
+use crate::{Bound, Limit, Micros, Remedy, State};
+
+/// See the module.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all meters are of the largest kind")]
+pub(crate) enum Meter {
+    Rate {
+        bucket: Bucket,
+        /// As it was last given: the level has fallen at this rate until now.
+        limit: Limit,
+    },
+    Spend {
+        month: u32,
+        /// Settled and reserved.
+        amount: u64,
+    },
+    Held {
+        amount: u64,
+    },
+}
+
+impl Meter {
+    pub(crate) fn new(bound: Bound) -> Self {
+        match bound {
+            Bound::Rate { limit, .. } => Self::Rate { bucket: Bucket::default(), limit },
+            Bound::Spend { month, .. } => Self::Spend { month, amount: 0 },
+            Bound::Held { .. } => Self::Held { amount: 0 },
+        }
+    }
+
+    /// Brings it to `now` and to this bound. A meter of another kind begins anew.
+    pub(crate) fn follow(&mut self, bound: Bound, now: Micros) {
+        match (&mut *self, bound) {
+            (Self::Rate { bucket, limit }, Bound::Rate { limit: new, .. })
+                if limit.window == new.window =>
+            {
+                bucket.advance(*limit, now);
+                *limit = new;
+            }
+            // Months only follow each other: a request of the old one that is late counts in the
+            // new one, so that no clock brings money back.
+            (Self::Spend { month, amount }, Bound::Spend { month: new, .. }) => {
+                if new > *month {
+                    (*month, *amount) = (new, 0);
+                }
+            }
+            (Self::Held { .. }, Bound::Held { .. }) => {}
+            _ => {
+                *self = Self::new(bound);
+                if let Self::Rate { bucket, limit } = self {
+                    bucket.advance(*limit, now);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn fits(&self, bound: Bound, more: u64) -> bool {
+        match (self, bound) {
+            (Self::Rate { bucket, limit }, _) => bucket.fits(*limit, more),
+            (Self::Spend { amount, .. }, Bound::Spend { most, .. }) => {
+                most.is_none_or(|most| amount.saturating_add(more) <= most)
+            }
+            (Self::Held { amount }, Bound::Held { most }) => amount.saturating_add(more) <= most,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn take(&mut self, more: u64) {
+        match self {
+            Self::Rate { bucket, limit } => bucket.take(*limit, more),
+            Self::Spend { amount, .. } | Self::Held { amount } => {
+                *amount = amount.saturating_add(more);
+            }
+        }
+    }
+
+    /// Something was refused; it counts where refusals do.
+    pub(crate) fn count_refusal(&mut self, bound: Bound) {
+        if let (Self::Rate { bucket, limit }, Bound::Rate { counts_refusals: true, .. }) =
+            (self, bound)
+        {
+            bucket.count_refusal(*limit);
+        }
+    }
+
+    /// What helps somebody for whom `more` does not fit; `None` when it fits.
+    pub(crate) fn remedy(&mut self, bound: Bound, more: u64) -> Option<Remedy> {
+        if self.fits(bound, more) {
+            return None;
+        }
+        Some(match (self, bound) {
+            (Self::Rate { bucket, limit }, _) => {
+                bucket.promise(*limit, more).map_or(Remedy::AskForLess, Remedy::Wait)
+            }
+            (Self::Held { .. }, Bound::Held { most }) if more <= most => Remedy::GiveBack,
+            (Self::Held { .. }, _) => Remedy::AskForLess,
+            (Self::Spend { .. }, _) => Remedy::NothingSoon,
+        })
+    }
+
+    /// Replaces what was reserved at `since`, in `month`, by what it really was.
+    pub(crate) fn settle(&mut self, reserved: Reserved, actual: u64, now: Micros) {
+        match self {
+            Self::Rate { bucket, limit } => {
+                bucket.advance(*limit, now);
+                if actual <= reserved.amount {
+                    bucket.refund(*limit, reserved.amount - actual, reserved.since);
+                } else {
+                    bucket.owe(*limit, actual - reserved.amount);
+                }
+            }
+            // What was reserved in a month that is over went with it.
+            Self::Spend { month, .. } if *month != reserved.month => {}
+            Self::Spend { amount, .. } | Self::Held { amount } => {
+                *amount = amount.saturating_sub(reserved.amount).saturating_add(actual);
+            }
+        }
+    }
+
+    pub(crate) fn month(&self) -> u32 {
+        match self {
+            Self::Spend { month, .. } => *month,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn state(&self, bound: Bound) -> State {
+        match (self, bound) {
+            (Self::Rate { bucket, limit }, _) => State {
+                used: bucket.used(*limit),
+                remaining: bucket.remaining(*limit),
+                until_full: bucket.until_full(*limit).unwrap_or(Micros::MAX),
+            },
+            (Self::Spend { amount, .. }, Bound::Spend { most, .. }) => {
+                State::of(*amount, most.unwrap_or(u64::MAX))
+            }
+            (Self::Held { amount }, Bound::Held { most }) => State::of(*amount, most),
+            _ => State::default(),
+        }
+    }
+}
+
+impl State {
+    fn of(used: u64, most: u64) -> Self {
+        Self { used, remaining: most.saturating_sub(used), until_full: 0 }
+    }
+}
+
+/// What a request reserved on a meter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserved {
+    pub(crate) since: Micros,
+    pub(crate) month: u32,
+    pub(crate) amount: u64,
+}

@@ -1,0 +1,104 @@
+//! `thread/resume` with a cursor: a client that lost its connection learns what it missed, as events
+//! or as a snapshot (docs/coming-back.md).
+
+use jsonrpc::ErrorObject;
+use protocol::*;
+use store::{Direction, TurnsQuery};
+
+use crate::connection::Peer;
+use crate::convert;
+use crate::loading::stored;
+use crate::server::Server;
+use crate::thread::Snapshot;
+use crate::thread::event_log::{Missed, Place};
+
+/// Turns of a snapshot at most.
+const MAX_TURNS: usize = 100;
+/// Turns that are read at once.
+const PAGE: u32 = 25;
+
+/// The place that a client names.
+///
+/// # Errors
+/// A client that did not ask for places, and what is none.
+pub(super) fn place(peer: &Peer, cursor: Option<String>) -> Result<Option<Place>, ErrorObject> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    if !peer.wants_places() {
+        let message = "`eventCursor` needs `capabilities.eventCursor` in `initialize`";
+        return Err(ErrorObject::invalid_request(message));
+    }
+    let place = Place::read(&cursor).ok_or_else(|| {
+        let message = "`eventCursor` is none that this server gave: resume without it";
+        ErrorObject::invalid_params(message)
+    })?;
+    Ok(Some(place))
+}
+
+impl Server {
+    /// What a client at `since` is answered: the turns, and how the rest follows. `running` are the
+    /// turns that run.
+    pub(super) async fn missed(
+        &self,
+        snapshot: &Snapshot,
+        since: Option<&Place>,
+        running: Vec<Turn>,
+    ) -> Result<(Vec<Turn>, Option<EventReplay>), ErrorObject> {
+        let open_request_ids = snapshot.open_requests.clone();
+        let reason = match snapshot.replay {
+            None => return Ok((running, None)),
+            Some(Ok(events)) => {
+                let events = events as u64;
+                let replayed = EventReplay::Replayed { events, open_request_ids };
+                return Ok((Vec::new(), Some(replayed)));
+            }
+            Some(Err(Missed::Reloaded)) => SnapshotReason::Reloaded,
+            Some(Err(Missed::TooOld)) => SnapshotReason::TooOld,
+        };
+        let wanted = since.and_then(|since| since.turn.as_deref());
+        let (turns, from_turn_id, is_complete) = match snapshot.ephemeral {
+            // Nothing of it is stored.
+            true => (running, None, false),
+            false => self.turns_from(&snapshot.record.id, wanted, running).await?,
+        };
+        let replay = EventReplay::Snapshot { reason, from_turn_id, is_complete, open_request_ids };
+        Ok((turns, Some(replay)))
+    }
+
+    /// The turns from `wanted` on, oldest first; all of them when there is no such turn any more;
+    /// and whether that is all.
+    async fn turns_from(
+        &self,
+        thread: &str,
+        wanted: Option<&str>,
+        mut running: Vec<Turn>,
+    ) -> Result<(Vec<Turn>, Option<String>, bool), ErrorObject> {
+        let store = self.core.store().await?;
+        let mut turns: Vec<Turn> = Vec::new();
+        let mut cursor = None;
+        let (mut found, mut is_complete) = (None, false);
+        while turns.len() < MAX_TURNS {
+            let query = TurnsQuery { limit: PAGE, cursor, direction: Direction::Descending };
+            let page = store.turns_with_items(thread, query).await.map_err(|e| stored(&e))?;
+            for (row, items) in &page.rows {
+                turns.push(convert::thread::turn(row, items, TurnItemsView::Full));
+                if wanted == Some(row.id.as_str()) {
+                    found = wanted.map(str::to_owned);
+                    break;
+                }
+            }
+            cursor = page.next_cursor;
+            if found.is_some() || cursor.is_none() {
+                is_complete = true;
+                break;
+            }
+        }
+        turns.reverse();
+        for turn in &mut turns {
+            // What runs is ahead of what is stored.
+            if let Some(at) = running.iter().position(|running| running.id == turn.id) {
+                *turn = running.swap_remove(at);
+            }
+        }
+        Ok((turns, found, is_complete))
+    }
+}

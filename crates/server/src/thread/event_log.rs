@@ -1,0 +1,322 @@
+//! The order of a thread's events, and the last of them, for clients that lost their connection and
+//! come back (docs/coming-back.md).
+//!
+//! Every event has a *position*. A piece of streamed text takes as many positions as it has bytes,
+//! everything else takes one: so pieces can be joined, and a client that saw the first half of the
+//! joined text is sent the second. What a later event makes pointless is forgotten: the pieces of an
+//! item when it is final, an older status when there is a newer one.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use jsonrpc::Outgoing;
+use session::Id;
+
+/// What is kept, in bytes and in events; at the bound the oldest goes, and clients that saw less
+/// get a snapshot.
+const KEPT_BYTES: usize = 1024 * 1024;
+const KEPT_EVENTS: usize = 2048;
+/// The member of a message that tells its place.
+const MEMBER: &str = "eventCursor";
+/// Events of which only the newest counts, of each turn that they are about.
+const LATEST_COUNTS: &[&str] = &[
+    "thread/status/changed",
+    "thread/name/updated",
+    "thread/tokenUsage/updated",
+    "thread/goal/updated",
+    "turn/diff/updated",
+    "turn/plan/updated",
+];
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About<'a> {
+    pub(crate) turn: Option<&'a Id>,
+    pub(crate) item: Option<(&'a Id, Phase)>,
+}
+
+/// Where an item stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Started,
+    Going,
+    Completed,
+}
+
+/// See the module.
+pub(crate) struct EventLog {
+    /// No other log of this thread has it: positions of different logs are not compared.
+    epoch: String,
+    /// The position after the last event.
+    end: u64,
+    /// From here on nothing is missing.
+    floor: u64,
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// The newest turn.
+    turn: Option<Id>,
+    /// Items that are not final, with their turns, the oldest first.
+    open: Vec<(Id, Id)>,
+}
+
+struct Entry {
+    start: u64,
+    end: u64,
+    method: &'static str,
+    item: Option<Id>,
+    /// The turn that it is about, of events that are about one alone.
+    of_turn: Option<Id>,
+    message: Message,
+    /// The turn to begin a snapshot with, for a client that saw this event last.
+    turn: Option<Id>,
+}
+
+enum Message {
+    Whole(Bytes),
+    Delta { head: Bytes, text: Vec<u8>, tail: Bytes },
+}
+
+/// A place that a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    epoch: String,
+    position: u64,
+    /// From this turn on a client with this place may have missed something.
+    pub(crate) turn: Option<String>,
+}
+
+impl Place {
+    /// Reads what [`EventLog::place`] wrote.
+    pub(crate) fn read(cursor: &str) -> Option<Self> {
+        let mut parts = cursor.splitn(3, '.');
+        let (epoch, position, turn) = (parts.next()?, parts.next()?, parts.next()?);
+        let position = position.parse().ok()?;
+        let turn = (!turn.is_empty()).then(|| turn.to_owned());
+        Some(Self { epoch: epoch.to_owned(), position, turn })
+    }
+}
+
+/// Why events cannot be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missed {
+    /// The place is of an earlier life of the thread: it was unloaded, or the server started anew.
+    Reloaded,
+    /// More has happened since than is kept, or turns were rolled back.
+    TooOld,
+}
+
+impl EventLog {
+    /// An empty log; `turn` is the thread's newest turn, `open` what is not final of it.
+    pub(crate) fn new(epoch: String, turn: Option<Id>, open: Vec<(Id, Id)>) -> Self {
+        let (entries, bytes) = (VecDeque::new(), 0);
+        Self { epoch, end: 0, floor: 0, entries, bytes, turn, open }
+    }
+
+    /// The place after the last event.
+    pub(crate) fn place(&self) -> String {
+        cursor(&self.epoch, self.end, self.first_open_turn())
+    }
+
+    /// Takes an event in, and gives it back with its place.
+    pub(crate) fn add(
+        &mut self,
+        method: &'static str,
+        message: &Outgoing,
+        about: About<'_>,
+    ) -> Outgoing {
+        self.follow(about);
+        let size = match message {
+            Outgoing::Whole(_) => 1,
+            Outgoing::Delta { text, .. } => text.len() as u64,
+        };
+        let start = self.end;
+        self.end += size;
+        self.keep(start, method, message, about);
+        placed(message, &self.place())
+    }
+
+    /// Nothing from before counts any more: whoever comes back gets a snapshot.
+    pub(crate) fn cut(&mut self) {
+        self.end += 1;
+        self.floor = self.end;
+        self.entries.clear();
+        self.bytes = 0;
+        self.turn = None;
+    }
+
+    /// What a client at this place has missed, in order.
+    pub(crate) fn since(&self, place: &Place) -> Result<Vec<(&'static str, Outgoing)>, Missed> {
+        if place.epoch != self.epoch {
+            return Err(Missed::Reloaded);
+        }
+        if place.position < self.floor || place.position > self.end {
+            return Err(Missed::TooOld);
+        }
+        let missed = self.entries.iter().filter(|entry| entry.end > place.position);
+        let send = |entry: &Entry| {
+            let seen = place.position.saturating_sub(entry.start) as usize;
+            let rest = entry.rest(seen).ok_or(Missed::TooOld)?;
+            let at = cursor(&self.epoch, entry.end, entry.turn.as_ref());
+            Ok((entry.method, placed(&rest, &at)))
+        };
+        missed.map(send).collect()
+    }
+
+    /// From this turn on somebody who leaves now may miss something: a command in the background
+    /// may change an item of a turn that has ended.
+    fn first_open_turn(&self) -> Option<&Id> {
+        self.open.first().map(|(_, turn)| turn).or(self.turn.as_ref())
+    }
+
+    fn follow(&mut self, about: About<'_>) {
+        if let Some(turn) = about.turn
+            && self.turn.as_ref() != Some(turn)
+            && about.item.is_none()
+        {
+            self.turn = Some(turn.clone());
+        }
+        match (about.item, about.turn) {
+            (Some((item, Phase::Started)), Some(turn)) => {
+                self.open.push((item.clone(), turn.clone()));
+            }
+            (Some((item, Phase::Completed)), _) => {
+                self.open.retain(|(open, _)| open != item);
+                // What it became tells all that its pieces told.
+                self.forget(|entry| {
+                    entry.item.as_ref() == Some(item)
+                        && matches!(entry.message, Message::Delta { .. })
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn keep(&mut self, start: u64, method: &'static str, message: &Outgoing, about: About<'_>) {
+        let (end, turn) = (self.end, self.first_open_turn().cloned());
+        let message = match message {
+            Outgoing::Whole(message) => Message::Whole(message.clone()),
+            Outgoing::Delta { text, .. } if text.is_empty() => return,
+            Outgoing::Delta { head, text, tail } => {
+                if let Some(last) = self.entries.back_mut()
+                    && last.extend(head, text)
+                {
+                    (last.end, last.turn) = (end, turn);
+                    self.bytes += text.len();
+                    return self.bound();
+                }
+                Message::Delta { head: head.clone(), text: text.to_vec(), tail: tail.clone() }
+            }
+        };
+        if LATEST_COUNTS.contains(&method) {
+            self.forget(|entry| entry.method == method && entry.of_turn.as_ref() == about.turn);
+        }
+        let item = about.item.map(|(item, _)| item.clone());
+        let of_turn = about.turn.cloned();
+        let entry = Entry { start, end, method, item, of_turn, message, turn };
+        self.bytes += entry.bytes();
+        self.entries.push_back(entry);
+        self.bound();
+    }
+
+    fn forget(&mut self, is_pointless: impl Fn(&Entry) -> bool) {
+        let bytes = &mut self.bytes;
+        self.entries.retain(|entry| {
+            let goes = is_pointless(entry);
+            if goes {
+                *bytes -= entry.bytes();
+            }
+            !goes
+        });
+    }
+
+    fn bound(&mut self) {
+        while self.bytes > KEPT_BYTES || self.entries.len() > KEPT_EVENTS {
+            let Some(oldest) = self.entries.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+            self.floor = oldest.end;
+        }
+    }
+}
+
+/// What an entry costs besides its text.
+const ENTRY_BYTES: usize = size_of::<Entry>();
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES
+            + match &self.message {
+                Message::Whole(message) => message.len(),
+                Message::Delta { head, text, .. } => head.len() + text.len(),
+            }
+    }
+
+    /// Appends a piece of the same stream; `false` when it is none.
+    fn extend(&mut self, new_head: &Bytes, new_text: &Bytes) -> bool {
+        let Message::Delta { head, text, .. } = &mut self.message else { return false };
+        // Frames are made once a stream.
+        let same = head.as_ptr() == new_head.as_ptr() && head.len() == new_head.len();
+        if same {
+            text.extend_from_slice(new_text);
+        }
+        same
+    }
+
+    /// The message without its first `seen` positions; `None` when no piece ended there.
+    fn rest(&self, seen: usize) -> Option<Outgoing> {
+        match &self.message {
+            Message::Whole(message) => Some(Outgoing::Whole(message.clone())),
+            Message::Delta { head, text, tail } => {
+                let rest = text.get(seen..)?;
+                is_between_characters(text, seen).then(|| Outgoing::Delta {
+                    head: head.clone(),
+                    text: Bytes::copy_from_slice(rest),
+                    tail: tail.clone(),
+                })
+            }
+        }
+    }
+}
+
+/// Whether the content of a JSON string can be cut at `at`: not within a letter or an escape.
+fn is_between_characters(text: &[u8], at: usize) -> bool {
+    let mut from = 0;
+    while from < at {
+        from += match (text[from], text.get(from + 1)) {
+            (b'\\', Some(b'u')) => 6,
+            (b'\\', _) => 2,
+            (0x00..0x80, _) => 1,
+            (0x80..0xE0, _) => 2,
+            (0xE0..0xF0, _) => 3,
+            _ => 4,
+        };
+    }
+    from == at
+}
+
+fn cursor(epoch: &str, position: u64, turn: Option<&Id>) -> String {
+    format!("{epoch}.{position}.{}", turn.map_or("", |turn| &**turn))
+}
+
+/// The message with its place, as a member beside `method` and `params`. A cursor needs no escaping:
+/// it is made of ids and digits.
+fn placed(message: &Outgoing, place: &str) -> Outgoing {
+    let append = |bytes: &Bytes| {
+        let open = bytes.strip_suffix(b"}").unwrap_or(bytes);
+        let mut longer = Vec::with_capacity(open.len() + MEMBER.len() + place.len() + 7);
+        longer.extend_from_slice(open);
+        for part in [",\"", MEMBER, "\":\"", place, "\"}"] {
+            longer.extend_from_slice(part.as_bytes());
+        }
+        Bytes::from(longer)
+    };
+    match message {
+        Outgoing::Whole(message) => Outgoing::Whole(append(message)),
+        Outgoing::Delta { head, text, tail } => {
+            Outgoing::Delta { head: head.clone(), text: text.clone(), tail: append(tail) }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "event_log_tests.rs"]
+mod tests;
