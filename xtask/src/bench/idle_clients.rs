@@ -55,8 +55,8 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         row("1,000 idle WebSocket clients: memory of each", each, "KB", Some(20.0)),
         row("descriptors of each", files(held) / CLIENTS as f64, "", Some(1.0)),
         row("descriptors that they leave", files(left_files), "", Some(0.0)),
-        row("memory that they leave", grown(before, left), "MB", None),
-        row("memory that the next 1,000 leave", grown(left, again), "MB", Some(0.5)),
+        row("memory that is kept for the next ones", grown(before, left), "MB", None),
+        row("memory that the next 1,000 add to it", grown(left, again), "MB", Some(0.5)),
     ])
 }
 
