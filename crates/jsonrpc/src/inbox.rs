@@ -104,7 +104,7 @@ impl InboxSender {
     /// Waits for room and queues a message that came as `bytes` bytes; `false` when nobody is there
     /// to take it.
     pub(crate) async fn send(&self, incoming: Incoming, bytes: usize) -> bool {
-        let mut waiting = Some(Waiting { incoming, bytes, _charge: None });
+        let mut waiting = Some(Waiting { incoming, bytes, charge: None });
         poll_fn(|cx| {
             let mut state = self.shared.lock();
             if state.receiver_gone {
@@ -125,21 +125,22 @@ impl InboxSender {
     /// # Errors
     /// The message, when there is none.
     pub(crate) fn offer(&self, incoming: Incoming, bytes: usize) -> Result<(), Incoming> {
-        let charge = match &self.ingress {
-            None => None,
-            Some(ingress) => match ingress.charge(bytes) {
-                Some(charge) => Some(charge),
-                None => return Err(incoming),
-            },
-        };
-        let waiting = Waiting { incoming, bytes, _charge: charge };
+        let mut waiting = Waiting { incoming, bytes, charge: None };
         let mut state = self.shared.lock();
-        if !state.receiver_gone {
-            if !self.shared.fits(&mut state, &waiting) {
-                return Err(waiting.incoming);
-            }
-            state.push(waiting);
+        if state.receiver_gone {
+            return Ok(());
         }
+        if !self.shared.fits(&mut state, &waiting) {
+            return Err(waiting.incoming);
+        }
+        if let Some(ingress) = &self.ingress {
+            let queue = state.lane(&waiting.incoming);
+            let Some(charge) = ingress.charge(bytes, (queue.entries.len(), queue.bytes)) else {
+                return Err(waiting.incoming);
+            };
+            waiting.charge = Some(charge);
+        }
+        state.push(waiting);
         Ok(())
     }
 
@@ -197,7 +198,7 @@ struct Waiting {
     incoming: Incoming,
     bytes: usize,
     /// Given back when the message is taken.
-    _charge: Option<Charge>,
+    charge: Option<Charge>,
 }
 
 #[derive(Clone, Copy)]

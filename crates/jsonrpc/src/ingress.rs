@@ -7,6 +7,9 @@ const MIB: usize = 1 << 20;
 
 /// A budget that the inboxes of many connections share. A transport that refuses instead of waiting
 /// charges each message to it, from the moment it is queued to the moment it is taken.
+///
+/// A connection gets no more of it than would be left for another: many that ask for all they can
+/// get have equal shares in the end, and whoever asks for little finds room.
 #[derive(Debug)]
 pub struct Ingress {
     messages: Budget,
@@ -34,12 +37,17 @@ impl Ingress {
         Self { messages: budget(messages), bytes: budget(bytes) }
     }
 
-    /// Takes one message of so many bytes out of the budget; `None` when it does not fit.
-    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        if !self.messages.take(1) {
+    /// Takes one message of so many bytes out of the budget, for a connection that has `waiting`
+    /// messages and bytes in it; `None` when it does not fit.
+    pub(crate) fn charge(
+        self: &Arc<Self>,
+        bytes: usize,
+        waiting: (usize, usize),
+    ) -> Option<Charge> {
+        if !self.messages.take(1, waiting.0) {
             return None;
         }
-        if !self.bytes.take(bytes) {
+        if !self.bytes.take(bytes, waiting.1) {
             self.messages.give_back(1);
             return None;
         }
@@ -48,14 +56,16 @@ impl Ingress {
 
     /// Takes bytes alone out of the budget, for a message that is not whole yet.
     pub(crate) fn charge_bytes(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        let taken = self.bytes.take(bytes);
+        let taken = self.bytes.take(bytes, 0);
         taken.then(|| Charge { ingress: self.clone(), messages: 0, bytes })
     }
 }
 
 impl Budget {
-    fn take(&self, wanted: usize) -> bool {
-        let add = |used: usize| used.checked_add(wanted).filter(|sum| *sum <= self.most);
+    /// Leaves as much as `own`, what the taker has already.
+    fn take(&self, wanted: usize, own: usize) -> bool {
+        let fits = |sum: &usize| sum.saturating_add(own) <= self.most;
+        let add = |used: usize| used.checked_add(wanted).filter(fits);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
@@ -86,14 +96,44 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let ingress = Arc::new(Ingress::new(2, 100));
-        let first = ingress.charge(60).unwrap();
-        assert!(ingress.charge(41).is_none(), "too many bytes");
-        let second = ingress.charge(40).unwrap();
-        assert!(ingress.charge(0).is_none(), "too many messages");
+        let none = (0, 0);
+        let first = ingress.charge(60, none).unwrap();
+        assert!(ingress.charge(41, none).is_none(), "too many bytes");
+        let second = ingress.charge(40, none).unwrap();
+        assert!(ingress.charge(0, none).is_none(), "too many messages");
         drop(first);
         let part = ingress.charge_bytes(60).unwrap();
         assert!(ingress.charge_bytes(1).is_none());
         drop((second, part));
-        assert!(ingress.charge(100).is_some());
+        assert!(ingress.charge(100, none).is_some());
+    }
+
+    #[test]
+    fn whoever_takes_all_it_can_get_leaves_room_for_others() {
+        let ingress = Arc::new(Ingress::new(30, 3000));
+        let fill = |charges: &mut Vec<Charge>, bytes: usize| {
+            let bytes_waiting = |charges: &[Charge]| charges.iter().map(|c| c.bytes).sum();
+            while let Some(charge) = ingress.charge(bytes, (charges.len(), bytes_waiting(charges)))
+            {
+                charges.push(charge);
+            }
+        };
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        fill(&mut first, 1);
+        assert_eq!(first.len(), 15, "as many are left");
+        fill(&mut second, 1);
+        assert_eq!(second.len(), 8);
+        for _ in 0..20 {
+            for greedy in [&mut first, &mut second] {
+                greedy.pop();
+                fill(greedy, 1);
+            }
+        }
+        assert_eq!((first.len(), second.len()), (10, 10), "equal shares in the end");
+        assert!(ingress.charge(1, (0, 0)).is_some(), "and room for somebody else");
+        drop((first, second));
+        let mut bytes = Vec::new();
+        fill(&mut bytes, 500);
+        assert_eq!(bytes.len(), 3, "the same with bytes");
     }
 }

@@ -403,7 +403,9 @@ impl Shared {
         self.progress.send_if_modified(|progress| {
             let changed = progress.written != written;
             progress.written = written;
-            changed
+            // Waking nobody costs as much as a message. Who comes now sees the new value: it is
+            // looked at under the same lock.
+            changed && self.progress.receiver_count() > 0
         });
     }
 

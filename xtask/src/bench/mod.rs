@@ -1,17 +1,24 @@
 //! `cargo xtask bench`: measures a server of this protocol from outside, as a client sees it, and
 //! others beside it. Drives any of them over stdio with a scripted model, so that only the server's
-//! own cost is left. It judges nothing; the goals are printed beside the figures.
+//! own cost is left; our own also with many clients over WebSocket. It judges nothing; the goals are
+//! printed beside the figures.
 
 mod client;
 mod config_read;
 mod delta;
 mod disk;
 mod exec;
+mod idle_clients;
+mod load;
 mod long_thread;
 mod model_server;
 mod options;
+mod overload;
 mod process;
 mod report;
+mod requests;
+mod socket;
+mod stalled_client;
 mod start;
 mod stored;
 mod streams;
@@ -51,6 +58,10 @@ const SCENARIOS: &[Scenario] = &[
     config_read::SCENARIO,
     stored::SCENARIO,
     long_thread::SCENARIO,
+    idle_clients::SCENARIO,
+    requests::SCENARIO,
+    stalled_client::SCENARIO,
+    overload::SCENARIO,
 ];
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
@@ -77,7 +88,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
             .with_context(|| format!("{}: the scripted model", scenario.name))?;
         for (target, column) in targets.iter().zip(&mut columns) {
             eprintln!("{}: {}", scenario.name, target.name);
-            let run = Run { target, model: &model, repeats: options.runs };
+            let run = Run { target, model: &model, repeats: options.runs, time: options.time };
             let figures = (scenario.measure)(&run);
             column
                 .figures

@@ -14,6 +14,8 @@ use tempfile::NamedTempFile;
 pub(crate) enum Script {
     /// One message in this many deltas, with this many milliseconds after each.
     Deltas { count: usize, delay_ms: u64 },
+    /// So many messages of so many deltas of so many bytes, with so many milliseconds after each.
+    Messages { messages: usize, deltas: usize, bytes: usize, delay_ms: u64 },
     /// A turn that runs `true` and says so, then a turn that only says so.
     ToolThenNone,
 }
@@ -67,6 +69,12 @@ impl Script {
                     json!({"chunks": ["word "], "repeat": count, "chunk_delay_ms": delay_ms});
                 vec![json!({"steps": [{"message": message}]})]
             }
+            Script::Messages { messages, deltas, bytes, delay_ms } => {
+                let chunks = ["x".repeat(bytes)];
+                let message =
+                    json!({"chunks": chunks, "repeat": deltas, "chunk_delay_ms": delay_ms});
+                vec![json!({"steps": vec![json!({"message": message}); messages]})]
+            }
             Script::ToolThenNone => {
                 let call = json!({"name": "exec_command", "arguments": {"cmd": "true"}});
                 let done = json!({"steps": [{"message": "done"}]});
@@ -90,6 +98,10 @@ mod tests {
                 "responses": [{"steps": [{"message": {"chunks": ["word "], "repeat": 2, "chunk_delay_ms": 0}}]}],
             })
         );
+        let messages = Script::Messages { messages: 3, deltas: 2, bytes: 5, delay_ms: 1 }.json();
+        let steps = &messages["responses"][0]["steps"];
+        assert_eq!(steps.as_array().map(Vec::len), Some(3));
+        assert_eq!(steps[2]["message"]["chunks"], json!(["xxxxx"]));
         let tool = Script::ToolThenNone.json();
         assert_eq!(tool["responses"].as_array().map(Vec::len), Some(3));
         assert_eq!(tool["responses"][0]["steps"][0]["function_call"]["name"], "exec_command");

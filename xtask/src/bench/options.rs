@@ -1,6 +1,7 @@
 //! The command line of `cargo xtask bench`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -15,6 +16,7 @@ usage: cargo xtask bench [options]
   --model-server BINARY         the program with the scripted model (default: that release build)
   --scenario NAME               only this one; may be given several times
   --runs N                      repeats of each quick measurement (default 20)
+  --seconds N                   how long load is kept up in each measurement under load (default 10)
   --write FILE                  also writes the page, as in docs/benchmarks.md";
 
 #[derive(Debug, Default)]
@@ -24,13 +26,15 @@ pub(crate) struct Options {
     pub(crate) model_server: Option<PathBuf>,
     pub(crate) scenarios: Vec<String>,
     pub(crate) runs: usize,
+    pub(crate) time: Duration,
     pub(crate) write: Option<PathBuf>,
 }
 
 impl Options {
     /// `None` when help was asked for.
     pub(crate) fn parse(arguments: &[&str], scenarios: &[&str]) -> Result<Option<Options>> {
-        let mut options = Options { runs: 20, ..Options::default() };
+        let time = Duration::from_secs(10);
+        let mut options = Options { runs: 20, time, ..Options::default() };
         let mut rest = arguments.iter();
         while let Some(option) = rest.next() {
             if ["--help", "-h"].contains(option) {
@@ -56,11 +60,10 @@ impl Options {
                     options.scenarios.push(name.to_owned());
                 }
                 "--runs" => {
-                    let runs = value()?;
-                    options.runs =
-                        runs.parse().ok().filter(|n| (1..=10_000).contains(n)).with_context(
-                            || format!("--runs {runs}: a whole number from 1 to 10000"),
-                        )?;
+                    options.runs = number(option, value()?, 10_000)? as usize;
+                }
+                "--seconds" => {
+                    options.time = Duration::from_secs(number(option, value()?, 3600)?);
                 }
                 "--write" => options.write = Some(value()?.into()),
                 other => bail!("no option `{other}`\n\n{USAGE}"),
@@ -94,6 +97,11 @@ pub(crate) fn shown(arguments: &[&str]) -> String {
     std::iter::once("cargo xtask bench".to_owned()).chain(short).collect::<Vec<_>>().join(" ")
 }
 
+fn number(option: &str, value: &str, most: u64) -> Result<u64> {
+    let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+    number.with_context(|| format!("{option} {value}: a whole number from 1 to {most}"))
+}
+
 fn target(name: &str, place: &str) -> Result<Target> {
     match place.rsplit_once(':') {
         Some((binary, home)) if !binary.is_empty() && !home.is_empty() && !name.is_empty() => {
@@ -110,12 +118,23 @@ mod tests {
     #[test]
     fn options_are_read() {
         let options = Options::parse(
-            &["--peer", "x=/a/b:HOME_X", "--runs", "3", "--scenario", "turn", "--write", "d.md"],
+            &[
+                "--peer",
+                "x=/a/b:HOME_X",
+                "--runs",
+                "3",
+                "--seconds",
+                "60",
+                "--scenario",
+                "turn",
+                "--write",
+                "d.md",
+            ],
             &["turn", "disk"],
         );
         let options = options.unwrap().unwrap();
         assert_eq!(options.peers, [Target::new("x", "/a/b", "HOME_X")]);
-        assert_eq!(options.runs, 3);
+        assert_eq!((options.runs, options.time), (3, Duration::from_secs(60)));
         assert!(options.wants("turn") && !options.wants("disk"));
         assert!(Options::parse(&["--help"], &[]).unwrap().is_none());
     }
@@ -124,6 +143,7 @@ mod tests {
     fn mistakes_are_named() {
         for (arguments, expected) in [
             (vec!["--runs", "0"], "--runs 0: a whole number"),
+            (vec!["--seconds", "4000"], "--seconds 4000: a whole number from 1 to 3600"),
             (vec!["--runs"], "--runs needs a value"),
             (vec!["--scenario", "x"], "no scenario `x`; there are turn"),
             (vec!["--peer", "/a:B"], "write NAME=BINARY:HOME_ENV"),

@@ -38,6 +38,13 @@ pub(crate) fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM")
 }
 
+/// Memory of a process alone that it shares with nobody, in bytes, without the system's rounding.
+pub(crate) fn private(pid: u32) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let of = |name| status_field(&text, name).with_context(|| format!("no {name}"));
+    Ok(of("Private_Clean")? + of("Private_Dirty")?)
+}
+
 /// How many processes a process and its children are, and how many descriptors they hold.
 pub(crate) fn held(pid: u32) -> (usize, usize) {
     let processes = family(pid);

@@ -58,9 +58,10 @@ pub(crate) fn table(columns: &[Column]) -> String {
 pub(crate) fn page(table: &str, machine: &str, command: &str) -> String {
     format!(
         "# Benchmarks\n\n\
-         Medians, measured from outside over stdio, with a scripted model on the same machine that \
-         answers at once; its own time is part of every turn. Memory and CPU are the server's, with \
-         its children.\n\n\
+         Medians, measured from outside over stdio, or over WebSocket where clients are named, with \
+         a scripted model on the same machine that answers at once; its own time is part of every \
+         turn. Memory and CPU are the server's, with its children. Load comes from the same machine \
+         too and takes about one of its cores.\n\n\
          Machine: {machine}.\n\n\
          Made by `{command}`.\n\n\
          {table}"

@@ -1,5 +1,7 @@
 //! A server to be measured, and the fresh home and workspace that it is started in.
 
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +27,8 @@ pub(crate) struct Run<'r> {
     pub(crate) model: &'r ModelServer,
     /// How often a quick measurement is repeated.
     pub(crate) repeats: usize,
+    /// How long load is kept up.
+    pub(crate) time: Duration,
 }
 
 /// A running server with a home of its own, which goes away with it.
@@ -34,8 +38,11 @@ pub(crate) struct Server {
     /// Holds `home`, `work`, `user` and `stderr`.
     folder: TempDir,
     spawned: Instant,
+    /// Where it listens, in its own words; then the end of its input does not end it.
+    told: String,
 }
 
+const ANY_PORT: &str = "ws://127.0.0.1:0";
 /// A server that has not ended by itself this long after its input was closed is stopped.
 const EXIT_PATIENCE: Duration = Duration::from_secs(20);
 
@@ -53,16 +60,25 @@ impl Target {
 impl Run<'_> {
     /// Starts the server in a fresh home that selects the scripted model.
     pub(crate) fn start(&self) -> Result<Server> {
-        self.start_in(None)
+        self.start_in(None, None)
     }
 
     /// Starts the server on a home that is there, and completes the handshake; also how long that
     /// took. The home gets a configuration that selects the scripted model.
     pub(crate) fn start_on(&self, home: &Path) -> Result<(Server, Duration)> {
-        Self::initialized(self.start_in(Some(home))?)
+        Self::initialized(self.start_in(Some(home), None)?)
     }
 
-    fn start_in(&self, home: Option<&Path>) -> Result<Server> {
+    /// Starts the server as one that listens for WebSockets and nothing else; gives the address.
+    pub(crate) fn start_listening(&self, home: Option<&Path>) -> Result<(Server, SocketAddr)> {
+        let server = self.start_in(home, Some(ANY_PORT))?;
+        let address = server.told.strip_prefix("listening on ws://").map(str::trim);
+        let address = address.with_context(|| format!("no address; {}", server.last_words()))?;
+        let address = address.parse().with_context(|| format!("the address {address}"))?;
+        Ok((server, address))
+    }
+
+    fn start_in(&self, home: Option<&Path>, listen: Option<&str>) -> Result<Server> {
         let folder = tempfile::tempdir().context("a folder for the server's home")?;
         for name in ["home", "work", "user"] {
             std::fs::create_dir(folder.path().join(name))?;
@@ -71,8 +87,10 @@ impl Run<'_> {
         std::fs::write(home.join("config.toml"), config(&self.model.base_url))?;
         let stderr = std::fs::File::create(folder.path().join("stderr"))?;
         let spawned = Instant::now();
+        let listen = listen.map(|place| ["--listen", place]);
         let mut child = Command::new(&self.target.binary)
             .arg("app-server")
+            .args(listen.iter().flatten())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", folder.path().join("user"))
@@ -84,8 +102,13 @@ impl Run<'_> {
             .spawn()
             .with_context(|| self.target.binary.display().to_string())?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let client = Client::over(output.context("its output")?, input.context("its input")?);
-        Ok(Server { client, child, folder, spawned })
+        let mut output = BufReader::new(output.context("its output")?);
+        let mut told = String::new();
+        if listen.is_some() {
+            output.read_line(&mut told).context("its first line")?;
+        }
+        let client = Client::over(output, input.context("its input")?);
+        Ok(Server { client, child, folder, spawned, told })
     }
 
     /// Starts the server and completes the handshake; also how long that took.
@@ -126,6 +149,10 @@ impl Server {
     /// Closes the server's input and waits for its end, which must be a good one.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.client.close();
+        if !self.told.is_empty() {
+            let process = rustix::process::Pid::from_child(&self.child);
+            rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
+        }
         let status = self.wait()?;
         if !status.success() {
             bail!("the server ended with {status}; {}", self.last_words());

@@ -1,0 +1,76 @@
+//! A thousand WebSocket clients that have initialized and say nothing: what each holds of the
+//! server, and what they leave.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::load;
+use super::model_server::Script;
+use super::report::{Figure, megabytes};
+use super::{Run, Scenario, process};
+
+pub(crate) const SCENARIO: Scenario =
+    Scenario { name: "idle-clients", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };
+
+const CLIENTS: usize = 1000;
+/// Clients before anything is measured: what is made once is made.
+const WARM: usize = 20;
+/// The server is to have forgotten clients this long after they left.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
+    if !run.target.is_own() {
+        return Ok(Vec::new());
+    }
+    let (mut server, address) = run.start_listening(None)?;
+    let pid = server.pid();
+    drop(load::connect(WARM, address, &[])?);
+    let before = settled(pid)?;
+    let files = || process::held(pid).1;
+    let without = files();
+    let gone = || {
+        let began = Instant::now();
+        while files() > without && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        files()
+    };
+    let clients = load::connect(CLIENTS, address, &[])?;
+    let with = settled(pid)?;
+    let held = files();
+    drop(clients);
+    let left_files = gone();
+    let left = settled(pid)?;
+    // What is kept for the next ones is no leak.
+    drop(load::connect(CLIENTS, address, &[])?);
+    gone();
+    let again = settled(pid)?;
+    server.finish()?;
+    let row = |what, value, unit, goal| Figure { what, value, unit, goal };
+    let grown = |from: u64, to: u64| megabytes(to) - megabytes(from);
+    let each = grown(before, with) * 1e3 / CLIENTS as f64;
+    let files = |count: usize| count as f64 - without as f64;
+    Ok(vec![
+        row("1,000 idle WebSocket clients: memory of each", each, "KB", Some(20.0)),
+        row("descriptors of each", files(held) / CLIENTS as f64, "", Some(1.0)),
+        row("descriptors that they leave", files(left_files), "", Some(0.0)),
+        row("memory that is kept for the next ones", grown(before, left), "MB", None),
+        row("memory that the next 1,000 add to it", grown(left, again), "MB", Some(0.5)),
+    ])
+}
+
+/// Memory, once neither it nor the number of descriptors changes any more.
+fn settled(pid: u32) -> Result<u64> {
+    let look = || -> Result<(u64, usize)> { Ok((process::private(pid)?, process::held(pid).1)) };
+    let mut last: (u64, usize) = (0, 0);
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = look()?;
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    Ok(last.0)
+}

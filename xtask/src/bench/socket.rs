@@ -1,0 +1,368 @@
+//! A WebSocket client for scenarios with many of them: sockets that do not block, frames written by
+//! hand, messages that are looked at and not read as JSON. The client's own cost must stay far
+//! below the server's: they share a machine.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::{Value, json};
+
+/// Longest wait for an answer when nothing is measured.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// One read brings so much at most.
+const READ_BYTES: usize = 256 << 10;
+
+/// How the server ended a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With a close frame.
+    Closed { code: u16, words: String },
+    /// Without.
+    Gone(String),
+}
+
+/// A client that is connected.
+pub(crate) struct Socket {
+    stream: TcpStream,
+    /// Frames; `out[written..]` is not written yet.
+    out: Vec<u8>,
+    written: usize,
+    /// Bytes that were ever queued, and written.
+    queued_bytes: u64,
+    written_bytes: u64,
+    /// The beginning of a frame.
+    input: Vec<u8>,
+    ended: Option<Ended>,
+    next_id: u64,
+}
+
+impl Socket {
+    /// Connects and completes the upgrade and the handshake, as a client that does not want to hear
+    /// the notifications in `not`.
+    pub(crate) fn connect(address: SocketAddr, not: &[&str]) -> Result<Socket> {
+        Socket::over(TcpStream::connect(address).context("connecting to the server")?, not)
+    }
+
+    /// See [`Socket::connect`].
+    pub(crate) fn over(mut stream: TcpStream, not: &[&str]) -> Result<Socket> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: YWdlbnRkLWJlbmNobWFyaw==\r\n\r\n",
+        )?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).context("the answer to the upgrade")?;
+            head.extend(byte);
+        }
+        ensure!(
+            head.starts_with(b"HTTP/1.1 101 "),
+            "the server refused a WebSocket: {}",
+            String::from_utf8_lossy(&head).trim()
+        );
+        stream.set_nonblocking(true)?;
+        let mut socket = Socket {
+            stream,
+            out: Vec::new(),
+            written: 0,
+            queued_bytes: 0,
+            written_bytes: 0,
+            input: Vec::new(),
+            ended: None,
+            next_id: 1,
+        };
+        let params = json!({
+            "clientInfo": {"name": "bench", "title": "Benchmark", "version": "1"},
+            "capabilities": {"optOutNotificationMethods": not},
+        });
+        socket.call("initialize", &params)?;
+        socket.queue(br#"{"method":"initialized"}"#);
+        socket.flush()?;
+        Ok(socket)
+    }
+
+    /// The id of the next request.
+    pub(crate) fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Queues a text message.
+    pub(crate) fn queue(&mut self, text: &[u8]) {
+        self.queue_frame(0x81, text);
+    }
+
+    /// Writes what is queued, as far as the system takes it.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        while self.written < self.out.len() && self.ended.is_none() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(count) => {
+                    self.written += count;
+                    self.written_bytes += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // Whoever is cut off still has to read why.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                Err(error) => return Err(error).context("writing to the server"),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Bytes that were ever queued.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// Bytes that the system has taken.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// How the server ended the connection, as far as was read.
+    pub(crate) fn ended(&self) -> Option<&Ended> {
+        self.ended.as_ref()
+    }
+
+    /// Reads what has come, and gives each text message; whether there was anything.
+    pub(crate) fn receive(&mut self, room: &mut Room, mut each: impl FnMut(&[u8])) -> Result<bool> {
+        if self.ended.is_some() {
+            return Ok(false);
+        }
+        let count = match self.stream.read(&mut room.0) {
+            Ok(0) => {
+                self.ended = Some(Ended::Gone("end of the stream".to_owned()));
+                return Ok(true);
+            }
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => {
+                self.ended = Some(Ended::Gone(error.to_string()));
+                return Ok(true);
+            }
+        };
+        let read = &room.0[..count];
+        if self.input.is_empty() {
+            let taken = self.take_frames(read, &mut each)?;
+            self.input.extend_from_slice(&read[taken..]);
+        } else {
+            let mut input = std::mem::take(&mut self.input);
+            input.extend_from_slice(read);
+            let taken = self.take_frames(&input, &mut each)?;
+            input.drain(..taken);
+            self.input = input;
+        }
+        Ok(true)
+    }
+
+    /// Calls a method and waits for its result, while nothing is measured.
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value> {
+        let id = self.take_id();
+        self.queue(json!({"id": id, "method": method, "params": params}).to_string().as_bytes());
+        let (mut room, mut answer) = (Room::default(), None);
+        let deadline = Instant::now() + PATIENCE;
+        while answer.is_none() {
+            self.flush()?;
+            ensure!(Instant::now() < deadline, "waited {PATIENCE:?} for the answer to {method}");
+            wait(std::iter::once(&*self), Duration::from_secs(1))?;
+            self.receive(&mut room, |text| {
+                if matches!(Answer::read(text), Some(found) if found.id == id) {
+                    answer = Some(serde_json::from_slice::<Value>(text));
+                }
+            })?;
+            if let (None, Some(ended)) = (&answer, &self.ended) {
+                bail!("the server ended the connection before it answered {method}: {ended:?}");
+            }
+        }
+        let mut answer = answer.context("an answer")??;
+        match answer.get("error") {
+            Some(error) => bail!("{method} was refused: {error}"),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    fn queue_frame(&mut self, first: u8, payload: &[u8]) {
+        let before = self.out.len();
+        self.out.push(first);
+        match u16::try_from(payload.len()) {
+            Ok(short @ 0..126) => self.out.push(0x80 | short as u8),
+            Ok(medium) => {
+                self.out.push(0x80 | 126);
+                self.out.extend(medium.to_be_bytes());
+            }
+            Err(_) => {
+                self.out.push(0x80 | 127);
+                self.out.extend((payload.len() as u64).to_be_bytes());
+            }
+        }
+        // A key of zeros changes nothing here and costs the server the same.
+        self.out.extend([0; 4]);
+        self.out.extend_from_slice(payload);
+        self.queued_bytes += (self.out.len() - before) as u64;
+    }
+
+    /// Takes the whole frames at the beginning of `bytes`; how long they are.
+    fn take_frames(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) -> Result<usize> {
+        let mut taken = 0;
+        while let Some((first, payload)) = frame(&bytes[taken..]) {
+            let whole = payload.end;
+            let payload = &bytes[taken..][payload];
+            match first {
+                0x81 => each(payload),
+                0x88 => self.ended = Some(close(payload)),
+                0x89 => {
+                    self.queue_frame(0x8A, payload);
+                    self.flush()?;
+                }
+                0x8A => {}
+                other => bail!("the server sent a frame that begins with {other:#x}"),
+            }
+            taken += whole;
+        }
+        Ok(taken)
+    }
+}
+
+/// Where many sockets read to, one after the other.
+pub(crate) struct Room(Vec<u8>);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(vec![0; READ_BYTES])
+    }
+}
+
+/// Waits until one of the sockets can be read, or written where it has something to write.
+pub(crate) fn wait<'s>(sockets: impl Iterator<Item = &'s Socket>, most: Duration) -> Result<()> {
+    let open = sockets.filter(|socket| socket.ended.is_none());
+    let mut polled: Vec<PollFd<'_>> = open
+        .map(|socket| {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, socket.written < socket.out.len());
+            PollFd::new(&socket.stream, flags)
+        })
+        .collect();
+    let most = Timespec::try_from(most)?;
+    match poll(&mut polled, Some(&most)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("waiting for the server"),
+    }
+}
+
+/// What matters of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) id: u64,
+    /// The code of its error.
+    pub(crate) error: Option<i64>,
+}
+
+impl Answer {
+    /// `None` for any other message. Needs the order of members that our server writes.
+    pub(crate) fn read(text: &[u8]) -> Option<Answer> {
+        let (id, rest) = number(text.strip_prefix(br#"{"id":"#)?)?;
+        if rest.starts_with(br#","result":"#) {
+            return Some(Answer { id, error: None });
+        }
+        let rest = rest.strip_prefix(br#","error":{"code":"#)?;
+        let (code, _) = number(rest.strip_prefix(b"-").unwrap_or(rest))?;
+        let code = i64::try_from(code).ok()?;
+        Some(Answer { id, error: Some(if rest[0] == b'-' { -code } else { code }) })
+    }
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let value = text[..length]
+        .iter()
+        .fold(0_u64, |value, digit| value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')));
+    (length > 0).then(|| (value, &text[length..]))
+}
+
+/// The first byte of the frame at the beginning of `bytes`, and where its payload is.
+fn frame(bytes: &[u8]) -> Option<(u8, std::ops::Range<usize>)> {
+    let (&[first, length], rest) = bytes.split_first_chunk::<2>()?;
+    let (begin, length) = match length {
+        126 => (4, u64::from(u16::from_be_bytes(*rest.first_chunk()?))),
+        127 => (10, u64::from_be_bytes(*rest.first_chunk()?)),
+        length => (2, u64::from(length)),
+    };
+    let end = begin + usize::try_from(length).ok()?;
+    (bytes.len() >= end).then_some((first, begin..end))
+}
+
+fn close(payload: &[u8]) -> Ended {
+    let (code, words) = payload
+        .split_first_chunk()
+        .map_or((1005, &[][..]), |(code, words)| (u16::from_be_bytes(*code), words));
+    Ended::Closed { code, words: String::from_utf8_lossy(words).into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_told_from_other_messages() {
+        let read = |text: &str| Answer::read(text.as_bytes());
+        assert_eq!(read(r#"{"id":17,"result":{}}"#), Some(Answer { id: 17, error: None }));
+        let refused = r#"{"id":3,"error":{"code":-32001,"message":"busy"}}"#;
+        assert_eq!(read(refused), Some(Answer { id: 3, error: Some(-32001) }));
+        for other in [r#"{"method":"x","params":{}}"#, r#"{"id":1,"method":"x"}"#, "{\"id\":}", ""]
+        {
+            assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn frames_are_found_whole() {
+        for length in [0, 125, 126, 65535, 65536] {
+            let mut bytes = vec![0x81];
+            match length {
+                0..126 => bytes.push(length as u8),
+                126..65536 => {
+                    bytes.push(126);
+                    bytes.extend((length as u16).to_be_bytes());
+                }
+                _ => {
+                    bytes.push(127);
+                    bytes.extend((length as u64).to_be_bytes());
+                }
+            }
+            let begin = bytes.len();
+            bytes.resize(begin + length, b'x');
+            assert_eq!(frame(&bytes[..bytes.len() - 1]), None, "{length}");
+            bytes.push(0x81);
+            assert_eq!(frame(&bytes), Some((0x81, begin..begin + length)), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_call_gets_its_answer_and_a_close_is_understood() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut read = vec![0; 4096];
+            let _ = stream.read(&mut read).unwrap();
+            stream.write_all(b"HTTP/1.1 101 Switching Protocols\r\n\r\n").unwrap();
+            let _ = stream.read(&mut read).unwrap();
+            stream.write_all(b"\x81\x14{\"id\":1,\"result\":{}}").unwrap();
+            stream.write_all(b"\x88\x06\x03\xf0slow").unwrap();
+        });
+        let mut socket = Socket::connect(address, &[]).unwrap();
+        let error = socket.call("x", &json!({})).unwrap_err().to_string();
+        assert!(error.contains("before it answered x"), "{error}");
+        assert_eq!(socket.ended(), Some(&Ended::Closed { code: 1008, words: "slow".to_owned() }));
+        server.join().unwrap();
+    }
+}

@@ -1,0 +1,309 @@
+//! A busy thread that a hundred WebSocket clients follow, one of which stops reading: what the
+//! others notice, and what becomes of it.
+//!
+//! Turns with it and without it alternate, on two threads that the same 99 follow, so that whatever
+//! else happens on the machine happens to both.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use serde_json::json;
+
+use super::load::Times;
+use super::model_server::Script;
+use super::report::{Figure, median};
+use super::socket::{Ended, Room, Socket, wait};
+use super::target::Server;
+use super::{Run, Scenario, load, process};
+
+const HEALTHY: usize = 99;
+const MESSAGES: usize = 16;
+const DELTAS: usize = 16;
+/// Text of a delta. A message is sent twice: in deltas, and whole when it is complete.
+const BYTES: usize = 4096;
+
+/// Turns of 2.6 s, 2.2 MB to each client.
+pub(crate) const SCENARIO: Scenario = Scenario {
+    name: "stalled-client",
+    script: Script::Messages { messages: MESSAGES, deltas: DELTAS, bytes: BYTES, delay_ms: 10 },
+    measure,
+};
+
+/// Pairs of turns. All with the one that does not read bring more than its budget and what the
+/// system keeps for it.
+const PAIRS: usize = 8;
+/// Receive buffer of the one that stops reading: what it leaves unread waits in the server.
+const SMALL: usize = 16 << 10;
+const WATCH_EVERY: Duration = Duration::from_millis(100);
+/// Longest wait for the end of a turn, and for the server's giving up a client.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
+    if !run.target.is_own() {
+        return Ok(Vec::new());
+    }
+    let (mut server, address) = run.start_listening(None)?;
+    let mut healthy = load::connect(HEALTHY, address, &[])?;
+    let without = start_thread(&mut healthy, &server.work())?;
+    let with = start_thread(&mut healthy, &server.work())?;
+    let third = start_thread(&mut healthy, &server.work())?;
+    one_turn(&mut healthy, &without, &mut |_| Ok(()))?;
+    let mut stalled = narrow(address)?;
+    stalled.call("thread/resume", &json!({"threadId": with}))?;
+    let (mut calm, mut troubled) = (Seen::default(), Seen::default());
+    let sign = Sign::of(&mut stalled, server.pid())?;
+    let mut cut_off = None;
+    for pair in 0..PAIRS {
+        // Both are watched in the same way: watching costs too.
+        for (thread, seen, is_troubled) in
+            [(&without, &mut calm, false), (&with, &mut troubled, true)]
+        {
+            let before = pair * MESSAGES * DELTAS;
+            seen.add(one_turn(&mut healthy, thread, &mut |deltas| {
+                if sign.is_gone() && is_troubled && cut_off.is_none() {
+                    cut_off = Some(2 * BYTES * (before + deltas));
+                }
+                Ok(())
+            })?);
+        }
+    }
+    let (words, read) = last_words(&mut stalled)?;
+    let caught_up = pause(&mut healthy, address, &third)?;
+    let gave_up = stop_reading(&server, address, &with)?;
+    drop(healthy);
+    server.finish()?;
+    let row = |what, value, unit, goal| Figure { what, value, unit, goal };
+    let ratios = troubled.latest.iter().zip(&calm.latest).map(|(with, without)| with / without);
+    let ratio = median(ratios.collect());
+    let cut_off = cut_off.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
+    let code = match &words {
+        Ended::Closed { code, .. } => f64::from(*code),
+        Ended::Gone(_) => f64::NAN,
+    };
+    eprintln!("stalled-client: the server's last words: {words:?}");
+    Ok(vec![
+        row(
+            "a delta to 99 clients: how much later than the first, 99th percentile",
+            median(calm.latest),
+            "ms",
+            None,
+        ),
+        row("the same beside one that does not read", median(troubled.latest), "ms", None),
+        row("the second against the first, turn by turn", ratio, "", Some(1.1)),
+        row("longest pause between deltas", median(calm.pauses), "ms", None),
+        row("the same beside one that does not read", median(troubled.pauses), "ms", None),
+        row("it is cut off after so much was sent to it", cut_off, "MB", None),
+        row("what of it had left the server", read as f64 / 1e6, "MB", None),
+        row("the code that it is closed with", code, "", None),
+        row("after a pause within its budget: deltas that are missing", caught_up, "", Some(0.0)),
+        row(
+            "one that reads nothing more of what it asked for is given up after",
+            gave_up,
+            "s",
+            Some(31.0),
+        ),
+    ])
+}
+
+/// A thread that all of them follow.
+fn start_thread(sockets: &mut [Socket], work: &Path) -> Result<String> {
+    let (first, others) = sockets.split_first_mut().context("a client")?;
+    let started = first.call("thread/start", &json!({"cwd": work}))?;
+    let thread = started["thread"]["id"].as_str().context("thread/start answered no thread.id")?;
+    for other in others {
+        other.call("thread/resume", &json!({"threadId": thread}))?;
+    }
+    Ok(thread.to_owned())
+}
+
+/// A client for which the system keeps little.
+fn narrow(address: SocketAddr) -> Result<Socket> {
+    let stream = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    sockopt::set_socket_recv_buffer_size(&stream, SMALL)?;
+    rustix::net::connect(&stream, &address)?;
+    Socket::over(stream.into(), &[])
+}
+
+/// What the clients saw of turns: one value a turn.
+#[derive(Default)]
+struct Seen {
+    /// How much later than at the first client a delta arrives: 99th percentiles, in ms.
+    latest: Vec<f64>,
+    /// Longest times between a delta and the next one, in ms.
+    pauses: Vec<f64>,
+}
+
+impl Seen {
+    fn add(&mut self, (latest, pause): (f64, f64)) {
+        self.latest.push(latest);
+        self.pauses.push(pause);
+    }
+}
+
+/// One turn, read by all to its end; `watch` is called now and then.
+fn one_turn(
+    sockets: &mut [Socket],
+    thread: &str,
+    watch: &mut dyn FnMut(usize) -> Result<()>,
+) -> Result<(f64, f64)> {
+    let mut progress = vec![Progress::default(); sockets.len()];
+    let mut first_at: Vec<Instant> = Vec::new();
+    let (mut later, mut room, began) = (Times::default(), Room::default(), Instant::now());
+    let mut next_watch = began;
+    let first = sockets.first_mut().context("a client")?;
+    let input = json!([{"type": "text", "text": "go on"}]);
+    first.call("turn/start", &json!({"threadId": thread, "input": input}))?;
+    while progress.iter().any(|client| !client.is_done) {
+        ensure!(began.elapsed() < PATIENCE, "waited {PATIENCE:?} for the end of a turn");
+        wait(sockets.iter(), Duration::from_millis(100))?;
+        for (socket, progress) in sockets.iter_mut().zip(&mut progress) {
+            let mut now = None;
+            socket.receive(&mut room, |text| {
+                let before = progress.deltas;
+                progress.see(text);
+                let now = *now.get_or_insert_with(Instant::now);
+                for at in before..progress.deltas {
+                    match first_at.get(at) {
+                        Some(first) => later.push(now.saturating_duration_since(*first)),
+                        None => first_at.push(now),
+                    }
+                }
+            })?;
+            if let Some(ended) = socket.ended() {
+                anyhow::bail!("a client that reads was cut off: {ended:?}");
+            }
+        }
+        if Instant::now() >= next_watch {
+            watch(first_at.len())?;
+            next_watch = Instant::now() + WATCH_EVERY;
+        }
+    }
+    let mut pauses = Times::default();
+    for pair in first_at.windows(2) {
+        pauses.push(pair[1].saturating_duration_since(pair[0]));
+    }
+    Ok((later.quantile(0.99), pauses.quantile(1.0)))
+}
+
+/// How far a client has read a turn.
+#[derive(Clone, Default)]
+struct Progress {
+    deltas: usize,
+    is_done: bool,
+}
+
+impl Progress {
+    fn see(&mut self, text: &[u8]) {
+        if text.starts_with(br#"{"method":"item/agentMessage/delta""#) {
+            // Merged ones count as many: their frame is shorter than one text.
+            self.deltas += text.len() / BYTES;
+        }
+        self.is_done |= text.starts_with(br#"{"method":"turn/completed""#);
+    }
+}
+
+/// Reads what is left of a connection that was cut off; how it ended, and how many bytes came.
+fn last_words(socket: &mut Socket) -> Result<(Ended, usize)> {
+    let mut bytes = 0;
+    load::read_to_end(socket, Duration::from_secs(10), |text| bytes += text.len())?;
+    let ended = socket.ended().cloned();
+    Ok((ended.context("a client that never read was not cut off")?, bytes))
+}
+
+/// A client that reads nothing for two turns, and then everything: how many deltas it misses.
+fn pause(sockets: &mut [Socket], address: SocketAddr, thread: &str) -> Result<f64> {
+    let mut late = narrow(address)?;
+    late.call("thread/resume", &json!({"threadId": thread}))?;
+    for _ in 0..2 {
+        one_turn(sockets, thread, &mut |_| Ok(()))?;
+    }
+    let (mut room, mut progress, mut turns) = (Room::default(), Progress::default(), 0);
+    let began = Instant::now();
+    while turns < 2 {
+        ensure!(began.elapsed() < PATIENCE, "a client that paused does not get its messages");
+        wait(std::iter::once(&late), Duration::from_millis(100))?;
+        late.receive(&mut room, |text| {
+            progress.is_done = false;
+            progress.see(text);
+            turns += usize::from(progress.is_done);
+        })?;
+        if let Some(ended) = late.ended() {
+            anyhow::bail!("a client that paused within its budget was cut off: {ended:?}");
+        }
+    }
+    Ok((2 * MESSAGES * DELTAS) as f64 - progress.deltas as f64)
+}
+
+/// A client that asks for much, within its budget, and never reads it: when the server gives it
+/// up, in seconds.
+fn stop_reading(server: &Server, address: SocketAddr, thread: &str) -> Result<f64> {
+    let mut stalled = narrow(address)?;
+    let sign = Sign::of(&mut stalled, server.pid())?;
+    let ask = json!({"id": stalled.take_id(), "method": "thread/read",
+        "params": {"threadId": thread, "includeTurns": true}});
+    stalled.queue(ask.to_string().as_bytes());
+    stalled.flush()?;
+    let began = Instant::now();
+    while !sign.is_gone() {
+        ensure!(began.elapsed() < PATIENCE, "a client that reads nothing is never given up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// A command that a client has run and that ends with its connection: how the end is seen from
+/// outside.
+struct Sign {
+    pid: u32,
+    /// Processes of the server while it runs.
+    processes: usize,
+}
+
+impl Sign {
+    fn of(client: &mut Socket, pid: u32) -> Result<Sign> {
+        let before = process::held(pid).0;
+        let id = client.take_id();
+        let params = json!({"command": ["sleep", "1000"], "timeoutMs": 1_000_000,
+            "sandboxPolicy": {"type": "dangerFullAccess"}});
+        let ask = json!({"id": id, "method": "command/exec", "params": params});
+        client.queue(ask.to_string().as_bytes());
+        client.flush()?;
+        let began = Instant::now();
+        loop {
+            ensure!(began.elapsed() < PATIENCE, "the command of a client does not start");
+            std::thread::sleep(Duration::from_millis(200));
+            let processes = process::held(pid).0;
+            // Besides the command, what starts commands may have started.
+            if processes > before && processes == process::held(pid).0 {
+                return Ok(Sign { pid, processes });
+            }
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        process::held(self.pid).0 < self.processes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merged_deltas_count_as_many() {
+        let mut progress = Progress::default();
+        let delta = |texts: usize| {
+            let text = "x".repeat(texts * BYTES);
+            format!(r#"{{"method":"item/agentMessage/delta","params":{{"delta":"{text}"}}}}"#)
+        };
+        progress.see(delta(1).as_bytes());
+        progress.see(delta(16).as_bytes());
+        progress.see(br#"{"method":"item/completed","params":{}}"#);
+        assert_eq!((progress.deltas, progress.is_done), (17, false));
+        progress.see(br#"{"method":"turn/completed","params":{}}"#);
+        assert!(progress.is_done);
+    }
+}
