@@ -349,7 +349,7 @@ mod tests {
     async fn what_is_refused_or_taken_gives_the_budget_back() {
         let ingress = Arc::new(Ingress::new(1, 100));
         let (sender, mut inbox) = inbox(&limits(1, 100), Some(ingress.clone()));
-        let is_free = || ingress.charge(100).is_some();
+        let is_free = || ingress.charge(100, (0, 0)).is_some();
         assert_eq!(sender.offer(request(1), 101), Err(request(1)), "more than there is at all");
         assert!(is_free());
         assert_eq!(sender.offer(request(2), 10), Ok(()));
