@@ -427,3 +427,29 @@ async fn a_long_frame_that_comes_slowly_is_no_silence() {
     assert!(matches!(came, Some(Incoming::Message(Message::Request { .. }))), "{came:?}");
     assert_eq!(connection.outbox.closed().await, CloseReason::Unresponsive);
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_pings_that_come_faster_than_answers_go_the_last_sixty_four_are_answered() {
+    const PINGS: u16 = 1000;
+    let (reader, mut sending) = tokio::io::duplex(1 << 20);
+    let (writer, mut receiving) = tokio::io::duplex(1);
+    let limits = Limits { stall: 100 * KEEPALIVE, ..Limits::default() };
+    let connection = Connection::websocket(reader, writer, Role::Server, b"", limits, None);
+    let pings: Vec<u8> = (0..PINGS).flat_map(|number| frame(0x89, &number.to_be_bytes())).collect();
+    sending.write_all(&pings).await.unwrap();
+    // Long before anybody reads an answer.
+    // tidy: sleep in paused time.
+    tokio::time::sleep(KEEPALIVE / 2).await;
+    connection.outbox.close(CloseReason::Finished);
+    let mut written = Vec::new();
+    receiving.read_to_end(&mut written).await.unwrap();
+    let pongs: Vec<u16> = written
+        .chunks(4)
+        .take_while(|pong| pong[0] == 0x8A)
+        .map(|pong| u16::from_be_bytes([pong[2], pong[3]]))
+        .collect();
+    // The first ones may have been on their way when the others came.
+    assert!((64..=128).contains(&pongs.len()), "{} answers", pongs.len());
+    let last: Vec<u16> = (PINGS - 64..PINGS).collect();
+    assert_eq!(pongs[pongs.len() - 64..], last);
+}

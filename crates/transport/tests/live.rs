@@ -366,3 +366,24 @@ async fn a_full_house_has_room_again_when_somebody_leaves() {
     };
     tokio::time::timeout(common::PATIENCE, opened).await.unwrap();
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_burst_of_connections_waits_and_is_not_turned_away() {
+    const BURST: usize = 500;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if most.trim().parse::<usize>().unwrap() < BURST {
+        eprintln!("skipped: the system keeps no more than {most} connections");
+        return;
+    }
+    // Nobody accepts: what the system keeps is all there is.
+    let listener = transport::Listener::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.address().unwrap();
+    let address = address.strip_prefix("ws://").unwrap();
+    let mut waiting = Vec::new();
+    for number in 0..BURST {
+        let connecting = tokio::net::TcpStream::connect(address);
+        let connected = tokio::time::timeout(common::PATIENCE, connecting).await;
+        waiting.push(connected.unwrap_or_else(|_| panic!("{number} is one too many")).unwrap());
+    }
+}
