@@ -8,6 +8,7 @@ mod common;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use common::socket::Socket;
@@ -41,7 +42,7 @@ impl Scene {
     }
 
     /// Begins a turn whose command runs until there is a file, and waits until it does.
-    fn busy(&self, client: &mut Socket) -> (String, std::path::PathBuf) {
+    fn busy(&self, client: &mut Socket) -> (String, PathBuf) {
         let go = self.place.work().join("go");
         let command = format!("until test -e {}; do sleep 0.02; done; echo done", go.display());
         let call = json!({"name": "exec_command",
@@ -69,12 +70,16 @@ impl Scene {
     /// Waits until nobody is let in any more.
     fn until_closed(&self) {
         let begun = Instant::now();
-        while !is_closed(&self.address) {
+        while !is_closed(&self.address) || UnixStream::connect(self.socket()).is_ok() {
             assert!(begun.elapsed() < common::PATIENCE, "clients are still let in");
             // tidy: sleep because a socket that another process closes has no event to wait for.
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(UnixStream::connect(self.place.home().join("control.sock")).is_err());
+    }
+
+    /// The control socket.
+    fn socket(&self) -> PathBuf {
+        self.place.home().join("control.sock")
     }
 }
 
@@ -105,16 +110,17 @@ fn clients_are_told_that_the_server_goes_away() {
         let scene = Scene::new(&[]);
         let mut clients: Vec<Socket> = (0..20).map(|_| scene.client()).collect();
         let mut silent = Socket::tcp(&scene.address, None).unwrap().ok().unwrap();
-        let mut local = Socket::unix(&scene.place.home().join("control.sock")).unwrap();
+        let mut local = Socket::unix(&scene.socket()).unwrap();
         local.initialize();
         scene.server.signal("TERM");
         for client in clients.iter_mut().chain([&mut silent, &mut local]) {
             assert_told(client.rest().1);
         }
         let begun = Instant::now();
+        let socket = scene.socket();
         assert!(scene.server.end().0.success());
         assert!(begun.elapsed() < AT_ONCE);
-        assert!(!scene.place.home().join("control.sock").exists());
+        assert!(!socket.exists());
     }
 }
 
