@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     }
     // While there is one thread: this takes variables out of the environment, for nobody below us.
     #[cfg(unix)]
-    let given = Given::from_env();
+    let given = world::passed_on();
     #[cfg(not(unix))]
     let given = ();
     let arguments = Arguments::parse();

@@ -14,6 +14,18 @@ use server::{Clock, Ids, Options};
 /// The administrator's folder. Not to be moved by a variable: users cannot step around it.
 const SYSTEM_DIR: &str = "/etc/agent";
 
+/// The sockets that a service manager passed on to this very process. To be called while there is one
+/// thread: it takes the variables that say so out of the environment.
+#[cfg(unix)]
+pub(crate) fn passed_on() -> listenfd::ListenFd {
+    let ours = std::process::id().to_string();
+    // Without a process id they may be of whoever started us, and their number may be anything.
+    if std::env::var("LISTEN_PID").is_ok_and(|pid| pid == ours) {
+        return listenfd::ListenFd::from_env();
+    }
+    listenfd::ListenFd::empty()
+}
+
 /// The environment and the folders, read once.
 #[derive(Clone)]
 pub(crate) struct World {
