@@ -1,0 +1,1 @@
+//! The hosted API gateway: keys, limits, spend and the change policy in front of model servers.
