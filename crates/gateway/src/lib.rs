@@ -1,1 +1,8 @@
-//! The hosted API gateway: keys, limits, spend and the change policy in front of model servers.
+//! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
+//! (specification: Hosted API).
+
+pub mod error;
+pub mod ledger;
+pub mod settings;
+pub mod tenants;
+pub mod world;

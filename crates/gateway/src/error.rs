@@ -1,0 +1,142 @@
+//! Errors as clients see them: a status, headers, and the body
+//! `{"error":{"message","type","param","code"}}`. Every error of the gateway becomes a response
+//! here.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+
+/// An error to answer with.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApiError {
+    #[serde(skip)]
+    status: StatusCode,
+    #[serde(skip)]
+    headers: Vec<(HeaderName, HeaderValue)>,
+    message: Cow<'static, str>,
+    r#type: &'static str,
+    param: Option<Cow<'static, str>>,
+    code: Option<&'static str>,
+}
+
+impl ApiError {
+    /// An error of that status; its type follows from it.
+    pub fn new(
+        status: StatusCode,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let r#type = match status.as_u16() {
+            500.. => "server_error",
+            _ => "invalid_request_error",
+        };
+        Self {
+            status,
+            headers: Vec::new(),
+            message: message.into(),
+            r#type,
+            param: None,
+            code: Some(code),
+        }
+    }
+
+    /// 400.
+    pub fn bad_request(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// 400 `invalid_value` for a parameter.
+    pub fn invalid_value(
+        param: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::bad_request("invalid_value", message).param(param)
+    }
+
+    /// 404.
+    pub fn not_found(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, code, message)
+    }
+
+    /// 401, with the challenge.
+    pub fn unauthorized(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, code, message)
+            .header(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// 503 `store_unavailable`: nothing is known about keys now.
+    #[must_use]
+    pub fn store_unavailable() -> Self {
+        let message = "The gateway's store does not answer. Please try again in a moment.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", message)
+            .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// The parameter that it is about.
+    #[must_use]
+    pub fn param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
+        self.param = Some(param.into());
+        self
+    }
+
+    /// Another type than the status implies.
+    #[must_use]
+    pub fn kind(mut self, r#type: &'static str) -> Self {
+        self.r#type = r#type;
+        self
+    }
+
+    /// One more header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The code.
+    #[must_use]
+    pub fn code(&self) -> Option<&'static str> {
+        self.code
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The body alone.
+    #[must_use]
+    pub fn body(&self) -> Bytes {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: &'a ApiError,
+        }
+        serde_json::to_vec(&Body { error: self }).unwrap_or_default().into()
+    }
+
+    /// The whole answer.
+    pub fn into_response<B: From<Bytes>>(self) -> Response<B> {
+        let mut response = Response::new(B::from(self.body()));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.extend(self.headers);
+        response
+    }
+}
+
+impl axum::response::IntoResponse for ApiError {
+    fn into_response(self) -> axum::response::Response {
+        self.into_response()
+    }
+}

@@ -1,0 +1,114 @@
+//! The configuration file as it is written: its keys, and nothing worked out yet. Unknown keys are
+//! errors.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub(super) listen: Option<String>,
+    pub(super) admin: Admin,
+    pub(super) store: Store,
+    pub(super) limits: Limits,
+    pub(super) server: Server,
+    pub(super) upstreams: BTreeMap<String, Upstream>,
+    pub(super) default_upstream: Option<String>,
+    pub(super) models: BTreeMap<String, Model>,
+    pub(super) tiers: BTreeMap<String, Tier>,
+    pub(super) regions: Regions,
+    pub(super) defaults: Defaults,
+    pub(super) telemetry: Telemetry,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Admin {
+    pub(super) token_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Store {
+    pub(super) url: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    pub(super) url: Option<String>,
+    pub(super) lease_ms: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Server {
+    pub(super) max_body_bytes: Option<u64>,
+    pub(super) body_timeout_ms: Option<u64>,
+    pub(super) header_timeout_ms: Option<u64>,
+    pub(super) drain_seconds: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Upstream {
+    pub(super) base_url: String,
+    pub(super) env_key: Option<String>,
+    pub(super) timeout_ms: Option<u64>,
+    pub(super) idle_timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub(super) base_urls: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Model {
+    pub(super) upstream: Option<String>,
+    pub(super) upstream_model: Option<String>,
+    pub(super) aliases: Vec<String>,
+    pub(super) shared_limit: Option<String>,
+    pub(super) long_context_tokens: Option<u64>,
+    pub(super) max_output_tokens: Option<u64>,
+    pub(super) shutdown_date: Option<String>,
+    pub(super) deprecation_date: Option<String>,
+    pub(super) successor: Option<String>,
+    pub(super) price: Option<Price>,
+    pub(super) batch_price: Option<Price>,
+}
+
+/// USD per million tokens.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Price {
+    pub(super) input: f64,
+    pub(super) cached_input: Option<f64>,
+    pub(super) output: f64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Tier {
+    pub(super) paid_usd: Option<u64>,
+    pub(super) monthly_limit_usd: Option<u64>,
+    pub(super) limits: BTreeMap<String, super::LimitSet>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Regions {
+    pub(super) prefixes: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Defaults {
+    pub(super) moderation_model: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Telemetry {
+    pub(super) otlp_endpoint: Option<String>,
+}

@@ -1,0 +1,160 @@
+//! Files that are read as they should, and what is said of those that cannot be.
+
+use std::path::Path;
+
+use super::*;
+
+pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
+
+fn read(text: &str) -> Result<Settings, String> {
+    let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| "secret-key".to_owned());
+    let around = Surroundings {
+        environment: &environment,
+        folder: Path::new("/etc/gateway"),
+        offline: OFFLINE,
+    };
+    Settings::read(text, Path::new("g.toml"), around).map_err(|error| error.to_string())
+}
+
+const FULL: &str = r#"
+listen = "127.0.0.1:0"
+default_upstream = "main"
+[store]
+url = "sqlite:///var/lib/gateway.db"
+[limits]
+url = "redis://127.0.0.1:6379"
+lease_ms = 500
+[upstreams.other]
+base_url = "http://other:8000/api/v1/"
+[upstreams.main]
+base_url = "https://main/v1"
+env_key = "UPSTREAM_KEY"
+base_urls = { eu = "https://eu.main/v1" }
+[models."big-2026-08-01"]
+aliases = ["big"]
+shared_limit = "big-family"
+long_context_tokens = 128000
+shutdown_date = "2027-02-26"
+successor = "bigger"
+price = { input = 1.25, cached_input = 0.125, output = 10.0 }
+[models."big-2026-01-01"]
+upstream = "other"
+shared_limit = "big-family"
+[tiers.free.limits.big]
+rpm = 3
+tpm = 40000
+[tiers.2.limits."big-family"]
+tpm = 100000
+[tiers.2]
+paid_usd = 60
+"#;
+
+#[test]
+fn a_whole_file() {
+    let settings = read(FULL).unwrap();
+    let model = settings.catalog.find("big").unwrap();
+    assert_eq!(&*model.name, "big-2026-08-01");
+    assert_eq!(&*model.upstream.name, "main");
+    assert_eq!(model.upstream.key.as_ref().unwrap().reveal(), "secret-key");
+    assert!(!format!("{settings:?}").contains("secret-key"));
+    assert_eq!(model.limits(Tier::Free).rpm, Some(3));
+    assert_eq!(model.limits(Tier::Five).tpm, Some(40_000), "the nearest lower tier's");
+    assert_eq!(model.group_limits(Tier::One), LimitSet::default());
+    assert_eq!(model.group_limits(Tier::Three).tpm, Some(100_000));
+    let shutdown = model.shutdown.as_ref().unwrap();
+    assert_eq!(
+        (shutdown.at, shutdown.at - shutdown.deprecated_from),
+        (1_803_600_000_000_000, 180 * ratelimit::DAY)
+    );
+    assert_eq!(model.price.unwrap().of(8, 0, 1), 20);
+    assert_eq!(model.price.unwrap().of(9, 8, 0), 3, "1.25 + 1 micro-dollars, rounded up");
+    let other = settings.catalog.find("big-2026-01-01").unwrap();
+    assert_eq!(
+        (&*other.upstream.base.path, other.upstream.base.origin.host()),
+        ("/api/v1", Some("other"))
+    );
+    assert_eq!(settings.tier_for(5_999), Tier::One);
+    assert_eq!(settings.tier_for(6_000), Tier::Two);
+    assert_eq!(settings.tier(Tier::Five).monthly_limit, 200_000_000_000);
+    assert_eq!(
+        settings.limits,
+        LimitsUrl::Redis("redis://127.0.0.1:6379".into(), Duration::from_millis(500))
+    );
+}
+
+#[test]
+fn an_empty_file_answers_from_the_offline_model() {
+    let settings = read("").unwrap();
+    assert_eq!(settings.store, StoreUrl::Sqlite("/etc/gateway/gateway.db".into()));
+    let model = settings.catalog.find("offline").unwrap();
+    assert_eq!(model.upstream.base.origin.authority().unwrap().as_str(), "127.0.0.1:9");
+    assert_eq!(settings.tier(Tier::Free).monthly_limit, 100_000_000);
+}
+
+#[test]
+fn the_first_upstream_serves_what_has_no_model() {
+    let settings =
+        read("[upstreams.z]\nbase_url='http://z/v1'\n[upstreams.a]\nbase_url='http://a/v1'")
+            .unwrap();
+    assert_eq!(&*settings.default_upstream.unwrap().name, "z");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let check = |text: &str, expected: &str| {
+        let error = read(text).unwrap_err();
+        assert!(error.starts_with("g.toml:") && error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    };
+    check("listen = 5", "1: invalid type");
+    check("\nlisten_on = 'x'", "2: unknown field `listen_on`");
+    check("[store]\nurl = 'mysql://x'", "2: store.url: must be sqlite:");
+    check("[limits]\nurl = 'none'", "2: limits.url: must be memory:");
+    check("[upstreams.a]\nbase_url = 'ftp://a'", "2: upstreams.a.base_url: ");
+    check("[upstreams.a]\nbase_url = 'http://u:p@a'", "2: upstreams.a.base_url: must not hold");
+    check(
+        "[upstreams.a]\nbase_url = 'http://a'\nenv_key = 'NONE'",
+        "3: upstreams.a.env_key: the environment variable NONE",
+    );
+    check(
+        "default_upstream = 'b'\n[upstreams.a]\nbase_url = 'http://a'",
+        "1: default_upstream: no upstream",
+    );
+    check("[models.a]\nupstream = 'b'", "2: models.a.upstream: no upstream");
+    check(
+        "[models.a]\naliases = ['x']\n[models.b]\naliases = ['x']",
+        "4: models.b.aliases: `x` already leads to the model `a`",
+    );
+    check("[models.a]\naliases = ['b']\n[models.b]", "models.a.aliases: `b` already leads");
+    check(
+        "[models.a]\naliases = ['x']\n[tiers.1.limits.a]\nrpm=1\n[tiers.1.limits.x]\nrpm=1",
+        "tiers.1.limits.x: its model has limits",
+    );
+    check("[tiers.6]", "1: tiers.6: is no tier");
+    check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: no model");
+    check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
+    check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: needs a shutdown_date");
+    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is no price");
+    check(
+        "[admin]\ntoken_file = '/nonexistent'",
+        "2: admin.token_file: /nonexistent cannot be read",
+    );
+    check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
+    check("[models.'*']", "models.\"*\": this name stands");
+    check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_token_file_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "0123456789abcdef\n").unwrap();
+    let text = format!("[admin]\ntoken_file = '{}'", path.display());
+    for (mode, accepted) in [(0o640, false), (0o604, false), (0o600, true), (0o400, true)] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(read(&text).is_ok(), accepted, "{mode:o}");
+    }
+    assert_eq!(read(&text).unwrap().admin_token.unwrap().reveal(), "0123456789abcdef");
+}
