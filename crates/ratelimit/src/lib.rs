@@ -1,16 +1,21 @@
 //! Exact rate limits: one decision over all that a request draws on, all or nothing, settled once
 //! when it is known what it really took (specification: Rate Limits).
 //!
-//! Everything is integers, nothing here reads a clock, and a decision is one call under one lock.
+//! Everything is integers. A decision in memory reads no clock and is one call under one lock; one
+//! over a shared store is at most one round trip.
 
 mod bucket;
 mod decision;
+mod limits;
 mod memory;
 mod meter;
+mod redis;
 
 pub use bucket::Bucket;
 pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
-pub use memory::Memory;
+pub use limits::{Limits, Unavailable};
+pub use memory::{Memory, StateError};
+pub use redis::{Redis, RedisOptions};
 
 /// A moment or a span, in microseconds.
 pub type Micros = u64;

@@ -120,6 +120,15 @@ impl Meter {
         }
     }
 
+    /// At least so much was spent in the bound's month.
+    pub(crate) fn raise(&mut self, bound: Bound, at_least: u64) {
+        if let (Self::Spend { month, amount }, Bound::Spend { month: named, .. }) = (self, bound)
+            && *month == named
+        {
+            *amount = (*amount).max(at_least);
+        }
+    }
+
     pub(crate) fn month(&self) -> u32 {
         match self {
             Self::Spend { month, .. } => *month,
@@ -144,6 +153,14 @@ impl Meter {
 }
 
 impl State {
+    pub(crate) fn unused(bound: Bound) -> Self {
+        match bound {
+            Bound::Rate { limit, .. } => Self::of(0, limit.amount),
+            Bound::Spend { most, .. } => Self::of(0, most.unwrap_or(u64::MAX)),
+            Bound::Held { most } => Self::of(0, most),
+        }
+    }
+
     fn of(used: u64, most: u64) -> Self {
         Self { used, remaining: most.saturating_sub(used), until_full: 0 }
     }
