@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod ledger;
+pub mod policy;
 pub mod settings;
 pub mod tenants;
 pub mod world;
