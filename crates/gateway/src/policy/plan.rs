@@ -21,9 +21,14 @@ pub enum Dimension {
     ImagesPerMinute,
     /// Counted in milliseconds.
     AudioPerMinute,
+    /// Requests that put files into one vector store.
+    IngestionPerMinute,
     /// Money of a month, in micro-dollars.
     Spend,
 }
+
+/// Requests a minute that put files into one vector store (specification: Other limits).
+const INGESTION: u64 = 300;
 
 /// Whose limit it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +144,16 @@ impl Plan {
         caller.derived.get(key, || Self::new(caller, model, settings))
     }
 
+    /// The same, for a request that puts files into a vector store.
+    #[must_use]
+    pub fn with_ingestion(&self, store: &str) -> Self {
+        let mut plan = self.clone();
+        let name = format!("vs:{store}");
+        let scope = Scope::Organization;
+        plan.add(scope, &name, Dimension::IngestionPerMinute, Some(INGESTION));
+        plan
+    }
+
     fn add_limits(&mut self, scope: Scope, prefix: &str, limits: &crate::settings::LimitSet) {
         use Dimension as D;
         let all = [
@@ -232,7 +247,9 @@ impl Meter {
 
     fn amount(&self, demand: &Demand) -> u64 {
         match self.dimension {
-            Dimension::RequestsPerMinute | Dimension::RequestsPerDay => 1,
+            Dimension::RequestsPerMinute
+            | Dimension::RequestsPerDay
+            | Dimension::IngestionPerMinute => 1,
             Dimension::ImagesPerMinute => demand.images,
             Dimension::AudioPerMinute => demand.audio_milliseconds,
             Dimension::Spend => demand.cost,
@@ -242,7 +259,9 @@ impl Meter {
 
     fn taken(&self, taken: &Taken) -> Option<u64> {
         match self.dimension {
-            Dimension::RequestsPerMinute | Dimension::RequestsPerDay => None,
+            Dimension::RequestsPerMinute
+            | Dimension::RequestsPerDay
+            | Dimension::IngestionPerMinute => None,
             Dimension::ImagesPerMinute => taken.images,
             Dimension::AudioPerMinute => taken.audio_milliseconds,
             Dimension::Spend => taken.cost,

@@ -119,7 +119,9 @@ fn never_retry(error: ApiError) -> ApiError {
 
 fn asked(meter: &Meter, demand: &Demand) -> u64 {
     match meter.dimension {
-        Dimension::RequestsPerMinute | Dimension::RequestsPerDay => 1,
+        Dimension::RequestsPerMinute
+        | Dimension::RequestsPerDay
+        | Dimension::IngestionPerMinute => 1,
         Dimension::ImagesPerMinute => demand.images,
         Dimension::AudioPerMinute => demand.audio_milliseconds,
         Dimension::Spend => demand.cost,
@@ -150,6 +152,7 @@ impl Facts {
             D::TokensPerDay => ("tokens per day (TPD)", "tokens", 1),
             D::ImagesPerMinute => ("images per min (IPM)", "tokens", 1),
             D::AudioPerMinute => ("audio minutes per min (AMPM)", "tokens", 60_000),
+            D::IngestionPerMinute => ("vector store ingestion requests per min", "requests", 1),
             D::Spend => ("spend", "tokens", 1),
         };
         Self { whose, words, kind, unit }
