@@ -29,8 +29,9 @@ pub(super) enum Field {
     Into(Place),
 }
 
-/// What the key that was read names, where it stands.
-fn field_of(&self) -> Field {
+/// What `key` names in an object that stands at `place`. The text of a `whole` answer is output,
+/// that of an event is told in deltas.
+pub(super) fn field(place: Option<Place>, key: &[u8], whole: bool) -> Field {
     use Field::{Delta, Duration, Id, Into, Number, Text, Type, Unwatched};
     match (place, key) {
         (Some(Place::Root | Place::Response), key) => match key {
