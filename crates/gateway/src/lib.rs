@@ -1,8 +1,10 @@
 //! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
 //! (specification: Hosted API).
 
+pub mod database;
 pub mod error;
 pub mod ledger;
+pub mod records;
 pub mod settings;
 pub mod tenants;
 pub mod world;
