@@ -2,9 +2,11 @@
 //! (specification: Hosted API).
 
 pub mod body;
+pub mod database;
 pub mod error;
 pub mod ledger;
 pub mod policy;
+pub mod records;
 pub mod settings;
 pub mod tenants;
 pub mod world;
