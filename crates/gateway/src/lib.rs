@@ -2,6 +2,7 @@
 //! (specification: Hosted API).
 
 pub mod database;
+pub mod directory;
 pub mod error;
 pub mod ledger;
 pub mod records;
