@@ -9,3 +9,8 @@ pub mod route;
 mod service;
 
 pub use connections::{Ending, serve};
+
+/// Pages and the administration API.
+fn pages(_gateway: &std::sync::Arc<crate::state::Gateway>) -> axum::Router {
+    axum::Router::new()
+}
