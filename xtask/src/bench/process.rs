@@ -33,6 +33,11 @@ pub(crate) fn resident(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS")
 }
 
+/// Resident memory now that no file stands behind, in bytes.
+pub(crate) fn anonymous(pid: u32) -> Result<u64> {
+    memory(pid, "RssAnon")
+}
+
 /// The most resident memory so far, in bytes; children count with what they have now.
 pub(crate) fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM")
@@ -71,7 +76,8 @@ fn memory(pid: u32, field: &str) -> Result<u64> {
     let mut total = 0;
     for process in family(pid) {
         let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-        let name = if process == pid { field } else { "VmRSS" };
+        // Of children, the most so far would be of another time.
+        let name = if process == pid || field != "VmHWM" { field } else { "VmRSS" };
         match status.ok().as_deref().and_then(|text| status_field(text, name)) {
             Some(bytes) => total += bytes,
             None if process != pid => {}
