@@ -73,6 +73,8 @@ pub(crate) const MODEL: &str = "bench";
 const SNAPSHOT: &str = "bench-2026-08-01";
 const TOKEN: &str = "admin-token-of-the-benchmark-0123456789";
 const UPSTREAM_KEY: &str = "key-of-the-upstream";
+/// It refuses to start without one; its requests then need it.
+const LITELLM_KEY: &str = "sk-4be7a1c09d35f2681e7c50b9da83f461296e0d74bc18a5f3";
 /// A gateway with a million keys may take a while when something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than the gateway waits for requests that are under way.
@@ -259,11 +261,13 @@ fn start_litellm(
     command.args(["--port", &address.port().to_string(), "--telemetry", "False"]);
     // Its list of prices comes with it; it would fetch a newer one.
     command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_LOG", "ERROR");
+    command.env("LITELLM_MASTER_KEY", LITELLM_KEY);
     command.current_dir(folder.path());
     let mut process = starter.start(core, &command)?;
     wait_until_it_answers(&mut process, address, LITELLM_PATIENCE)?;
     let (who, started_in) = (Who::LiteLlm, Duration::ZERO);
-    Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
+    let key = Some(LITELLM_KEY.to_owned());
+    Ok(Contestant { who, address, key, process: Some(process), started_in, folder })
 }
 
 /// A port that was free just now, for programs that do not tell which one they took.

@@ -28,7 +28,7 @@ pub(crate) struct Load {
     pub(crate) to_first_byte: bool,
 }
 
-/// What came of it. Times in microseconds; they are NaN when nothing was answered.
+/// What came of it. Times in microseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Measured {
     /// Answers a second.
@@ -114,6 +114,7 @@ impl Generator<'_> {
                 self.advance(usize::try_from(event.data.u64())?)?;
             }
         }
+        ensure!(!self.times.is_empty(), "no answer within {:?}", self.load.time);
         Ok(self.measured())
     }
 

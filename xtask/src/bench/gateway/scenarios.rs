@@ -2,6 +2,7 @@
 //! decision.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,7 +12,7 @@ use super::fill;
 use super::load::Measured;
 use super::report::{Goal, Report, Row};
 use super::stage::{
-    Ask, Bench, Placement, Showing, Stage, more_than, over_turns, request, upstream,
+    Ask, Bench, Placement, Showing, Stage, Turns, more_than, over_turns, request, upstream,
 };
 use super::upstream::Pace;
 use crate::bench::process;
@@ -29,6 +30,7 @@ pub(crate) const SCENARIOS: &[(&str, Measure)] = &[
 ];
 
 const CONNECTIONS: usize = 512;
+const TURNS: u32 = 5;
 const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
 const IN_20_MS: Pace = Pace { delay_us: 20_000, piece_us: 1000 };
 /// LiteLLM computes now and then when nobody asks it: it has a stage of its own.
@@ -43,8 +45,17 @@ fn show(
     ask: Ask,
     connections: usize,
 ) -> Result<Vec<Showing>> {
-    let mut showings = Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections)?;
-    showings.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(ask, connections)?);
+    let time = bench.options.time;
+    let quick = Turns {
+        count: TURNS,
+        warm_up: Duration::from_millis(500),
+        time: (time / TURNS).max(Duration::from_secs(1)),
+    };
+    let mut showings =
+        Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;
+    // It takes seconds to answer so many connections once, and loads much when first asked.
+    let slow = Turns { count: 1, warm_up: Duration::from_secs(5), time };
+    showings.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(ask, connections, slow)?);
     Ok(showings)
 }
 

@@ -77,9 +77,14 @@ pub(crate) struct Showing {
     pub(crate) cpu: Vec<f64>,
 }
 
-/// How often it goes round.
-const TURNS: u32 = 5;
-const WARM_UP: Duration = Duration::from_millis(500);
+/// How often it goes round, and how long each is not measured and then is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turns {
+    pub(crate) count: u32,
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
+}
+
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts the upstream.
@@ -114,19 +119,24 @@ impl<'b> Stage<'b> {
     }
 
     /// Measures each in turn, several times.
-    pub(crate) fn go_round(&mut self, ask: Ask, connections: usize) -> Result<Vec<Showing>> {
+    pub(crate) fn go_round(
+        &mut self,
+        ask: Ask,
+        connections: usize,
+        turns: Turns,
+    ) -> Result<Vec<Showing>> {
         let showing = |contestant: &Contestant| Showing {
             who: contestant.who,
             turns: Vec::new(),
             cpu: Vec::new(),
         };
         let mut showings: Vec<Showing> = self.contestants.iter().map(showing).collect();
-        for turn in 0..TURNS as usize {
+        for turn in 0..turns.count as usize {
             for step in 0..showings.len() {
                 // Not always behind the same one.
                 let at = (turn + step) % showings.len();
                 let name = showings[at].who.name();
-                self.measure(at, ask, connections, &mut showings[at])
+                self.measure((ask, connections), turns, at, &mut showings[at])
                     .with_context(|| format!("{name}, {}", self.placement.words()))?;
             }
         }
@@ -135,18 +145,18 @@ impl<'b> Stage<'b> {
 
     fn measure(
         &mut self,
+        (ask, connections): (Ask, usize),
+        turns: Turns,
         at: usize,
-        ask: Ask,
-        connections: usize,
         showing: &mut Showing,
     ) -> Result<()> {
         let contestant = &mut self.contestants[at];
-        let time = (self.bench.options.time / TURNS).max(Duration::from_secs(1));
+        let Turns { warm_up, time, .. } = turns;
         let load = Load {
             address: contestant.address,
             request: request(contestant, ask),
             connections,
-            warm_up: WARM_UP,
+            warm_up,
             time,
             to_first_byte: ask == Ask::Streamed,
         };
@@ -156,7 +166,7 @@ impl<'b> Stage<'b> {
         if let (Some(pid), Some(before)) = (pid, before) {
             let used = process::cpu(pid)?.saturating_sub(before);
             // The warm-up's requests are not counted, but cost the same.
-            let requests = measured.rate * (time + WARM_UP).as_secs_f64();
+            let requests = measured.rate * (time + warm_up).as_secs_f64();
             showing.cpu.push(used.as_secs_f64() * 1e6 / requests);
         }
         showing.turns.push(measured);
