@@ -1,8 +1,12 @@
 //! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
 //! (specification: Hosted API).
 
+pub mod body;
+pub mod database;
 pub mod error;
 pub mod ledger;
+pub mod policy;
+pub mod records;
 pub mod settings;
 pub mod tenants;
 pub mod world;

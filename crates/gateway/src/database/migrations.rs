@@ -1,0 +1,63 @@
+//! The tables, as steps that only go forward. A step that was released is never edited: what is to
+//! be changed becomes another one. Nodes that start at once wait for each other.
+//!
+//! `{id}` is a text compared byte by byte, `{serial}` a key that grows by itself, `{bytes}` bytes.
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio_postgres::Client;
+
+use super::{DatabaseError, postgres, sqlite};
+
+/// The steps, the first one first.
+const STEPS: &[&str] = &[include_str!("schema/1.sql")];
+/// What nodes lock while they migrate; any number that nobody else uses.
+const LOCK: i64 = 0x6761_7465_7761_7901;
+/// How long nodes wait for each other, and a step may take.
+const PATIENCE: &str = "SET LOCAL statement_timeout = 60000";
+const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
+const FIND: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_version";
+
+pub(super) fn sqlite(connection: &mut Connection) -> Result<(), DatabaseError> {
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(sqlite::translate)?;
+    let run = |sql: &str| transaction.execute_batch(sql).map_err(sqlite::translate);
+    run(VERSIONS)?;
+    let found = transaction.query_row(FIND, [], |row| row.get(0)).map_err(sqlite::translate)?;
+    for (version, step) in missing(found)? {
+        run(&translate(step, "TEXT", "INTEGER PRIMARY KEY", "BLOB"))?;
+        run(&record(version))?;
+    }
+    transaction.commit().map_err(sqlite::translate)
+}
+
+pub(super) async fn postgres(client: &mut Client) -> Result<(), DatabaseError> {
+    let serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
+    let transaction = client.transaction().await.map_err(postgres::translate)?;
+    let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(postgres::translate);
+    run(PATIENCE).await?;
+    run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;
+    run(VERSIONS).await?;
+    let found = transaction.query_one(FIND, &[]).await.map_err(postgres::translate)?;
+    for (version, step) in missing(found.try_get(0).map_err(postgres::translate)?)? {
+        run(&translate(step, "TEXT COLLATE \"C\"", serial, "BYTEA")).await?;
+        run(&record(version)).await?;
+    }
+    transaction.commit().await.map_err(postgres::translate)
+}
+
+fn missing(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, DatabaseError> {
+    let done = usize::try_from(found).unwrap_or(0);
+    if done > STEPS.len() {
+        return Err(DatabaseError::Newer { found, known: STEPS.len() as i64 });
+    }
+    Ok(STEPS.iter().enumerate().skip(done).map(|(index, step)| (index + 1, *step)))
+}
+
+fn translate(step: &str, id: &str, serial: &str, bytes: &str) -> String {
+    step.replace("{id}", id).replace("{serial}", serial).replace("{bytes}", bytes)
+}
+
+fn record(version: usize) -> String {
+    format!("INSERT INTO schema_version (version) VALUES ({version})")
+}

@@ -1,0 +1,269 @@
+//! PostgreSQL, for nodes on several machines: a pool of connections, made again when they break.
+//! Transactions run at READ COMMITTED: statements state what they expect, and rows are locked by
+//! the update that checks them.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use deadpool_postgres::{
+    GenericClient, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError,
+    RecyclingMethod, Runtime,
+};
+use futures_util::TryStreamExt;
+use tokio::sync::Semaphore;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Config, NoTls};
+
+use super::{
+    ATTEMPTS, DatabaseError, Done, Lane, MOST_WAITING, PATIENCE, Row, Statement, Value, migrations,
+    tls,
+};
+
+/// Connections a node.
+const CONNECTIONS: usize = 8;
+/// How long a connection may take to come up: below the patience of a call.
+const CONNECT: Duration = Duration::from_millis(1500);
+
+#[derive(Debug)]
+pub(super) struct Postgres {
+    pool: Pool,
+    waiting: Semaphore,
+}
+
+impl Postgres {
+    pub(super) async fn open(url: &str) -> Result<Self, DatabaseError> {
+        let invalid = |error| DatabaseError::Failed(format!("[store] url is not usable: {error}"));
+        let mut config: Config = url.parse().map_err(invalid)?;
+        config.connect_timeout(CONNECT).tcp_user_timeout(PATIENCE);
+        if config.get_application_name().is_none() {
+            config.application_name("gateway");
+        }
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        // Without `sslmode=require` there is no certificate to trust: the connection is plain.
+        let manager = match config.get_ssl_mode() {
+            SslMode::Require => Manager::from_config(config, tls::Connector::new()?, recycling),
+            _ => Manager::from_config(config, NoTls, recycling),
+        };
+        let pool = Pool::builder(manager)
+            .max_size(CONNECTIONS)
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(CONNECT))
+            .create_timeout(Some(CONNECT))
+            .recycle_timeout(Some(CONNECT))
+            .post_create(Hook::async_fn(|client, _| {
+                Box::pin(async move {
+                    client.batch_execute(&bound(Lane::Write)).await.map_err(HookError::Backend)
+                })
+            }))
+            .build()
+            .map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        let postgres = Self { pool, waiting: Semaphore::new(MOST_WAITING) };
+        let mut client = postgres.client().await?;
+        migrations::postgres(&mut client).await?;
+        Ok(postgres)
+    }
+
+    pub(super) async fn run(
+        &self,
+        lane: Lane,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Done>, DatabaseError> {
+        let too_many = |_| DatabaseError::Unavailable("too many calls wait for it".into());
+        let _place = self.waiting.try_acquire().map_err(too_many)?;
+        let calls = async {
+            let mut attempt = 1;
+            loop {
+                match self.attempt(lane, &statements).await {
+                    Err(Failure::Conflict(_)) if attempt < ATTEMPTS => attempt += 1,
+                    other => return other,
+                }
+            }
+        };
+        match tokio::time::timeout(lane.patience(), calls).await {
+            Ok(result) => result.map_err(Into::into),
+            Err(_) => Err(DatabaseError::Unavailable("it took too long".into())),
+        }
+    }
+
+    async fn attempt(&self, lane: Lane, statements: &[Statement]) -> Result<Vec<Done>, Failure> {
+        let mut lent = Lent(Some(self.client().await?));
+        let Some(client) = &mut lent.0 else { return Ok(Vec::new()) };
+        let result = match (lane, statements) {
+            (Lane::Read, [only]) => execute(client, only).await.map(|done| vec![done]),
+            _ => transact(client, lane, statements).await,
+        };
+        lent.give_back();
+        result
+    }
+
+    async fn client(&self) -> Result<Object, DatabaseError> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => Failure::from(error).into(),
+            other => DatabaseError::Unavailable(other.to_string()),
+        })
+    }
+}
+
+/// A connection in use. When the call is given up in its midst, what it still does must not hold
+/// up the next one: then the connection is closed, not reused.
+struct Lent(Option<Object>);
+
+impl Lent {
+    fn give_back(mut self) {
+        self.0.take();
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+enum Failure {
+    /// Another transaction was in the way: the whole one may be run again.
+    Conflict(String),
+    Other(DatabaseError),
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failure> for DatabaseError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Conflict(why) => Self::Unavailable(why),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(told) = error.as_db_error() else {
+            let told = std::error::Error::source(&error).map(ToString::to_string);
+            let why = told.map_or_else(|| error.to_string(), |told| format!("{error}: {told}"));
+            // A value of the wrong type is our fault; all else is the connection's.
+            let is_ours = why.contains("serializing parameter") || why.contains("deserializing");
+            return Self::Other(match is_ours {
+                true => DatabaseError::Failed(why),
+                false => DatabaseError::Unavailable(why),
+            });
+        };
+        let why = format!("{} ({})", told.message(), told.code().code());
+        if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
+            .contains(told.code())
+        {
+            return Self::Conflict(why);
+        }
+        // Classes: 08 connection, 23 constraint, 53 resources, 55 not now, 57 intervention, 58 I/O,
+        // 25006 a standby.
+        Self::Other(match told.code().code() {
+            "25006" => DatabaseError::Unavailable(why),
+            code => match &code[..2] {
+                "23" => DatabaseError::Conflict(why),
+                "08" | "53" | "55" | "57" | "58" => DatabaseError::Unavailable(why),
+                _ => DatabaseError::Failed(why),
+            },
+        })
+    }
+}
+
+/// The server gives a statement up a little after its caller did.
+fn bound(lane: Lane) -> String {
+    format!("SET statement_timeout = {}", lane.patience().as_millis())
+}
+
+async fn transact(
+    client: &mut Object,
+    lane: Lane,
+    statements: &[Statement],
+) -> Result<Vec<Done>, Failure> {
+    let transaction = client.transaction().await?;
+    if lane == Lane::Report {
+        transaction.batch_execute(&bound(lane).replacen("SET", "SET LOCAL", 1)).await?;
+    }
+    let mut results = Vec::with_capacity(statements.len());
+    for (index, statement) in statements.iter().enumerate() {
+        let done = execute(&transaction, statement).await?;
+        if !statement.is_met(&done) {
+            transaction.rollback().await?;
+            return Err(DatabaseError::Unmet(index).into());
+        }
+        results.push(done);
+    }
+    transaction.commit().await?;
+    Ok(results)
+}
+
+async fn execute<C: GenericClient>(client: &C, statement: &Statement) -> Result<Done, Failure> {
+    let prepared = match &statement.sql {
+        std::borrow::Cow::Borrowed(sql) => client.prepare_cached(sql).await?,
+        std::borrow::Cow::Owned(sql) => client.prepare(sql).await?,
+    };
+    let stream = client.query_raw(&prepared, &statement.values).await?;
+    futures_util::pin_mut!(stream);
+    let mut rows = Vec::new();
+    while let Some(row) = stream.try_next().await? {
+        rows.push(read(&row)?);
+    }
+    let affected = stream.rows_affected().unwrap_or(rows.len() as u64);
+    Ok(Done { affected, rows })
+}
+
+fn read(row: &tokio_postgres::Row) -> Result<Row, Failure> {
+    let mut values = Vec::with_capacity(row.len());
+    for (index, column) in row.columns().iter().enumerate() {
+        let value = match *column.type_() {
+            Type::INT8 => row.try_get::<_, Option<i64>>(index)?.into(),
+            Type::INT4 => row.try_get::<_, Option<i32>>(index)?.map(i64::from).into(),
+            Type::BOOL => row.try_get::<_, Option<bool>>(index)?.into(),
+            Type::TEXT | Type::VARCHAR => row.try_get::<_, Option<&str>>(index)?.into(),
+            Type::BYTEA => row.try_get::<_, Option<&[u8]>>(index)?.into(),
+            ref other => {
+                let why = format!("column {index} has the type {other}, which no record has");
+                return Err(DatabaseError::Failed(why).into());
+            }
+        };
+        values.push(value);
+    }
+    Ok(Row(values))
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        target: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match (self, target) {
+            (Self::Null, _) => Ok(IsNull::Yes),
+            (Self::Integer(value), &Type::INT4) => i32::try_from(*value)?.to_sql(target, out),
+            (Self::Integer(value), &Type::INT8) => value.to_sql(target, out),
+            (Self::Text(text), &(Type::TEXT | Type::VARCHAR)) => (&**text).to_sql(target, out),
+            (Self::Bytes(bytes), &Type::BYTEA) => (&**bytes).to_sql(target, out),
+            _ => Err(format!("{self:?} is no value for a column of type {target}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Binary
+    }
+
+    to_sql_checked!();
+}
+
+pub(super) fn translate(error: tokio_postgres::Error) -> DatabaseError {
+    Failure::from(error).into()
+}

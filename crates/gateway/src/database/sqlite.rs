@@ -1,0 +1,261 @@
+//! The embedded store: a SQLite file in WAL mode, which two processes of one machine may share. One
+//! thread writes, one reads, one makes reports; each has a connection of its own. A commit is on
+//! disk before it is answered.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, ToSql};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{DatabaseError, Done, Lane, MOST_WAITING, Row, Statement, Value, migrations};
+
+/// How long a lock of another process is waited for: below the patience of a call.
+const BUSY: Duration = Duration::from_millis(1500);
+/// The first version whose WAL never loses a reset.
+const OLDEST: i32 = 3_051_003;
+/// Prepared statements kept a connection.
+const PREPARED: usize = 128;
+
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    read: Worker,
+    report: Worker,
+    write: Worker,
+}
+
+#[derive(Debug)]
+struct Worker {
+    jobs: mpsc::Sender<Job>,
+    current: Arc<Mutex<Current>>,
+}
+
+/// What a worker does now, and how to end it.
+#[derive(Default)]
+struct Current {
+    job: Option<Arc<()>>,
+    interrupt: Option<InterruptHandle>,
+}
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Current").field("job", &self.job).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    /// Tells it from others.
+    identity: Arc<()>,
+    statements: Vec<Statement>,
+    reply: oneshot::Sender<Result<Vec<Done>, DatabaseError>>,
+}
+
+impl Sqlite {
+    pub(super) async fn open(file: &Path) -> Result<Self, DatabaseError> {
+        if rusqlite::version_number() < OLDEST {
+            let found = rusqlite::version();
+            return Err(DatabaseError::Failed(format!("SQLite {found} is too old")));
+        }
+        let path = file.to_owned();
+        let migrated =
+            tokio::task::spawn_blocking(move || migrations::sqlite(&mut connect(&path)?));
+        migrated.await.map_err(|error| DatabaseError::Failed(error.to_string()))??;
+        Ok(Self {
+            read: Worker::start(file, Lane::Read)?,
+            report: Worker::start(file, Lane::Report)?,
+            write: Worker::start(file, Lane::Write)?,
+        })
+    }
+
+    pub(super) async fn run(
+        &self,
+        lane: Lane,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Done>, DatabaseError> {
+        let worker = match lane {
+            Lane::Read => &self.read,
+            Lane::Report => &self.report,
+            Lane::Write => &self.write,
+        };
+        let (reply, answer) = oneshot::channel();
+        let identity = Arc::new(());
+        let job = Job { identity: Arc::clone(&identity), statements, reply };
+        worker.jobs.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => unavailable("too many calls wait for it"),
+            mpsc::error::TrySendError::Closed(_) => unavailable("its thread has ended"),
+        })?;
+        match tokio::time::timeout(lane.patience(), answer).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(unavailable("its thread has ended")),
+            Err(_) => {
+                worker.interrupt(&identity);
+                Err(unavailable("it took too long"))
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn start(file: &Path, lane: Lane) -> Result<Self, DatabaseError> {
+        let (jobs, queue) = mpsc::channel(MOST_WAITING);
+        let current = Arc::new(Mutex::new(Current::default()));
+        let (file, shown) = (file.to_owned(), Arc::clone(&current));
+        std::thread::Builder::new()
+            .name(format!("sqlite-{lane:?}").to_lowercase())
+            .stack_size(512 << 10)
+            .spawn(move || work(&file, lane, queue, &shown))
+            .map_err(unavailable)?;
+        Ok(Self { jobs, current })
+    }
+
+    /// Ends that job, if it is the one that runs: nobody waits for it any more.
+    fn interrupt(&self, job: &Arc<()>) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(running), Some(handle)) = (&current.job, &current.interrupt)
+            && Arc::ptr_eq(running, job)
+        {
+            handle.interrupt();
+        }
+    }
+}
+
+fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex<Current>) {
+    let show = |job, interrupt: Option<InterruptHandle>| {
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.job = job;
+        current.interrupt = interrupt.or(current.interrupt.take());
+    };
+    let mut connection = None;
+    while let Some(job) = queue.blocking_recv() {
+        if job.reply.is_closed() {
+            continue;
+        }
+        show(Some(Arc::clone(&job.identity)), None);
+        let result = match &mut connection {
+            Some(open) => run(open, lane, &job.statements),
+            empty => connect(file).and_then(|open| {
+                show(Some(Arc::clone(&job.identity)), Some(open.get_interrupt_handle()));
+                run(empty.insert(open), lane, &job.statements)
+            }),
+        };
+        show(None, None);
+        // What failed below SQL may be healed by opening the file again.
+        if result.as_ref().is_err_and(DatabaseError::is_unavailable) {
+            connection = None;
+        }
+        // The caller may have gone in the meantime.
+        drop(job.reply.send(result));
+    }
+}
+
+fn connect(file: &Path) -> Result<Connection, DatabaseError> {
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(file)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(PREPARED);
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -1024)?;
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "temp_store", "FILE")?;
+        Ok(connection)
+    };
+    open().map_err(|error| match translate(error) {
+        DatabaseError::Unavailable(why) => unavailable(format!("{}: {why}", file.display())),
+        DatabaseError::Failed(why) => DatabaseError::Failed(format!("{}: {why}", file.display())),
+        other => other,
+    })
+}
+
+fn run(
+    connection: &mut Connection,
+    lane: Lane,
+    statements: &[Statement],
+) -> Result<Vec<Done>, DatabaseError> {
+    if lane != Lane::Write {
+        return statements.iter().map(|s| execute(connection, s).map_err(translate)).collect();
+    }
+    let behavior = rusqlite::TransactionBehavior::Immediate;
+    let transaction = connection.transaction_with_behavior(behavior).map_err(translate)?;
+    let mut results = Vec::with_capacity(statements.len());
+    for (index, statement) in statements.iter().enumerate() {
+        let done = execute(&transaction, statement).map_err(translate)?;
+        if !statement.is_met(&done) {
+            return Err(DatabaseError::Unmet(index));
+        }
+        results.push(done);
+    }
+    transaction.commit().map_err(translate)?;
+    Ok(results)
+}
+
+fn execute(connection: &Connection, statement: &Statement) -> rusqlite::Result<Done> {
+    let mut prepared = connection.prepare_cached(&statement.sql)?;
+    for index in 1..=prepared.parameter_count() {
+        let number =
+            prepared.parameter_name(index).and_then(|name| name[1..].parse::<usize>().ok());
+        let value = number.and_then(|number| statement.values.get(number.checked_sub(1)?));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(index, 0))?;
+        prepared.raw_bind_parameter(index, value)?;
+    }
+    let columns = prepared.column_count();
+    if columns == 0 {
+        let affected = prepared.raw_execute()?;
+        return Ok(Done { affected: affected as u64, rows: Vec::new() });
+    }
+    let mut found = prepared.raw_query();
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let values = (0..columns).map(|column| Ok(value(row.get_ref(column)?)));
+        rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
+    }
+    Ok(Done { affected: rows.len() as u64, rows })
+}
+
+fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Integer(value),
+        // No column and no expression of ours is fractional.
+        ValueRef::Real(value) => Value::Integer(value as i64),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(value) => ValueRef::Integer(*value),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn unavailable(why: impl ToString) -> DatabaseError {
+    DatabaseError::Unavailable(why.to_string())
+}
+
+pub(super) fn translate(error: rusqlite::Error) -> DatabaseError {
+    let rusqlite::Error::SqliteFailure(failure, _) = &error else {
+        return DatabaseError::Failed(error.to_string());
+    };
+    match failure.code {
+        ErrorCode::ConstraintViolation => DatabaseError::Conflict(error.to_string()),
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::OperationInterrupted
+        | ErrorCode::SystemIoFailure
+        | ErrorCode::DiskFull
+        | ErrorCode::OutOfMemory
+        | ErrorCode::ReadOnly
+        | ErrorCode::PermissionDenied
+        | ErrorCode::CannotOpen => unavailable(error),
+        _ => DatabaseError::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,224 @@
+//! The lines of batches. A line is run by the node that holds its lease, and its result is taken
+//! once: from the holder, and together with the batch's counts.
+
+use ratelimit::Micros;
+
+use super::found;
+use crate::database::{Database, DatabaseError, Row, Statement};
+
+/// A line of a batch's input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its place in the file, from 0.
+    pub number: u64,
+    /// The client's name for it.
+    pub custom_id: Box<str>,
+    /// The request's body, JSON.
+    pub body: Box<str>,
+    /// Its estimate of input tokens.
+    pub tokens: u64,
+}
+
+/// What became of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether it goes to the error file.
+    pub failed: bool,
+    /// The line of the output or error file, JSON.
+    pub text: Box<str>,
+}
+
+/// Stores lines of a batch; doing it again does nothing. At most 1000 at once.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn insert(database: &Database, batch: &str, lines: &[Line]) -> Result<(), DatabaseError> {
+    let insert = |line: &Line| {
+        Statement::new(
+            "INSERT INTO batch_lines (batch, line, custom_id, body, tokens, state, lease_until, \
+             failed) VALUES ($1, $2, $3, $4, $5, 0, 0, 0) ON CONFLICT (batch, line) DO NOTHING",
+            [
+                batch.into(),
+                line.number.into(),
+                (&line.custom_id).into(),
+                (&line.body).into(),
+                line.tokens.into(),
+            ],
+        )
+    };
+    database.transact(lines.iter().map(insert).collect()).await.map(drop)
+}
+
+/// Takes at most `limit` lines that nobody runs, until that moment.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn claim(
+    database: &Database,
+    batch: &str,
+    owner: &str,
+    limit: u32,
+    until: Micros,
+    now: Micros,
+) -> Result<Vec<Line>, DatabaseError> {
+    // The outer condition is checked again under the row's lock: what another node has taken in
+    // the meantime is left to it.
+    let update = Statement::new(
+        "UPDATE batch_lines SET state = 1, lease_owner = $1, lease_until = $2 \
+         WHERE batch = $3 AND line IN (SELECT line FROM batch_lines WHERE batch = $3 \
+         AND state < 2 AND lease_until < $4 ORDER BY line LIMIT $5) \
+         AND state < 2 AND lease_until < $4 RETURNING line, custom_id, body, tokens",
+        [owner.into(), until.into(), batch.into(), now.into(), limit.into()],
+    );
+    let done = database.transact(vec![update]).await?;
+    let rows = done.iter().flat_map(|done| &done.rows);
+    let mut lines = rows.map(read).collect::<Result<Vec<_>, _>>()?;
+    lines.sort_unstable_by_key(|line| line.number);
+    Ok(lines)
+}
+
+/// Gives a line back, not run. `None`: the owner does not hold it.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn release(
+    database: &Database,
+    batch: &str,
+    line: u64,
+    owner: &str,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batch_lines SET state = 0, lease_until = 0 \
+         WHERE batch = $1 AND line = $2 AND lease_owner = $3 AND state = 1",
+        [batch.into(), line.into(), owner.into()],
+    );
+    found(database.transact(vec![update.expecting(1)]).await.map(drop))
+}
+
+/// Writes down what became of a line, and counts it. `None`: the owner does not hold it any more,
+/// and the result is another node's.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn finish(
+    database: &Database,
+    batch: &str,
+    line: u64,
+    owner: &str,
+    outcome: &Outcome,
+) -> Result<Option<()>, DatabaseError> {
+    let statements = vec![
+        Statement::new(
+            "UPDATE batch_lines SET state = 2, failed = $1, result = $2 \
+             WHERE batch = $3 AND line = $4 AND lease_owner = $5 AND state = 1",
+            [
+                outcome.failed.into(),
+                (&outcome.text).into(),
+                batch.into(),
+                line.into(),
+                owner.into(),
+            ],
+        )
+        .expecting(1),
+        count(batch, 1, outcome.failed),
+    ];
+    found(database.transact(statements).await.map(drop))
+}
+
+/// Ends at most 500 lines that nobody runs with one outcome, when a batch is cancelled or expires
+/// or has spent its money. `text` makes the result of a line from its number and `custom_id`.
+/// Answers how many; 0: all lines are done or running.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn end_rest(
+    database: &Database,
+    batch: &str,
+    owner: &str,
+    until: Micros,
+    now: Micros,
+    text: impl Fn(u64, &str) -> Box<str>,
+) -> Result<usize, DatabaseError> {
+    let lines = claim(database, batch, owner, 500, until, now).await?;
+    let mut statements: Vec<Statement> = lines
+        .iter()
+        .map(|line| {
+            Statement::new(
+                "UPDATE batch_lines SET state = 2, failed = 1, result = $1 \
+                 WHERE batch = $2 AND line = $3 AND lease_owner = $4 AND state = 1",
+                [
+                    text(line.number, &line.custom_id).into(),
+                    batch.into(),
+                    line.number.into(),
+                    owner.into(),
+                ],
+            )
+            .expecting(1)
+        })
+        .collect();
+    if !lines.is_empty() {
+        statements.push(count(batch, lines.len(), true));
+        database.transact(statements).await?;
+    }
+    Ok(lines.len())
+}
+
+/// How many lines are not done.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn left(database: &Database, batch: &str) -> Result<u64, DatabaseError> {
+    let sql = "SELECT COUNT(*) FROM batch_lines WHERE batch = $1 AND state < 2";
+    let rows = database.query(Statement::new(sql, [batch.into()])).await?;
+    rows.first().map_or(Ok(0), |row| row.count(0))
+}
+
+/// Results behind line `after` (-1: from the first), for the output or the error file.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn results(
+    database: &Database,
+    batch: &str,
+    failed: bool,
+    after: i64,
+    limit: u32,
+) -> Result<Vec<(i64, Box<str>)>, DatabaseError> {
+    let sql = "SELECT line, result FROM batch_lines WHERE batch = $1 AND line > $2 \
+               AND state = 2 AND failed = $3 ORDER BY line LIMIT $4";
+    let values = [batch.into(), after.into(), failed.into(), limit.into()];
+    let rows = database.query(Statement::new(sql, values)).await?;
+    rows.iter().map(|row| Ok((row.integer(0)?, row.text(1)?))).collect()
+}
+
+/// Forgets the lines of a batch that has ended: its files have them. Answers whether some are
+/// left.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn forget(database: &Database, batch: &str) -> Result<bool, DatabaseError> {
+    let delete = Statement::new(
+        "DELETE FROM batch_lines WHERE batch = $1 AND line IN \
+         (SELECT line FROM batch_lines WHERE batch = $1 ORDER BY line LIMIT 5000)",
+        [batch.into()],
+    );
+    let done = database.transact(vec![delete]).await?;
+    Ok(done.first().is_some_and(|done| done.affected == 5000))
+}
+
+fn count(batch: &str, lines: usize, failed: bool) -> Statement {
+    let sql = match failed {
+        true => "UPDATE batches SET failed = failed + $1 WHERE id = $2",
+        false => "UPDATE batches SET completed = completed + $1 WHERE id = $2",
+    };
+    Statement::new(sql, [lines.into(), batch.into()]).expecting(1)
+}
+
+fn read(row: &Row) -> Result<Line, DatabaseError> {
+    Ok(Line {
+        number: row.count(0)?,
+        custom_id: row.text(1)?,
+        body: row.text(2)?,
+        tokens: row.count(3)?,
+    })
+}

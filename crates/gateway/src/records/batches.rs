@@ -1,0 +1,294 @@
+//! Batches: their state, counts and moments, and which node runs one. What a line of a batch says
+//! and became is in `batch_lines`; nothing here runs anything.
+
+use ratelimit::Micros;
+
+use super::found;
+use super::page::{self, Listed, Page, Source};
+use crate::database::{Database, DatabaseError, Row, Statement};
+
+const COLUMNS: &str = "id, organization, project, api_key, endpoint, model, input_file, \
+    output_file, error_file, status, metadata, errors, queued_tokens, total, completed, failed, \
+    created_at, expires_at, in_progress_at, finalizing_at, cancelling_at, ended_at";
+
+/// The states of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the wire")]
+pub enum Status {
+    Validating,
+    Failed,
+    InProgress,
+    Finalizing,
+    Completed,
+    Expired,
+    Cancelling,
+    Cancelled,
+}
+
+impl Status {
+    const ALL: [Self; 8] = [
+        Self::Validating,
+        Self::Failed,
+        Self::InProgress,
+        Self::Finalizing,
+        Self::Completed,
+        Self::Expired,
+        Self::Cancelling,
+        Self::Cancelled,
+    ];
+
+    /// As on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Validating => "validating",
+            Self::Failed => "failed",
+            Self::InProgress => "in_progress",
+            Self::Finalizing => "finalizing",
+            Self::Completed => "completed",
+            Self::Expired => "expired",
+            Self::Cancelling => "cancelling",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing happens to it any more.
+    #[must_use]
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Failed | Self::Completed | Self::Expired | Self::Cancelled)
+    }
+
+    /// The column of the moment at which it begins.
+    fn moment(self) -> Option<&'static str> {
+        match self {
+            Self::Validating => None,
+            Self::InProgress => Some("in_progress_at"),
+            Self::Finalizing => Some("finalizing_at"),
+            Self::Cancelling => Some("cancelling_at"),
+            _ => Some("ended_at"),
+        }
+    }
+}
+
+/// A batch. Moments are Unix seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the wire")]
+pub struct Batch {
+    pub id: Box<str>,
+    pub organization: Box<str>,
+    pub project: Box<str>,
+    /// The id of the key that made it.
+    pub key: Box<str>,
+    pub endpoint: Box<str>,
+    pub model: Box<str>,
+    pub input_file: Box<str>,
+    pub output_file: Option<Box<str>>,
+    pub error_file: Option<Box<str>>,
+    pub status: Status,
+    /// JSON.
+    pub metadata: Option<Box<str>>,
+    /// JSON: the list of errors of a failed batch.
+    pub errors: Option<Box<str>>,
+    /// What it draws on the queue until it ends.
+    pub queued_tokens: u64,
+    pub total: u64,
+    pub completed: u64,
+    pub failed: u64,
+    pub created_at: i64,
+    pub expires_at: i64,
+    pub in_progress_at: Option<i64>,
+    pub finalizing_at: Option<i64>,
+    pub cancelling_at: Option<i64>,
+    /// When it was completed, failed, expired or cancelled.
+    pub ended_at: Option<i64>,
+}
+
+/// Stores a new one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn insert(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
+    let sql = "INSERT INTO batches (id, organization, project, api_key, endpoint, model, \
+               input_file, status, metadata, errors, queued_tokens, total, completed, failed, \
+               created_at, expires_at, ended_at, lease_until) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+               $17, 0)";
+    let values = [
+        (&batch.id).into(),
+        (&batch.organization).into(),
+        (&batch.project).into(),
+        (&batch.key).into(),
+        (&batch.endpoint).into(),
+        (&batch.model).into(),
+        (&batch.input_file).into(),
+        batch.status.name().into(),
+        batch.metadata.clone().into(),
+        batch.errors.clone().into(),
+        batch.queued_tokens.into(),
+        batch.total.into(),
+        batch.completed.into(),
+        batch.failed.into(),
+        batch.created_at.into(),
+        batch.expires_at.into(),
+        batch.ended_at.into(),
+    ];
+    database.transact(vec![Statement::new(sql, values)]).await.map(drop)
+}
+
+/// A project's batch of that id.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(
+    database: &Database,
+    project: &str,
+    id: &str,
+) -> Result<Option<Batch>, DatabaseError> {
+    let sql = format!("SELECT {COLUMNS} FROM batches WHERE id = $1 AND project = $2");
+    let statement = Statement::composed(sql, vec![id.into(), project.into()]);
+    database.query(statement).await?.first().map(read).transpose()
+}
+
+/// A part of a project's batches.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(
+    database: &Database,
+    project: &str,
+    page: &Page,
+) -> Result<Listed<Batch>, DatabaseError> {
+    let (value, condition) = (project.into(), "project = $1");
+    let source = Source { columns: COLUMNS, table: "batches", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// All that have not ended, at most `limit` behind `after`: at start, their tokens are queued
+/// again.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn open(
+    database: &Database,
+    after: &str,
+    limit: u32,
+) -> Result<Vec<Batch>, DatabaseError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM batches WHERE ended_at IS NULL AND id > $1 ORDER BY id LIMIT $2"
+    );
+    let rows = database.query(Statement::composed(sql, vec![after.into(), limit.into()])).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Takes the oldest batch that has not ended and that no other node works at, until that moment.
+/// The owner calls again before to go on with it.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn claim(
+    database: &Database,
+    owner: &str,
+    until: Micros,
+    now: Micros,
+) -> Result<Option<Batch>, DatabaseError> {
+    let sql = format!(
+        "UPDATE batches SET lease_owner = $1, lease_until = $2 WHERE id = \
+         (SELECT id FROM batches WHERE ended_at IS NULL AND lease_until < $3 \
+         ORDER BY id LIMIT 1) AND lease_until < $3 AND ended_at IS NULL RETURNING {COLUMNS}"
+    );
+    let values = vec![owner.into(), until.into(), now.into()];
+    let done = database.transact(vec![Statement::composed(sql, values)]).await?;
+    done.first().and_then(|done| done.rows.first()).map(read).transpose()
+}
+
+/// Keeps a batch for longer; with a moment that is past it is given back. `None`: another node has
+/// taken it, or it has ended.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn renew(
+    database: &Database,
+    id: &str,
+    owner: &str,
+    until: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batches SET lease_until = $1 \
+         WHERE id = $2 AND lease_owner = $3 AND ended_at IS NULL",
+        [until.into(), id.into(), owner.into()],
+    );
+    found(database.transact(vec![update.expecting(1)]).await.map(drop))
+}
+
+/// What else is said when a state begins.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome<'a> {
+    /// The file with the answers.
+    pub output_file: Option<&'a str>,
+    /// The file with the errors.
+    pub error_file: Option<&'a str>,
+    /// JSON: the list of errors of a failed batch.
+    pub errors: Option<&'a str>,
+}
+
+/// Moves a batch from one of the states `from` to `to`. `None`: it is in another one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn advance(
+    database: &Database,
+    id: &str,
+    from: &[Status],
+    to: Status,
+    outcome: &Outcome<'_>,
+    at: i64,
+) -> Result<Option<()>, DatabaseError> {
+    let from: Vec<String> = from.iter().map(|status| format!("'{}'", status.name())).collect();
+    let moment = to.moment().map(|column| format!(", {column} = $2")).unwrap_or_default();
+    let sql = format!(
+        "UPDATE batches SET status = $1, output_file = COALESCE($3, output_file), \
+         error_file = COALESCE($4, error_file), errors = COALESCE($5, errors){moment} \
+         WHERE id = $6 AND status IN ({}) AND $2 >= 0",
+        from.join(", ")
+    );
+    let values = vec![
+        to.name().into(),
+        at.into(),
+        outcome.output_file.into(),
+        outcome.error_file.into(),
+        outcome.errors.into(),
+        id.into(),
+    ];
+    let update = Statement::composed(sql, values).expecting(1);
+    found(database.transact(vec![update]).await.map(drop))
+}
+
+fn read(row: &Row) -> Result<Batch, DatabaseError> {
+    let status = row.text(9)?;
+    let status = Status::ALL.into_iter().find(|known| known.name() == &*status);
+    let unknown = || DatabaseError::Failed("a batch is in an unknown state".into());
+    Ok(Batch {
+        id: row.text(0)?,
+        organization: row.text(1)?,
+        project: row.text(2)?,
+        key: row.text(3)?,
+        endpoint: row.text(4)?,
+        model: row.text(5)?,
+        input_file: row.text(6)?,
+        output_file: row.optional_text(7)?,
+        error_file: row.optional_text(8)?,
+        status: status.ok_or_else(unknown)?,
+        metadata: row.optional_text(10)?,
+        errors: row.optional_text(11)?,
+        queued_tokens: row.count(12)?,
+        total: row.count(13)?,
+        completed: row.count(14)?,
+        failed: row.count(15)?,
+        created_at: row.integer(16)?,
+        expires_at: row.integer(17)?,
+        in_progress_at: row.optional_integer(18)?,
+        finalizing_at: row.optional_integer(19)?,
+        cancelling_at: row.optional_integer(20)?,
+        ended_at: row.optional_integer(21)?,
+    })
+}

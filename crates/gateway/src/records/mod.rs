@@ -1,0 +1,37 @@
+//! What the store keeps, a file for each resource: typed functions over statements. A change that
+//! caches must see writes its line of `changes` in the same transaction. Nothing is cached here,
+//! nothing is decided about requests.
+
+pub mod admin_keys;
+pub mod batch_lines;
+pub mod batches;
+pub mod changes;
+pub mod files;
+pub mod ids;
+pub mod key_text;
+pub mod keys;
+pub mod organizations;
+pub mod owned_objects;
+mod page;
+pub mod payments;
+pub mod project_limits;
+pub mod projects;
+pub mod responses;
+pub mod service_accounts;
+pub mod spend;
+
+pub use page::{Listed, Page};
+
+use crate::database::DatabaseError;
+
+/// The default organization: it exists from the first start.
+pub const DEFAULT_ORGANIZATION: &str = "org-default";
+
+/// Turns "the statement found no such row" into `None`.
+fn found<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(DatabaseError::Unmet(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,68 @@
+//! Lists by pages: in the order of ids, from behind a cursor.
+
+use crate::database::{Database, DatabaseError, Row, Statement, Value};
+
+/// Which part of a list is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Begins behind this id, in the list's order.
+    pub after: Option<Box<str>>,
+    /// Ends before this id, in the list's order: the items nearest to it. Wins over `after`.
+    pub before: Option<Box<str>>,
+    /// Most items.
+    pub limit: u32,
+    /// The youngest first.
+    pub descending: bool,
+}
+
+impl Page {
+    /// The first so many, the oldest first.
+    #[must_use]
+    pub fn first(limit: u32) -> Self {
+        Self { after: None, before: None, limit, descending: false }
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<T> {
+    /// In the order asked for.
+    pub items: Vec<T>,
+    /// Whether there are more in the direction of reading.
+    pub has_more: bool,
+}
+
+/// What a list is read from. All texts are ours; `value` is `$1` of the condition.
+pub(super) struct Source<'a> {
+    pub(super) columns: &'a str,
+    pub(super) table: &'a str,
+    pub(super) condition: &'a str,
+    /// The column that orders it.
+    pub(super) key: &'a str,
+    pub(super) value: Value,
+}
+
+pub(super) async fn list<T>(
+    database: &Database,
+    source: Source<'_>,
+    page: &Page,
+    read: impl Fn(&Row) -> Result<T, DatabaseError>,
+) -> Result<Listed<T>, DatabaseError> {
+    let Source { columns, table, condition, key, value } = source;
+    let backward = page.before.is_some();
+    let descending = page.descending != backward;
+    let (order, sign, edge) = if descending { ("DESC", "<", "~") } else { ("ASC", ">", "") };
+    let cursor = page.before.as_deref().or(page.after.as_deref()).unwrap_or(edge);
+    let sql = format!(
+        "SELECT {columns} FROM {table} WHERE {condition} AND {key} {sign} $2 \
+         ORDER BY {key} {order} LIMIT $3"
+    );
+    let values = vec![value, cursor.into(), (u64::from(page.limit) + 1).into()];
+    let mut rows = database.query(Statement::composed(sql, values)).await?;
+    let has_more = rows.len() > page.limit as usize;
+    rows.truncate(page.limit as usize);
+    if backward {
+        rows.reverse();
+    }
+    Ok(Listed { items: rows.iter().map(read).collect::<Result<_, _>>()?, has_more })
+}

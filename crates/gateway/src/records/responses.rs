@@ -1,0 +1,70 @@
+//! Which project and upstream a response belongs to, for 30 days. Not its contents.
+
+use crate::database::{Database, DatabaseError, Statement};
+
+/// How long they are kept, in seconds.
+pub const KEPT: i64 = 30 * 86_400;
+/// Rows deleted at once.
+const PRUNED: u32 = 1000;
+
+/// Where a response is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose it is.
+    pub project: Box<str>,
+    /// The upstream's name.
+    pub upstream: Box<str>,
+}
+
+/// Remembers a response. An id that is known already keeps its first project: nobody takes over
+/// another one's.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn insert(
+    database: &Database,
+    id: &str,
+    place: &Place,
+    at: i64,
+) -> Result<(), DatabaseError> {
+    let insert = Statement::new(
+        "INSERT INTO responses (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (id) DO NOTHING",
+        [id.into(), (&place.project).into(), (&place.upstream).into(), at.into()],
+    );
+    database.transact(vec![insert]).await.map(drop)
+}
+
+/// Where the response of that id is, if it is not too old.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn find(database: &Database, id: &str, now: i64) -> Result<Option<Place>, DatabaseError> {
+    let sql = "SELECT project, upstream FROM responses WHERE id = $1 AND created_at > $2";
+    let rows = database.query(Statement::new(sql, [id.into(), (now - KEPT).into()])).await?;
+    let read = rows.first().map(|row| Ok(Place { project: row.text(0)?, upstream: row.text(1)? }));
+    read.transpose()
+}
+
+/// Forgets one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> {
+    let delete = Statement::new("DELETE FROM responses WHERE id = $1", [id.into()]);
+    database.transact(vec![delete]).await.map(drop)
+}
+
+/// Forgets some that are too old, and says whether there may be more.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn prune(database: &Database, now: i64) -> Result<bool, DatabaseError> {
+    let delete = Statement::new(
+        "DELETE FROM responses WHERE id IN \
+         (SELECT id FROM responses WHERE created_at <= $1 ORDER BY created_at LIMIT $2)",
+        [(now - KEPT).into(), PRUNED.into()],
+    );
+    let done = database.transact(vec![delete]).await?;
+    Ok(done.first().is_some_and(|done| done.affected == u64::from(PRUNED)))
+}
