@@ -17,6 +17,7 @@ mod upstream;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -29,6 +30,9 @@ use scenarios::SCENARIOS;
 use stage::Bench;
 
 pub(crate) use running::PART;
+
+/// Percent of the cores in use; a machine where more is in use before it starts is not idle.
+const MOST_BUSY: f64 = 5.0;
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
@@ -45,6 +49,15 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         programs: programs(root, &options)?,
     };
     let mut report = Report::default();
+    let busy = process::busy(Duration::from_secs(1))? * 100.0;
+    if busy > MOST_BUSY {
+        let note = format!(
+            "Before the first measurement other programs used {busy:.0} % of the cores: these figures \
+             are worse than they should be."
+        );
+        eprintln!("{note}");
+        report.notes.push(note);
+    }
     for (name, measure) in SCENARIOS.iter().filter(|(name, _)| options.wants(name)) {
         eprintln!("{name}");
         measure(&bench, &mut report).with_context(|| (*name).to_owned())?;

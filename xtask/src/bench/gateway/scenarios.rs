@@ -127,7 +127,10 @@ fn compare(title: &str, showings: &[Showing], goals: [Goal; 2], report: &mut Rep
     }
 }
 
-fn quantiles() -> [(&'static str, fn(&Measured) -> f64); 2] {
+/// A name, and which of the measured values has it.
+type Quantile = (&'static str, fn(&Measured) -> f64);
+
+fn quantiles() -> [Quantile; 2] {
     [("median", |turn| turn.median), ("99th percentile", |turn| turn.p99)]
 }
 

@@ -38,27 +38,8 @@ const TIMER: u64 = u64::MAX - 1;
 
 /// Serves until the process is ended. Prints `listening on http://ADDRESS` first.
 pub(crate) fn serve(pace: Pace) -> Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0").context("a port for the upstream")?;
-    // Many connections come at once; the standard library's queue for them is short.
-    rustix::net::listen(&listener, 4096)?;
-    listener.set_nonblocking(true)?;
-    println!("listening on http://{}", listener.local_addr()?);
-    let poll = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
-    let upstream = Upstream {
-        pace,
-        answers: Answers::new(),
-        poll,
-        listener,
-        timer,
-        armed: None,
-        connections: Vec::new(),
-        free: Vec::new(),
-        due: BinaryHeap::new(),
-        room: vec![0; 64 << 10],
-    };
+    let upstream = Upstream::bind(pace)?;
+    println!("listening on http://{}", upstream.listener.local_addr()?);
     upstream.run()
 }
 
@@ -90,6 +71,29 @@ struct Connection {
 }
 
 impl Upstream {
+    fn bind(pace: Pace) -> Result<Upstream> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("a port for the upstream")?;
+        // Many connections come at once; the standard library's queue for them is short.
+        rustix::net::listen(&listener, 4096)?;
+        listener.set_nonblocking(true)?;
+        let poll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+        epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+        Ok(Upstream {
+            pace,
+            answers: Answers::new(),
+            poll,
+            listener,
+            timer,
+            armed: None,
+            connections: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            room: vec![0; 64 << 10],
+        })
+    }
+
     fn run(mut self) -> Result<()> {
         let mut events = Vec::with_capacity(1024);
         loop {
@@ -289,5 +293,56 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::gateway::admin::{exchange, request};
+    use crate::bench::gateway::load::{self, Load};
+
+    fn started(pace: Pace) -> std::net::SocketAddr {
+        let upstream = Upstream::bind(pace).unwrap();
+        let address = upstream.listener.local_addr().unwrap();
+        // It serves for as long as the tests run.
+        std::thread::spawn(move || upstream.run());
+        address
+    }
+
+    #[test]
+    fn load_is_answered_in_the_upstream_s_time() {
+        let address = started(Pace { delay_us: 3000, piece_us: 1000 });
+        for (path, body, to_first_byte, least) in [
+            ("/v1/chat/completions", "{}", false, 3000.0),
+            ("/v1/responses", r#"{"stream":true}"#, true, 3000.0),
+            // Six more pieces follow the first.
+            ("/v1/chat/completions", r#"{"stream":true}"#, false, 9000.0),
+        ] {
+            let load = Load {
+                address,
+                request: request(path, address, Some("key"), body),
+                connections: 3,
+                warm_up: Duration::ZERO,
+                time: Duration::from_millis(200),
+                to_first_byte,
+            };
+            let measured = load::run(&load).unwrap();
+            assert!(measured.median >= least && measured.p99 <= measured.longest, "{measured:?}");
+            assert!(measured.rate > 0.0 && measured.rate <= 3e6 / least, "{measured:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_answer_ends_the_load() {
+        let address = started(Pace { delay_us: 0, piece_us: 0 });
+        let request = request("/v1/other", address, None, "{}");
+        let (status, body) = exchange(address, &request).unwrap();
+        assert_eq!(status, 404, "{}", String::from_utf8_lossy(&body));
+        let (connections, to_first_byte) = (1, false);
+        let (warm_up, time) = (Duration::ZERO, Duration::from_secs(10));
+        let load = Load { address, request, connections, warm_up, time, to_first_byte };
+        let error = load::run(&load).unwrap_err().to_string();
+        assert!(error.contains("answered 404: ") && error.contains("no such path"), "{error}");
     }
 }
