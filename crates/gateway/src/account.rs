@@ -269,6 +269,6 @@ impl Bill {
 
 /// `req_` and 32 hexadecimal digits.
 #[must_use]
-pub fn request_id(request: RequestId) -> String {
+pub(crate) fn request_id(request: RequestId) -> String {
     format!("req_{request:032x}")
 }

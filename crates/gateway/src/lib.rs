@@ -3,6 +3,7 @@
 
 pub mod body;
 pub mod database;
+pub mod directory;
 pub mod error;
 pub mod ledger;
 pub mod policy;

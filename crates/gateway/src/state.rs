@@ -22,7 +22,7 @@ pub struct Gateway {
     /// The configuration in force. A request keeps the one that it began with.
     pub settings: Arc<ArcSwap<Settings>>,
     /// Who presents which key.
-    pub directory: Directory,
+    pub directory: Arc<Directory>,
     /// Where organizations, keys and usage are.
     pub database: Arc<Database>,
     /// Whose the things are that model servers made.
@@ -73,6 +73,12 @@ impl Ids {
         let mut process = [0; 8];
         random.fill(&mut process);
         Self { process: u64::from_le_bytes(process), next: AtomicU64::new(0) }
+    }
+
+    /// What tells this process from others.
+    #[must_use]
+    pub fn process(&self) -> u64 {
+        self.process
     }
 
     /// The next one.

@@ -13,7 +13,7 @@ mod relay;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 
-pub use exchange::{Exchange, Recognised};
+pub use exchange::{Exchange, Recognised, limits_unavailable};
 pub use owned::Remembered;
 
 use crate::error::ApiError;

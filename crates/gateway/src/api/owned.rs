@@ -25,7 +25,7 @@ const TOGETHER: usize = 256;
 
 /// What an id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(super) enum What {
     /// Remembered for 30 days.
     Response,
     /// Remembered until it is deleted.

@@ -3,7 +3,7 @@
 use crate::error::ApiError;
 
 /// 404 `endpoint_retired`, with the date and what replaces it.
-pub fn retired(path: &str) -> ApiError {
+pub(super) fn retired(path: &str) -> ApiError {
     let what = if path.starts_with("/v1/threads") { "threads" } else { "assistants" };
     let message = format!(
         "The {what} API was shut down on 2026-08-26. Please use the responses API \

@@ -43,6 +43,11 @@ impl Edits {
         self.replaced.push((text.span, quoted(to)));
     }
 
+    /// Adds a `model` to a body that has none.
+    pub fn add_model(&mut self, scanned: &Scanned, to: &str) {
+        self.set(scanned, Member::Absent, "model", quoted(to));
+    }
+
     /// Puts raw bytes in place of others, as for a field of a form.
     pub fn set_raw(&mut self, span: Span, to: &str) {
         self.replaced.push((span, to.to_owned()));

@@ -40,6 +40,13 @@ pub struct FilePart {
     pub duration_ms: u64,
 }
 
+impl Form {
+    /// Whether the files are pictures: fields such as `image`, `image[]` and `mask`.
+    pub fn is_image(&self) -> bool {
+        self.files.iter().any(|file| file.name.starts_with("image"))
+    }
+}
+
 impl FilePart {
     /// Bytes of the content.
     pub fn length(&self) -> usize {

@@ -2,6 +2,7 @@
 //! Transactions run at READ COMMITTED: statements state what they expect, and rows are locked by
 //! the update that checks them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -205,8 +206,8 @@ async fn transact(
 
 async fn execute<C: GenericClient>(client: &C, statement: &Statement) -> Result<Done, Failure> {
     let prepared = match &statement.sql {
-        std::borrow::Cow::Borrowed(sql) => client.prepare_cached(sql).await?,
-        std::borrow::Cow::Owned(sql) => client.prepare(sql).await?,
+        Cow::Borrowed(sql) => client.prepare_cached(sql).await?,
+        Cow::Owned(sql) => client.prepare(sql).await?,
     };
     let stream = client.query_raw(&prepared, &statement.values).await?;
     futures_util::pin_mut!(stream);
@@ -247,7 +248,9 @@ impl ToSql for Value {
             (Self::Null, _) => Ok(IsNull::Yes),
             (Self::Integer(value), &Type::INT4) => i32::try_from(*value)?.to_sql(target, out),
             (Self::Integer(value), &Type::INT8) => value.to_sql(target, out),
-            (Self::Text(text), &(Type::TEXT | Type::VARCHAR)) => (&**text).to_sql(target, out),
+            (Self::Text(text), &(Type::TEXT | Type::VARCHAR)) => {
+                without_nul(text).to_sql(target, out)
+            }
             (Self::Bytes(bytes), &Type::BYTEA) => (&**bytes).to_sql(target, out),
             _ => Err(format!("{self:?} is no value for a column of type {target}").into()),
         }
@@ -266,4 +269,12 @@ impl ToSql for Value {
 
 pub(super) fn translate(error: tokio_postgres::Error) -> DatabaseError {
     Failure::from(error).into()
+}
+
+/// PostgreSQL's texts have no NUL: the replacement character stands for it.
+fn without_nul(text: &str) -> Cow<'_, str> {
+    match text.contains('\0') {
+        true => Cow::Owned(text.replace('\0', "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
 }

@@ -127,7 +127,7 @@ impl Plan {
         if model.price.is_some() {
             let tier = settings.tier(tier).monthly_limit;
             let most = organization.spend.hard.unwrap_or(u64::MAX).min(tier);
-            plan.add(Scope::Organization, "spend", Dimension::Spend, Some(most));
+            plan.add(Scope::Organization, ORGANIZATION_SPEND, Dimension::Spend, Some(most));
             let most = project.spend.hard.unwrap_or(u64::MAX);
             let name = spend_meter(&project.id);
             plan.add(Scope::Project, &name, Dimension::Spend, Some(most));
@@ -214,6 +214,9 @@ impl Plan {
         self.meters(demand).zip(states)
     }
 }
+
+/// The meter of an organization's money.
+pub const ORGANIZATION_SPEND: &str = "spend";
 
 /// The meter of a project's money.
 #[must_use]

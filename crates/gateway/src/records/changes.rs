@@ -4,7 +4,7 @@
 use crate::database::{Database, DatabaseError, Statement};
 
 /// What has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// A key was revoked, rotated or given an end: its hash in hexadecimal.
     Key(Box<str>),
@@ -47,41 +47,45 @@ pub fn announce(change: &Change, at: i64) -> [Statement; 2] {
     ]
 }
 
-/// The number of the last change.
-///
-/// # Errors
-/// See [`DatabaseError`].
-pub async fn last(database: &Database) -> Result<u64, DatabaseError> {
-    let rows = database.query(Statement::new("SELECT value FROM change_counter", [])).await?;
-    rows.first().map_or(Ok(0), |row| row.count(0))
+/// What is behind a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// The number of the last change of all.
+    pub last: u64,
+    /// The next changes, in their order. Kinds that a later version writes are `None`.
+    pub changes: Vec<(u64, Option<Change>)>,
 }
 
-/// At most `limit` changes behind that number, in their order. Kinds that a later version writes
-/// are `None`.
+/// The number of the last change, and at most `limit` changes behind `sequence`.
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn after(
+pub async fn behind(
     database: &Database,
     sequence: u64,
     limit: u32,
-) -> Result<Vec<(u64, Option<Change>)>, DatabaseError> {
+) -> Result<Behind, DatabaseError> {
     let statement = Statement::new(
-        "SELECT sequence, kind, id FROM changes WHERE sequence > $1 ORDER BY sequence LIMIT $2",
+        "SELECT change_counter.value, changes.sequence, changes.kind, changes.id \
+         FROM change_counter LEFT JOIN changes ON changes.sequence > $1 \
+         ORDER BY changes.sequence LIMIT $2",
         [sequence.into(), limit.into()],
     );
     let rows = database.query(statement).await?;
-    let read = rows.iter().map(|row| {
-        let id = row.text(2)?;
-        let change = match &*row.text(1)? {
+    let last = rows.first().map_or(Ok(0), |row| row.count(0))?;
+    let mut changes = Vec::new();
+    for row in &rows {
+        let Some(sequence) = row.optional_count(1)? else { break };
+        let id = row.text(3)?;
+        let change = match &*row.text(2)? {
             "key" => Some(Change::Key(id)),
             "project" => Some(Change::Project(id)),
             "organization" => Some(Change::Organization(id)),
             _ => None,
         };
-        Ok((row.count(0)?, change))
-    });
-    read.collect()
+        changes.push((sequence, change));
+    }
+    Ok(Behind { last, changes })
 }
 
 /// Forgets changes from before that second.

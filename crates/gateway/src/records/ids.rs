@@ -25,6 +25,19 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
+/// The 32 bytes that a text of 64 hexadecimal digits stands for.
+#[must_use]
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         // Writing to a string cannot fail.

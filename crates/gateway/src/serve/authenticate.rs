@@ -7,7 +7,7 @@ use hyper::HeaderMap;
 use hyper::header;
 use hyper::http::request;
 
-use crate::directory::Refused;
+use crate::directory::Refusal;
 use crate::error::ApiError;
 use crate::settings::Settings;
 use crate::state::Gateway;
@@ -26,13 +26,13 @@ pub(super) async fn caller(
                        `Authorization: Bearer YOUR_KEY`.";
         return Err(ApiError::unauthorized("invalid_api_key", message));
     };
-    let caller = gateway.directory.caller(key).await.map_err(|refused| match refused {
-        Refused::Unknown => {
+    let caller = gateway.directory.caller(key).await.map_err(|refusal| match refusal {
+        Refusal::Unknown => {
             let message = "Incorrect API key provided. It may have been revoked; please ask an \
                            administrator for another one.";
             ApiError::unauthorized("invalid_api_key", message)
         }
-        Refused::Unavailable => ApiError::store_unavailable(),
+        Refusal::Unavailable(_) => ApiError::store_unavailable(),
     })?;
     contradicts(headers, "openai-organization", &caller.organization.id, "mismatched_organization")?;
     contradicts(headers, "openai-project", &caller.project.id, "mismatched_project")?;

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Pages and the administration API.
 #[derive(Clone)]
-pub struct Pages(pub axum::Router);
+pub(super) struct Pages(pub(super) axum::Router);
 
 impl Pages {
     pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {

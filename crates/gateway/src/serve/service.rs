@@ -11,6 +11,7 @@ use super::route::{self, Route};
 use super::{authenticate, connections::Pages};
 use crate::account::request_id;
 use crate::api::{self, Exchange};
+use crate::database::Statement;
 use crate::error::ApiError;
 use crate::metrics::Answered;
 use crate::policy::headers::value;
@@ -120,8 +121,8 @@ async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
     if !gateway.limits.is_available() {
         return text(unavailable, "the store of the limits does not answer\n");
     }
-    match gateway.database.ping().await {
-        Ok(()) => text(StatusCode::OK, "ready\n"),
+    match gateway.database.query(Statement::new("SELECT 1", [])).await {
+        Ok(_) => text(StatusCode::OK, "ready\n"),
         Err(_) => text(unavailable, "the store does not answer\n"),
     }
 }

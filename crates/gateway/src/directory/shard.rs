@@ -1,0 +1,87 @@
+//! A part of the known keys, bounded: beyond it goes the first key that was not used since the hand
+//! last passed (the clock algorithm).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::slots::KeySlot;
+
+#[derive(Debug)]
+pub(super) struct Shard {
+    places: HashMap<[u8; 32], usize>,
+    ring: Vec<Place>,
+    hand: usize,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Place {
+    key: Arc<KeySlot>,
+    used: bool,
+}
+
+impl Shard {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { places: HashMap::new(), ring: Vec::new(), hand: 0, capacity }
+    }
+
+    pub(super) fn get(&mut self, hash: &[u8; 32]) -> Option<Arc<KeySlot>> {
+        let place = &mut self.ring[*self.places.get(hash)?];
+        place.used = true;
+        Some(Arc::clone(&place.key))
+    }
+
+    pub(super) fn insert(&mut self, key: Arc<KeySlot>) {
+        let hash = key.hash;
+        let place = Place { key, used: true };
+        if let Some(at) = self.places.get(&hash) {
+            self.ring[*at] = place;
+            return;
+        }
+        let at = if self.ring.len() < self.capacity {
+            self.ring.push(place);
+            self.ring.len() - 1
+        } else {
+            let at = self.victim();
+            self.places.remove(&self.ring[at].key.hash);
+            self.ring[at] = place;
+            at
+        };
+        self.places.insert(hash, at);
+    }
+
+    pub(super) fn remove(&mut self, hash: &[u8; 32]) {
+        let Some(at) = self.places.remove(hash) else { return };
+        self.ring.swap_remove(at);
+        if let Some(moved) = self.ring.get(at) {
+            self.places.insert(moved.key.hash, at);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.places.clear();
+        self.ring.clear();
+        self.hand = 0;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Keys whose last use is not written down, with that use.
+    pub(super) fn used(&self) -> Vec<(Arc<KeySlot>, i64)> {
+        let unwritten = |place: &Place| Some((Arc::clone(&place.key), place.key.unwritten()?));
+        self.ring.iter().filter_map(unwritten).collect()
+    }
+
+    /// Where the next one goes. Ends after two turns at most.
+    fn victim(&mut self) -> usize {
+        loop {
+            self.hand = (self.hand + 1) % self.ring.len();
+            let place = &mut self.ring[self.hand];
+            if !std::mem::take(&mut place.used) {
+                return self.hand;
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The ledger row by row, in parts: for exports that hold one part in memory.
+
+use super::entry::{Endpoint, Entry};
+use crate::database::{Database, DatabaseError, Row, Statement};
+
+/// Rows of a part.
+const PART: u32 = 1000;
+
+/// Where an export goes on. Moments are in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    at: u64,
+    id: i64,
+    end: u64,
+}
+
+impl Cursor {
+    /// The beginning of `start <= at < end`, in seconds.
+    #[must_use]
+    pub fn new(start: u64, end: u64) -> Self {
+        let micros = |seconds: u64| seconds.saturating_mul(1_000_000);
+        Self { at: micros(start), id: i64::MIN, end: micros(end) }
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// What was recorded; for a folded row, the sums.
+    pub entry: Entry,
+    /// How many requests it stands for: 1, or more where rows were folded.
+    pub requests: u64,
+}
+
+/// The next rows, by time, and where to go on; no rows: that was all.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn export(
+    database: &Database,
+    organization: &str,
+    cursor: Cursor,
+) -> Result<(Vec<Exported>, Cursor), DatabaseError> {
+    let sql = "SELECT id, at, request, project, api_key, model, endpoint, status, batch, \
+               requests, input_tokens, cached_tokens, output_tokens, images, \
+               audio_milliseconds, cost FROM ledger \
+               WHERE organization = $1 AND at >= $2 AND at < $3 AND (at > $2 OR id > $4) \
+               ORDER BY at, id LIMIT $5";
+    let values =
+        [organization.into(), cursor.at.into(), cursor.end.into(), cursor.id.into(), PART.into()];
+    let rows = database.report(Statement::new(sql, values)).await?;
+    let next = match rows.last() {
+        Some(row) => Cursor { at: row.count(1)?, id: row.integer(0)?, ..cursor },
+        None => cursor,
+    };
+    let rows = rows.iter().map(|row| read(row, organization)).collect::<Result<_, _>>()?;
+    Ok((rows, next))
+}
+
+fn read(row: &Row, organization: &str) -> Result<Exported, DatabaseError> {
+    let endpoint = usize::try_from(row.integer(6)?).ok();
+    let endpoint = endpoint.and_then(|number| Endpoint::ALL.get(number).copied());
+    let entry = Entry {
+        at: row.count(1)?,
+        request: row.text(2)?,
+        organization: organization.into(),
+        project: row.text(3)?,
+        key: row.text(4)?,
+        model: row.text(5)?,
+        endpoint: endpoint.unwrap_or(Endpoint::Other),
+        status: u16::try_from(row.integer(7)?).unwrap_or_default(),
+        batch: row.boolean(8)?,
+        input_tokens: row.count(10)?,
+        cached_tokens: row.count(11)?,
+        output_tokens: row.count(12)?,
+        images: row.count(13)?,
+        audio_milliseconds: row.count(14)?,
+        cost: row.count(15)?,
+    };
+    Ok(Exported { entry, requests: row.count(9)? })
+}

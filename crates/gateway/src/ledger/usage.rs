@@ -1,0 +1,161 @@
+//! Sums over the ledger: by buckets of time, and by what they are grouped by. Buckets lie on whole
+//! minutes, hours and days of UTC; those at the edges are cut where the query begins and ends.
+
+use std::fmt::Write;
+
+use super::entry::Endpoint;
+use super::writer::number;
+use crate::database::{Database, DatabaseError, Row, Statement, Value};
+
+/// Most sums that a query may have.
+pub const MOST_SUMS: usize = 20_000;
+
+/// What to sum up. Moments are Unix seconds.
+#[derive(Clone, Debug, Default)]
+pub struct UsageQuery {
+    /// Whose.
+    pub organization: Box<str>,
+    /// From then on.
+    pub start: u64,
+    /// Until before then.
+    pub end: u64,
+    /// Seconds of a bucket, at least 1.
+    pub width: u64,
+    /// Of one page of usage; `None`: of all.
+    pub endpoint: Option<Endpoint>,
+    /// Of batches only, or of all else.
+    pub batch: Option<bool>,
+    /// Of these projects; none: of all.
+    pub projects: Vec<Box<str>>,
+    /// Of these keys.
+    pub keys: Vec<Box<str>>,
+    /// Of these models.
+    pub models: Vec<Box<str>>,
+    /// What has a sum of its own.
+    pub group_by: GroupBy,
+}
+
+/// What sums are told apart by, beside their bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct GroupBy {
+    pub project: bool,
+    pub key: bool,
+    pub model: bool,
+    pub batch: bool,
+    pub endpoint: bool,
+}
+
+/// A sum. What it is not grouped by is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Sum {
+    /// `at / width` of all its entries.
+    pub bucket: u64,
+    pub project: Option<Box<str>>,
+    pub key: Option<Box<str>>,
+    pub model: Option<Box<str>>,
+    pub batch: Option<bool>,
+    pub endpoint: Option<Endpoint>,
+    pub requests: u64,
+    pub input_tokens: u64,
+    pub cached_tokens: u64,
+    pub output_tokens: u64,
+    pub images: u64,
+    pub audio_milliseconds: u64,
+    /// In micro-dollars.
+    pub cost: u64,
+}
+
+/// There are more than [`MOST_SUMS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+/// Sums up, in the order of buckets.
+///
+/// # Errors
+/// See [`DatabaseError`]; inside, when there are too many.
+pub async fn sums(
+    database: &Database,
+    query: &UsageQuery,
+) -> Result<Result<Vec<Sum>, TooMany>, DatabaseError> {
+    let rows = database.report(statement(query)).await?;
+    if rows.len() > MOST_SUMS {
+        return Ok(Err(TooMany));
+    }
+    rows.iter().map(|row| read(row, query.group_by)).collect::<Result<_, _>>().map(Ok)
+}
+
+fn statement(query: &UsageQuery) -> Statement {
+    let micros = |seconds: u64| seconds.saturating_mul(1_000_000);
+    let mut values: Vec<Value> = vec![
+        micros(query.width.max(1)).into(),
+        (&query.organization).into(),
+        micros(query.start).into(),
+        micros(query.end).into(),
+    ];
+    let mut conditions = String::from("organization = $2 AND at >= $3 AND at < $4");
+    let mut narrow = |column: &str, allowed: Vec<Value>| {
+        if allowed.is_empty() {
+            return;
+        }
+        let first = values.len() + 1;
+        let places: Vec<String> =
+            (first..first + allowed.len()).map(|place| format!("${place}")).collect();
+        values.extend(allowed);
+        // Writing to a string cannot fail.
+        let _ = write!(conditions, " AND {column} IN ({})", places.join(", "));
+    };
+    let texts = |texts: &[Box<str>]| texts.iter().map(Value::from).collect::<Vec<_>>();
+    narrow("endpoint", query.endpoint.iter().map(|one| number(*one).into()).collect());
+    narrow("batch", query.batch.iter().map(|batch| (*batch).into()).collect());
+    narrow("project", texts(&query.projects));
+    narrow("api_key", texts(&query.keys));
+    narrow("model", texts(&query.models));
+    let group = query.group_by;
+    let column = |wanted: bool, column: &'static str| if wanted { column } else { "NULL" };
+    let columns = [
+        column(group.project, "project"),
+        column(group.key, "api_key"),
+        column(group.model, "model"),
+        column(group.batch, "batch"),
+        column(group.endpoint, "endpoint"),
+    ];
+    let grouped: Vec<&str> = columns.into_iter().filter(|column| *column != "NULL").collect();
+    let by: String = grouped.iter().map(|column| format!(", {column}")).collect();
+    let sql = format!(
+        "SELECT at / $1 AS bucket, {}, {SUMS} FROM ledger WHERE {conditions} \
+         GROUP BY bucket{by} ORDER BY bucket{by} LIMIT {}",
+        columns.join(", "),
+        MOST_SUMS + 1
+    );
+    Statement::composed(sql, values)
+}
+
+const SUMS: &str = "CAST(SUM(requests) AS BIGINT), CAST(SUM(input_tokens) AS BIGINT), \
+    CAST(SUM(cached_tokens) AS BIGINT), CAST(SUM(output_tokens) AS BIGINT), \
+    CAST(SUM(images) AS BIGINT), CAST(SUM(audio_milliseconds) AS BIGINT), \
+    CAST(SUM(cost) AS BIGINT)";
+
+fn read(row: &Row, group: GroupBy) -> Result<Sum, DatabaseError> {
+    let text = |wanted: bool, column| if wanted { row.text(column).map(Some) } else { Ok(None) };
+    let endpoint = match group.endpoint {
+        true => usize::try_from(row.integer(5)?).ok().and_then(|at| Endpoint::ALL.get(at).copied()),
+        false => None,
+    };
+    Ok(Sum {
+        bucket: row.count(0)?,
+        project: text(group.project, 1)?,
+        key: text(group.key, 2)?,
+        model: text(group.model, 3)?,
+        batch: if group.batch { Some(row.boolean(4)?) } else { None },
+        endpoint,
+        requests: row.count(6)?,
+        input_tokens: row.count(7)?,
+        cached_tokens: row.count(8)?,
+        output_tokens: row.count(9)?,
+        images: row.count(10)?,
+        audio_milliseconds: row.count(11)?,
+        cost: row.count(12)?,
+    })
+}
