@@ -109,11 +109,11 @@ impl Bucket {
     /// before and whose time has not come, but within one window.
     #[must_use]
     pub fn promise(&mut self, limit: Limit, amount: u64) -> Option<Micros> {
-        let alone = self.at + self.wait(limit, amount)?;
-        let behind = self.promised + time_for(scaled(limit, amount), limit)?;
+        let alone = self.at.saturating_add(self.wait(limit, amount)?);
+        let behind = self.promised.saturating_add(time_for(scaled(limit, amount), limit)?);
         let is_waited_for = self.promised > self.at;
         let due = if is_waited_for { alone.max(behind) } else { alone };
-        let due = due.min(self.at + limit.window).max(alone);
+        let due = due.min(self.at.saturating_add(limit.window)).max(alone);
         self.promised = due;
         Some(due - self.at)
     }

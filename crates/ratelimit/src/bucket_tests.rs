@@ -96,6 +96,9 @@ fn no_limit_is_too_large() {
     assert!(!bucket.fits(limit, 1));
     bucket.owe(limit, u64::MAX);
     assert_eq!(bucket.used(limit), u64::MAX);
+    let hardly = Limit { amount: 1, window: DAY };
+    bucket.advance(hardly, 5);
+    assert_eq!(bucket.promise(hardly, 1), Some(u64::MAX - 5), "and no time too long");
     let none = Limit { amount: 0, window: MINUTE };
     let mut bucket = Bucket::default();
     assert!(!bucket.fits(none, 1) && bucket.fits(none, 0));

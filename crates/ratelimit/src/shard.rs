@@ -155,7 +155,7 @@ impl Shard {
         for (at, draw) in draws.iter().enumerate() {
             let more = on_same(at);
             if let Some(remedy) = self.entry_mut(places[at]).meter.remedy(draw.bound, more)
-                && severity(remedy) > severity(worst.1)
+                && remedy.severity() > worst.1.severity()
             {
                 worst = (at, remedy);
             }
@@ -279,15 +279,5 @@ impl Shard {
 
     fn entry_mut(&mut self, place: usize) -> &mut Entry {
         self.entries[place].as_mut().expect("a place that somebody holds is not dropped")
-    }
-}
-
-/// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
-fn severity(remedy: Remedy) -> (u8, Micros) {
-    match remedy {
-        Remedy::Wait(time) => (0, time),
-        Remedy::GiveBack => (1, 0),
-        Remedy::AskForLess => (2, 0),
-        Remedy::NothingSoon => (3, 0),
     }
 }

@@ -1,0 +1,317 @@
+//! Limits that nodes share over a real store.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stdout)]
+
+mod store;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ratelimit::{Bound, Decision, Draw, Limit, MINUTE, Redis, RedisOptions, Remedy, Unavailable};
+use store::Store;
+
+const SECOND: u64 = 1_000_000;
+
+fn rate(meter: &str, amount: u64, limit: u64, window: u64) -> Draw<'_> {
+    let limit = Limit { amount: limit, window };
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: false }, amount }
+}
+
+fn requests(meter: &str, limit: u64) -> Draw<'_> {
+    let limit = Limit { amount: limit, window: MINUTE };
+    Draw { meter, bound: Bound::Rate { limit, counts_refusals: true }, amount: 1 }
+}
+
+fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
+    Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount }
+}
+
+async fn node(store: &Store, node: u64) -> Redis {
+    let url = store.url();
+    let lease = Duration::from_secs(1);
+    let options = RedisOptions { url, lease, node, first_start: true, durable: false };
+    Redis::connect(options).await.unwrap()
+}
+
+async fn used(redis: &Redis, draws: &[Draw<'_>]) -> Vec<u64> {
+    redis.look("org", draws).await.unwrap().iter().map(|state| state.used).collect()
+}
+
+/// Until the store has been told what was settled.
+async fn until(redis: &Redis, draws: &[Draw<'_>], expected: &[u64]) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let used = used(redis, draws).await;
+        if used == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{used:?} is not {expected:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process is told
+    }
+}
+
+fn admitted(decision: &Decision) -> bool {
+    matches!(decision, Decision::Admitted(_))
+}
+
+#[tokio::test]
+async fn all_or_nothing_and_the_refusal_counts() {
+    let store = Store::start();
+    let redis = node(&store, 1).await;
+    let draws = [requests("rpm", 10), rate("tpm", 60, 100, MINUTE), rate("tpd", 60, 1000, MINUTE)];
+    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()));
+    let refused = redis.reserve("org", 2, &draws).await.unwrap();
+    let Decision::Refused { which, remedy: Remedy::Wait(wait), states } = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(which == 1 && wait > 11 * SECOND && wait <= 12 * SECOND + 2, "{which} {wait}");
+    let shown: Vec<u64> = states.iter().map(|state| state.used).collect();
+    assert_eq!(shown, [2, 60, 60], "only the requests count what was refused");
+    assert!(admitted(&redis.reserve("other", 3, &draws).await.unwrap()));
+    let large = [rate("tpm", 101, 100, MINUTE)];
+    let refused = redis.reserve("org", 4, &large).await.unwrap();
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::AskForLess, .. }));
+    let twice = [rate("group", 60, 100, MINUTE), rate("group", 60, 100, MINUTE)];
+    assert!(!admitted(&redis.reserve("org", 5, &twice).await.unwrap()));
+    let fits = [rate("group", 60, 100, MINUTE), rate("group", 40, 100, MINUTE)];
+    assert!(admitted(&redis.reserve("org", 6, &fits).await.unwrap()));
+    assert_eq!(used(&redis, &fits[..1]).await, [100]);
+}
+
+#[tokio::test]
+async fn settled_once_on_whichever_node_asks() {
+    let store = Store::start();
+    let (redis, other) = (node(&store, 1).await, node(&store, 2).await);
+    let draws = [rate("rpm", 1, 10, MINUTE), rate("tpm", 80, 100, MINUTE), spend(500, 1000, 1)];
+    for _ in 0..2 {
+        assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()));
+    }
+    // The same number asked for by a node that does not know it is open: it is charged once.
+    assert!(admitted(&other.reserve("org", 1, &draws).await.unwrap()));
+    assert_eq!(used(&other, &draws).await, [1, 80, 500]);
+    assert!(redis.settle("org", 1, &[None, Some(30), Some(200)]));
+    for _ in 0..3 {
+        assert!(!redis.settle("org", 1, &[None, Some(0), Some(0)]));
+    }
+    until(&other, &draws, &[1, 30, 200]).await;
+    assert_eq!(redis.open_requests(), 0);
+    assert!(admitted(&redis.reserve("org", 2, &[rate("tpm", 60, 100, MINUTE)]).await.unwrap()));
+    redis.settle("org", 2, &[Some(90)]);
+    until(&other, &draws[1..2], &[120]).await;
+}
+
+#[tokio::test]
+async fn money_and_what_is_held() {
+    let store = Store::start();
+    let redis = node(&store, 1).await;
+    let reserve = async |request, draw| redis.reserve("org", request, &[draw]).await.unwrap();
+    assert!(admitted(&reserve(1, spend(600, 1000, 1)).await));
+    assert!(admitted(&reserve(2, spend(400, 1000, 1)).await));
+    let refused = reserve(3, spend(1, 1000, 1)).await;
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::NothingSoon, .. }));
+    assert!(admitted(&reserve(4, spend(1000, 1000, 2)).await), "another month");
+    redis.settle("org", 2, &[Some(0)]);
+    redis.close().await;
+    assert!(!admitted(&reserve(5, spend(1, 1000, 2)).await), "it belonged to the old month");
+    let bound = Bound::Spend { most: Some(1000), month: 3 };
+    redis.seed("org", "usd", bound, 990).await.unwrap();
+    redis.seed("org", "usd", bound, 10).await.unwrap();
+    assert_eq!(used(&redis, &[spend(0, 1000, 3)]).await, [990]);
+    let queue = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount };
+    assert!(admitted(&reserve(10, queue(70)).await));
+    let refused = reserve(11, queue(31)).await;
+    assert!(matches!(refused, Decision::Refused { remedy: Remedy::GiveBack, .. }));
+    // Its owner starts again on another node, holds it again, and gives it back.
+    let other = node(&store, 2).await;
+    assert!(admitted(&other.reserve("org", 10, &[queue(70)]).await.unwrap()));
+    assert!(other.settle("org", 10, &[Some(0)]));
+    until(&redis, &[queue(0)], &[0]).await;
+}
+
+/// What was admitted: surely not before, surely not after, and how much of it counts.
+type Log = Arc<Mutex<Vec<(Duration, Duration, u64)>>>;
+
+struct Hammer {
+    limit: u64,
+    window: Duration,
+    began: Instant,
+    log: Log,
+    stop: AtomicBool,
+    requests: AtomicU64,
+    away: AtomicU64,
+}
+
+impl Hammer {
+    fn new(limit: u64, window: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            window,
+            began: Instant::now(),
+            log: Log::default(),
+            stop: AtomicBool::new(false),
+            requests: AtomicU64::new(1),
+            away: AtomicU64::new(0),
+        })
+    }
+
+    /// Clients that ask again and again, and settle for what they really took.
+    fn clients(
+        self: &Arc<Self>,
+        redis: &Arc<Redis>,
+        count: u64,
+    ) -> Vec<tokio::task::JoinHandle<()>> {
+        (0..count).map(|seed| tokio::spawn(self.clone().client(redis.clone(), seed))).collect()
+    }
+
+    async fn client(self: Arc<Self>, redis: Arc<Redis>, seed: u64) {
+        let mut number = seed;
+        while !self.stop.load(Ordering::Relaxed) {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed | 1);
+            let (amount, part) = (1 + (number >> 60), 1 + (number >> 40) % 16);
+            let draws = [rate("tpm", amount, self.limit, self.window.as_micros() as u64)];
+            let request = u128::from(self.requests.fetch_add(1, Ordering::Relaxed));
+            let before = self.began.elapsed();
+            match redis.reserve("org", request, &draws).await {
+                Ok(Decision::Admitted(_)) => {
+                    let actual = part.min(amount);
+                    let after = self.began.elapsed();
+                    self.log.lock().unwrap().push((before, after, actual));
+                    redis.settle("org", request, &[Some(actual)]);
+                }
+                Ok(_) => {}
+                Err(Unavailable::Away(_)) => {
+                    self.away.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(other) => panic!("{other}"),
+            }
+            tokio::time::sleep(Duration::from_millis(1 + number % 3)).await; // tidy: sleep the pace of the clients
+        }
+    }
+
+    async fn run(self: &Arc<Self>, time: Duration) {
+        tokio::time::sleep(time).await; // tidy: sleep how long they hammer
+    }
+
+    /// No interval admits more than the bound; returns how much was admitted in all.
+    fn check(&self) -> u64 {
+        let mut log = self.log.lock().unwrap().clone();
+        log.sort_unstable_by_key(|(_, after, _)| *after);
+        let mut starts: Vec<Duration> = log.iter().map(|(before, ..)| *before).collect();
+        starts.sort_unstable();
+        for from in starts.iter().step_by(starts.len() / 1000 + 1) {
+            let mut sum = 0;
+            for (_, after, amount) in log.iter().filter(|(before, ..)| before >= from) {
+                sum += amount;
+                let span = (*after - *from).as_micros();
+                let most = u128::from(self.limit) * span / self.window.as_micros();
+                let most = u128::from(self.limit) + most;
+                assert!(u128::from(sum) <= most, "{sum} in {span} µs, {most} may be");
+            }
+        }
+        log.iter().map(|(.., amount)| amount).sum()
+    }
+}
+
+fn at_least(hammer: &Hammer, admitted: u64, part: f64) {
+    let time = hammer.began.elapsed().as_secs_f64() / hammer.window.as_secs_f64();
+    let most = hammer.limit as f64 * (1.0 + time);
+    println!("{admitted} of {most:.0} admitted, {:?} times away", hammer.away);
+    assert!(admitted as f64 >= most * part, "{admitted} of {most}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_clients_on_one_node_and_on_two() {
+    let store = Store::start();
+    for nodes in 1..=2 {
+        let hammer = Hammer::new(5000, Duration::from_secs(2));
+        let mut clients = Vec::new();
+        for number in 0..nodes {
+            let redis = Arc::new(node(&store, 10 * nodes + number).await);
+            clients.extend(hammer.clients(&redis, 64 / nodes));
+        }
+        hammer.run(Duration::from_secs(3)).await;
+        hammer.stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.await.unwrap();
+        }
+        at_least(&hammer, hammer.check(), 0.7);
+        let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+        redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
+    }
+}
+
+/// A node that dies takes its leases with it: they lapse, and count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_dies_admits_nothing_twice() {
+    let store = Store::start();
+    let hammer = Hammer::new(5000, Duration::from_secs(2));
+    let stays = Arc::new(node(&store, 1).await);
+    let mut clients = hammer.clients(&stays, 32);
+    for number in 2..6 {
+        let dies = Arc::new(node(&store, number).await);
+        let its = hammer.clients(&dies, 32);
+        hammer.run(Duration::from_millis(500)).await;
+        its.iter().for_each(tokio::task::JoinHandle::abort);
+        drop(dies);
+    }
+    hammer.stop.store(true, Ordering::Relaxed);
+    for client in clients.drain(..) {
+        client.await.unwrap();
+    }
+    at_least(&hammer, hammer.check(), 0.3);
+}
+
+/// The store is killed again and again, and comes back with nothing, or with what it kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_dies_admits_nothing_twice() {
+    for keeps in [&[][..], &["--appendonly", "yes", "--appendfsync", "no"]] {
+        let mut store = Store::start();
+        let hammer = Hammer::new(3000, Duration::from_secs(1));
+        let mut clients = Vec::new();
+        let nodes = [Arc::new(node(&store, 1).await), Arc::new(node(&store, 2).await)];
+        for redis in &nodes {
+            clients.extend(hammer.clients(redis, 32));
+        }
+        for _ in 0..4 {
+            hammer.run(Duration::from_millis(300)).await;
+            store.kill();
+            hammer.run(Duration::from_millis(50)).await;
+            store.run(keeps);
+        }
+        hammer.run(Duration::from_millis(1000)).await;
+        assert!(nodes.iter().all(|redis| redis.is_available()));
+        hammer.stop.store(true, Ordering::Relaxed);
+        for client in clients {
+            client.await.unwrap();
+        }
+        at_least(&hammer, hammer.check(), 0.1);
+        assert!(hammer.away.load(Ordering::Relaxed) > 0);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_refuses_quickly_and_money_is_seeded_again() {
+    let mut store = Store::start();
+    let redis = node(&store, 1).await;
+    assert!(admitted(&redis.reserve("org", 1, &[spend(10, 1000, 1)]).await.unwrap()));
+    store.kill();
+    let began = Instant::now();
+    for request in 2..50 {
+        let error = redis.reserve("org", request, &[spend(10, 1000, 1)]).await.unwrap_err();
+        assert!(matches!(error, Unavailable::Away(_)), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    assert!(!redis.is_available());
+    store.run(&[]);
+    while !redis.is_available() {
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process starts
+    }
+    let draw = [spend(10, 1000, 1)];
+    assert_eq!(redis.reserve("org", 60, &draw).await, Err(Unavailable::Unseeded));
+    redis.seed("org", "usd", draw[0].bound, 985).await.unwrap();
+    assert!(admitted(&redis.reserve("org", 61, &draw).await.unwrap()));
+    assert!(!admitted(&redis.reserve("org", 62, &draw).await.unwrap()));
+    // Rates begin used up.
+    let refused = redis.reserve("org", 63, &[rate("tpm", 500, 600, MINUTE)]).await.unwrap();
+    assert!(!admitted(&refused));
+}
