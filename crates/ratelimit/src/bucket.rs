@@ -155,9 +155,12 @@ impl Minima {
             self.len -= 1;
         }
         if self.len == MOST_MINIMA {
-            // The older of the two has the lower level, the newer one stands for longer.
-            entries[1].1 = entries[0].1;
-            entries.rotate_left(1);
+            // The two that differ least become one: the older has the lower level, the newer stands
+            // for longer. So what is lost is small even with many requests open at once.
+            let nearest = (0..MOST_MINIMA - 1).min_by_key(|at| entries[at + 1].1 - entries[*at].1);
+            let nearest = nearest.unwrap_or(0);
+            entries[nearest + 1].1 = entries[nearest].1;
+            entries.copy_within(nearest + 1.., nearest);
             self.len -= 1;
         }
         entries[self.len] = (at, level);

@@ -18,7 +18,7 @@ pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
 pub use limits::{Limits, Unavailable};
 pub use memory::{FORGOTTEN, MOST_OPEN, Memory};
 pub use redis::{KNOWN, Redis, RedisOptions};
-pub use state::{StateError, check_state};
+pub use state::{StateError, check_state, empty_state};
 
 /// A moment or a span, in microseconds.
 pub type Micros = u64;

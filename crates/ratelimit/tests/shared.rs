@@ -234,7 +234,7 @@ async fn sixty_four_clients_on_one_node_and_on_two() {
         for client in clients {
             client.await.unwrap();
         }
-        at_least(&hammer, hammer.check(), 0.7);
+        at_least(&hammer, hammer.check(), 0.8);
         let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
         redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
     }

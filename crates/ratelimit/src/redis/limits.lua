@@ -50,8 +50,14 @@ local function note(m)
   local all = m.minima
   while #all > 0 and not less(all[#all].u, all[#all].r, m.u, m.r) do table.remove(all) end
   if #all == MINIMA then
-    all[2].u, all[2].r = all[1].u, all[1].r
-    table.remove(all, 1)
+    -- The two that differ least become one.
+    local nearest, by, by_r = 1, 2 * MOST, 0
+    for n = 1, MINIMA - 1 do
+      local u, r = minus(all[n + 1].u, all[n + 1].r, all[n].u, all[n].r, m.window)
+      if less(u, r, by, by_r) then nearest, by, by_r = n, u, r end
+    end
+    all[nearest + 1].u, all[nearest + 1].r = all[nearest].u, all[nearest].r
+    table.remove(all, nearest)
   end
   all[#all + 1] = { at = m.at, u = m.u, r = m.r }
 end

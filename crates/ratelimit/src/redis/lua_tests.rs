@@ -85,7 +85,7 @@ fn history() -> impl Strategy<Value = (u64, u64, Vec<Happening>)> {
     (amounts, windows, prop::collection::vec(one, 1..40))
 }
 
-/// Whatever happens, the store and the bucket agree to the unit, and on the wait to two microseconds.
+/// Whatever happens, the store and the bucket agree to the unit, and on times to what a double can say.
 #[test]
 fn the_store_counts_as_the_bucket_does() {
     let store = store::Store::start();
@@ -124,7 +124,8 @@ fn the_store_counts_as_the_bucket_does() {
                         let wait = bucket.promise(limit, amount).unwrap();
                         let wait = wait.min(LONGEST).cast_signed();
                         // Two for each that was told one before.
-                        prop_assert!((wait..=wait + 80).contains(&told.helps), "{wait} {told:?}");
+                        let most = wait + 80 + (wait >> 44);
+                        prop_assert!((wait..=most).contains(&told.helps), "{wait} {told:?}");
                     }
                     told
                 }
@@ -149,7 +150,7 @@ fn the_store_counts_as_the_bucket_does() {
             prop_assert_eq!(told.state.used, bucket.used(limit));
             prop_assert_eq!(told.state.remaining, bucket.remaining(limit));
             let full = bucket.until_full(limit).unwrap().min(LONGEST);
-            prop_assert!((full..=full + 2).contains(&told.state.until_full));
+            prop_assert!((full..=full + 2 + (full >> 48)).contains(&told.state.until_full));
         }
         Ok(())
     };
