@@ -32,13 +32,22 @@ fn resident() -> u64 {
 fn main() {
     let folder = tempfile::tempdir_in("target").or_else(|_| tempfile::tempdir()).unwrap();
     let path = folder.path().join("limits.state");
-    let memory = Memory::open(&path, 0).unwrap();
+    for organizations in [1, 1000] {
+        cost(&path, organizations);
+        std::fs::remove_file(&path).unwrap();
+    }
+    many(&path);
+}
+
+fn cost(path: &std::path::Path, organizations: usize) {
+    let memory = Memory::open(path, 0).unwrap();
     let draws = draws();
-    let organizations: Vec<String> = (0..1000).map(|n| format!("org-{n:024}")).collect();
+    println!("{organizations} organizations in turn:");
+    let organizations: Vec<String> = (0..organizations).map(|n| format!("org-{n:024}")).collect();
     let (mut reserves, mut settles) = (Vec::new(), Vec::new());
     let began = Instant::now();
     for number in 0..500_000u64 {
-        let organization = &organizations[(number % 1000) as usize];
+        let organization = &organizations[number as usize % organizations.len()];
         let now = began.elapsed().as_micros() as u64;
         let start = Instant::now();
         let decision = memory.reserve(organization, number.into(), &draws, now).unwrap();
@@ -52,11 +61,8 @@ fn main() {
         times.drain(..20_000);
         times.sort_unstable();
         let at = |part: usize| times[times.len() * part / 1000];
-        println!("{name}: p50 {} ns, p99 {} ns, p99.9 {} ns", at(500), at(990), at(999));
+        println!("  {name}: p50 {} ns, p99 {} ns, p99.9 {} ns", at(500), at(990), at(999));
     }
-    drop(memory);
-    std::fs::remove_file(&path).unwrap();
-    many(&path);
 }
 
 fn many(path: &std::path::Path) {

@@ -153,9 +153,8 @@ impl Meter {
     pub(crate) fn state(&self, bound: Bound) -> State {
         match (self, bound) {
             (Self::Rate { bucket, limit }, _) => State {
-                used: bucket.used(*limit),
-                remaining: bucket.remaining(*limit),
                 until_full: bucket.until_full(*limit).unwrap_or(Micros::MAX),
+                ..State::of(bucket.used(*limit), limit.amount)
             },
             (Self::Spend { amount, .. }, Bound::Spend { most, .. }) => {
                 State::of(*amount, most.unwrap_or(u64::MAX))
