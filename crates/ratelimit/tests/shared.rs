@@ -5,7 +5,7 @@ mod store;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ratelimit::{Bound, Decision, Draw, Limit, MINUTE, Redis, RedisOptions, Remedy, Unavailable};
 use store::Store;
@@ -27,7 +27,10 @@ fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
 }
 
 async fn node(store: &Store, node: u64) -> Redis {
-    let url = store.url();
+    node_at(store.url(), node).await
+}
+
+async fn node_at(url: String, node: u64) -> Redis {
     let lease = Duration::from_secs(1);
     let options = RedisOptions { url, lease, node, first_start: true, durable: false };
     Redis::connect(options).await.unwrap()
@@ -128,6 +131,13 @@ async fn money_and_what_is_held() {
     until(&redis, &[queue(0)], &[0]).await;
 }
 
+/// The clock that processes share.
+fn clock() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+}
+
+const CHILD: &str = "LIMITS_TEST_STORE";
+
 /// What was admitted: surely not before, surely not after, and how much of it counts.
 type Log = Arc<Mutex<Vec<(Duration, Duration, u64)>>>;
 
@@ -136,6 +146,8 @@ struct Hammer {
     window: Duration,
     began: Instant,
     log: Log,
+    /// Whether what is admitted is printed, for another process.
+    prints: bool,
     stop: AtomicBool,
     requests: AtomicU64,
     away: AtomicU64,
@@ -148,6 +160,7 @@ impl Hammer {
             window,
             began: Instant::now(),
             log: Log::default(),
+            prints: std::env::var_os(CHILD).is_some(),
             stop: AtomicBool::new(false),
             requests: AtomicU64::new(1),
             away: AtomicU64::new(0),
@@ -170,12 +183,15 @@ impl Hammer {
             let (amount, part) = (1 + (number >> 60), 1 + (number >> 40) % 16);
             let draws = [rate("tpm", amount, self.limit, self.window.as_micros() as u64)];
             let request = u128::from(self.requests.fetch_add(1, Ordering::Relaxed));
-            let before = self.began.elapsed();
+            let before = clock();
             match redis.reserve("org", request, &draws).await {
                 Ok(Decision::Admitted(_)) => {
                     let actual = part.min(amount);
-                    let after = self.began.elapsed();
+                    let after = clock();
                     self.log.lock().unwrap().push((before, after, actual));
+                    if self.prints {
+                        println!("took {} {} {actual}", before.as_micros(), after.as_micros());
+                    }
                     redis.settle("org", request, &[Some(actual)]);
                 }
                 Ok(_) => {}
@@ -314,4 +330,144 @@ async fn a_store_that_is_away_refuses_quickly_and_money_is_seeded_again() {
     // Rates begin used up.
     let refused = redis.reserve("org", 63, &[rate("tpm", 500, 600, MINUTE)]).await.unwrap();
     assert!(!admitted(&refused));
+}
+
+/// Not a test: a node that the next one starts, and kills.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the child of `two_processes_share_a_limit`"]
+async fn child() {
+    let Ok(given) = std::env::var(CHILD) else { return };
+    let (number, url) = given.split_once(' ').unwrap();
+    let redis = Arc::new(node_at(url.to_owned(), number.parse().unwrap()).await);
+    let hammer = Hammer::new(5000, Duration::from_secs(2));
+    hammer.requests.store(1 << (32 + number.parse::<u32>().unwrap()), Ordering::Relaxed);
+    for client in hammer.clients(&redis, 32) {
+        client.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn two_processes_share_a_limit_and_are_killed() {
+    let store = Store::start();
+    let hammer = Hammer::new(5000, Duration::from_secs(2));
+    let mut children: Vec<_> = (1..=2)
+        .map(|number| {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["child", "--exact", "--ignored", "--nocapture"])
+                .env(CHILD, format!("{number} {}", store.url()))
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for child in &mut children {
+        let (log, out) = (hammer.log.clone(), child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in std::io::BufRead::lines(std::io::BufReader::new(out)).map_while(Result::ok)
+            {
+                let words: Vec<&str> = line.split(' ').collect();
+                let ["took", numbers @ ..] = &words[..] else { continue };
+                let numbers: Vec<u64> = numbers.iter().map(|word| word.parse().unwrap()).collect();
+                let [before, after] = [numbers[0], numbers[1]].map(Duration::from_micros);
+                log.lock().unwrap().push((before, after, numbers[2]));
+            }
+        });
+    }
+    for child in &mut children {
+        hammer.run(Duration::from_millis(1500)).await;
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    at_least(&hammer, hammer.check(), 0.4);
+}
+
+#[tokio::test]
+async fn a_store_that_hangs_delays_one_request_and_charges_none_twice() {
+    let store = Store::start();
+    let redis = node(&store, 1).await;
+    let draw = [rate("tpm", 10, 100, MINUTE)];
+    assert!(admitted(&redis.reserve("org", 1, &draw).await.unwrap()));
+    store.signal(rustix::process::Signal::STOP);
+    let began = Instant::now();
+    assert!(redis.reserve("org", 2, &draw).await.is_err());
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let began = Instant::now();
+    for request in 3..100 {
+        assert!(redis.reserve("org", request, &draw).await.is_err());
+    }
+    assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+    store.signal(rustix::process::Signal::CONT);
+    while !redis.is_available() {
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process goes on
+    }
+    // It was done after all; asked again it is charged once, and can be settled.
+    assert!(admitted(&redis.reserve("org", 2, &draw).await.unwrap()));
+    let shown = used(&redis, &draw).await[0];
+    assert!((18..=20).contains(&shown), "{shown}");
+    assert!(redis.settle("org", 2, &[Some(0)]));
+}
+
+#[tokio::test]
+async fn a_store_that_loses_nothing_goes_on_where_it_was() {
+    let mut store = Store::start();
+    store.kill();
+    let keeps = ["--appendonly", "yes", "--appendfsync", "always"];
+    store.run(&keeps);
+    let (url, lease) = (store.url(), Duration::from_secs(1));
+    let options = RedisOptions { url, lease, node: 1, first_start: true, durable: true };
+    let redis = Redis::connect(options).await.unwrap();
+    let draws = [rate("tpd", 10, 100, 86_400 * SECOND), spend(10, 1000, 1)];
+    assert!(admitted(&redis.reserve("org", 1, &draws).await.unwrap()));
+    store.kill();
+    store.run(&keeps);
+    while used_or_away(&redis, &draws).await != Some(vec![10, 10]) {
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep another process starts
+    }
+    assert!(redis.settle("org", 1, &[Some(1), Some(1)]));
+    until(&redis, &draws, &[1, 1]).await;
+}
+
+async fn used_or_away(redis: &Redis, draws: &[Draw<'_>]) -> Option<Vec<u64>> {
+    let states = redis.look("org", draws).await.ok()?;
+    Some(states.iter().map(|state| state.used).collect())
+}
+
+/// A busy organization is decided on without the store; an idle one has no lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_spare_round_trips() {
+    const REQUESTS: u64 = 5000;
+    let store = Store::start();
+    let redis = Arc::new(node(&store, 1).await);
+    let began = Instant::now();
+    let mut clients = Vec::new();
+    for client in 0..16u64 {
+        let redis = redis.clone();
+        clients.push(tokio::spawn(async move {
+            for number in 0..REQUESTS / 16 {
+                let request = u128::from(client * REQUESTS + number);
+                let draws = [
+                    requests("rpm", 1_000_000),
+                    rate("tpm", 50, 100_000_000, MINUTE),
+                    spend(70, 1_000_000_000, 1),
+                ];
+                assert!(admitted(&redis.reserve("org", request, &draws).await.unwrap()));
+                redis.settle("org", request, &[None, Some(40), Some(60)]);
+                tokio::task::yield_now().await;
+            }
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    let took = began.elapsed();
+    let mut connection = redis::Client::open(store.url()).unwrap().get_connection().unwrap();
+    let info: String = redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_fcall:calls=")).unwrap();
+    let calls: u64 = line.split(',').next().unwrap().parse().unwrap();
+    println!("{REQUESTS} requests in {took:?} with {calls} calls");
+    assert!(calls < REQUESTS / 4, "{calls} calls");
+    redis.close().await;
+    let done = REQUESTS / 16 * 16;
+    let money = used(&redis, &[spend(0, 1_000_000_000, 1)]).await;
+    assert_eq!(money, [done * 60], "to the last unit");
 }

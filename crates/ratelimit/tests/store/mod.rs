@@ -52,6 +52,14 @@ impl Store {
         redis::cmd("PING").query::<String>(&mut connection).is_ok()
     }
 
+    /// Stops it, or lets it go on.
+    #[allow(dead_code)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
     /// As when the machine fails.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
