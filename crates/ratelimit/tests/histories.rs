@@ -50,8 +50,11 @@ struct Reference {
     rates: [Vec<(u64, u128)>; 2],
     at: [u64; 2],
     spent: u64,
-    open: HashMap<u128, (Vec<(usize, usize)>, u64, Vec<u64>)>,
+    open: HashMap<u128, Open>,
 }
+
+/// Where in the lists it stands, how much was reserved, and what was answered.
+type Open = (Vec<(usize, usize)>, u64, Vec<u64>);
 
 impl Reference {
     fn level(&self, which: usize) -> u128 {

@@ -381,10 +381,14 @@ end
 -- KEYS: rates, money. ARGV: durable, then ten a draw.
 local function look(keys, args)
   local now = clock()
+  local began = born
   begin(args[1] == '1', now)
   local draws = read_draws(args, 2)
   meters(keys, draws, now)
-  return answer(1, now, draws)
+  local reply = answer(1, now, draws)
+  -- A replica can be looked at too: its run begins with the first decision.
+  born = began
+  return reply
 end
 
 -- KEYS: rates, money, this node. ARGV: lease in ms, durable, number of this batch, then thirteen a

@@ -11,6 +11,9 @@ const BUSY: u32 = 3;
 /// A lease that is for fewer requests is of no use.
 const LEAST: u64 = 4;
 
+/// Refunds of one meter that are to be told.
+const REFUNDS: usize = 32;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Local {
@@ -23,7 +26,8 @@ pub(super) struct Local {
     store_at: Micros,
     /// Used from leases since then.
     since_told: u64,
-    refund: Option<Refund>,
+    /// By the time that they were taken.
+    refunds: Vec<Refund>,
     owe: u64,
     pace: Pace,
 }
@@ -116,7 +120,7 @@ impl Local {
             told_at: 0,
             store_at: 0,
             since_told: 0,
-            refund: None,
+            refunds: Vec::new(),
             owe: 0,
             pace: Pace::default(),
         }
@@ -241,38 +245,49 @@ impl Local {
         }
     }
 
-    /// Refunds are joined as if all had been taken with the first: that never gives back more.
+    /// Refunds of what was taken at the same time are one. Where there are too many, two that are
+    /// nearest are joined as if both had been taken with the first: that never gives back more.
     fn add_refund(&mut self, one: Refund) {
-        match &mut self.refund {
-            Some(known) if known.month == one.month => {
-                known.amount = known.amount.saturating_add(one.amount);
-                known.since = known.since.min(one.since);
-            }
-            // What was taken in an older month went with it.
-            Some(known) if known.month > one.month => {}
-            known => *known = Some(one),
+        let all = &mut self.refunds;
+        // What was taken in an older month went with it.
+        all.retain(|known| known.month >= one.month);
+        if all.iter().any(|known| known.month > one.month) {
+            return;
+        }
+        let at = all.partition_point(|known| known.since < one.since);
+        match all.get_mut(at).filter(|known| known.since == one.since) {
+            Some(known) => known.amount = known.amount.saturating_add(one.amount),
+            None => all.insert(at, one),
+        }
+        if all.len() > REFUNDS {
+            let nearest = (0..REFUNDS).min_by_key(|at| all[at + 1].since - all[*at].since);
+            let nearest = nearest.unwrap_or(0);
+            let later = all.remove(nearest + 1);
+            all[nearest].amount = all[nearest].amount.saturating_add(later.amount);
         }
     }
 
     /// Whether the store has to be told something, or a lease has to be looked after.
     pub(super) fn is_pending(&self) -> bool {
-        self.refund.is_some() || self.owe > 0 || self.lease.is_some()
+        !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some()
     }
 
-    /// What the store has to be told now; `all` at the end, when everything is given back.
-    pub(super) fn change(&mut self, now: Micros, all: bool) -> Option<Change> {
+    /// What the store has to be told now, in this order; `all` at the end, when everything is given
+    /// back.
+    pub(super) fn changes(&mut self, now: Micros, all: bool) -> Vec<Change> {
         self.end_lease(now);
         self.pace.turn(now);
-        let refund = self.refund.take();
-        let mut change = Change {
-            bound: self.bound,
-            refund: refund.map_or(0, |refund| refund.amount),
-            since: refund.map_or(0, |refund| refund.since),
-            month: refund.map_or(0, |refund| refund.month),
-            owe: std::mem::take(&mut self.owe),
-            used: 0,
-            terms: Terms::default(),
+        let bound = self.bound;
+        let plain = Change::none(bound);
+        let refund = |one: Refund| Change {
+            refund: one.amount,
+            since: one.since,
+            month: one.month,
+            ..plain
         };
+        let mut changes: Vec<Change> =
+            std::mem::take(&mut self.refunds).into_iter().map(refund).collect();
+        let mut change = Change { owe: std::mem::take(&mut self.owe), ..plain };
         let least = self.pace.each().saturating_mul(LEAST);
         let (is_busy, target) = (self.pace.is_busy() && !all, self.pace.target().max(2 * least));
         if let Some(lease) = &mut self.lease {
@@ -290,8 +305,10 @@ impl Local {
             }
         }
         let Terms { back, want, .. } = change.terms;
-        let is_something = refund.is_some() || [change.owe, change.used, back, want] != [0; 4];
-        is_something.then_some(change)
+        if [change.owe, change.used, back, want] != [0; 4] {
+            changes.push(change);
+        }
+        changes
     }
 
     /// What was not reported when a lease ended counts as used when it lapses.

@@ -58,8 +58,7 @@ impl Remote<'_> {
         self.requests += 1;
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), self.requests.to_string().into()];
         let bound = Bound::Rate { limit, counts_refusals: false };
-        let terms = Terms::default();
-        let change = Change { bound, refund, since, month: 0, owe, used: 0, terms };
+        let change = Change { refund, since, owe, ..Change::none(bound) };
         wire::push_change(&mut args, 1, "m", &change);
         wire::read_changed(&self.call("adjust", "n", &args)[2..])[0]
     }

@@ -22,6 +22,9 @@
 //!   is new, by [`RedisOptions::first_start`]. Held amounts that it lost are held again by their
 //!   owners.
 //!
+//! It needs a database (number) of its own, and `maxmemory-policy noeviction`: what others delete
+//! there is forgotten.
+//!
 //! All keys of an organization have one hash tag. The connection goes to one server, which has to
 //! be the one that owns them: a cluster's redirections are not followed.
 
@@ -59,8 +62,9 @@ pub struct RedisOptions {
     pub lease: Duration,
     /// A random number that names this node for as long as it runs.
     pub node: u64,
-    /// Whether an empty store is a new one, so that every limit begins unused. Otherwise an empty
-    /// store is one that lost its data: limits begin used up and refill.
+    /// Whether an empty store is a new one, so that every limit begins unused: true only if nobody
+    /// has ever used these limits. Otherwise an empty store is one that lost its data: limits begin
+    /// used up and refill. It does not matter for a store that has the library.
     pub first_start: bool,
     /// Whether the operator promises that a restart of the store loses nothing
     /// (`appendfsync always`, no failover to a replica). Otherwise limits begin used up after one.

@@ -18,7 +18,7 @@ use crate::{Bound, Draw, FORGOTTEN, MOST_OPEN, Micros, RequestId, State};
 
 /// Shares of the table.
 const SHARDS: usize = 64;
-/// Meters that one batch speaks of.
+/// Changes in a batch: with so many, no further meter is spoken of.
 const BATCH: usize = 64;
 /// How long an organization is remembered.
 const IDLE: Micros = 60_000_000;
@@ -352,13 +352,13 @@ impl Organization {
         }
         let (mut args, mut meters) = (Vec::new(), Vec::new());
         for (place, meter) in self.meters.iter_mut().enumerate() {
-            if meters.len() == BATCH {
+            if meters.len() >= BATCH {
                 break;
             }
             if !meter.is_pending() {
                 continue;
             }
-            if let Some(change) = meter.change(now, all) {
+            for change in meter.changes(now, all) {
                 wire::push_change(&mut args, table.node, &meter.name, &change);
                 meters.push((place, change.terms.id));
             }

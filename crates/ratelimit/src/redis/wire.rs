@@ -31,6 +31,14 @@ pub(super) struct Change {
     pub(super) terms: Terms,
 }
 
+impl Change {
+    /// One that changes nothing.
+    pub(super) fn none(bound: Bound) -> Self {
+        let terms = Terms::default();
+        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, terms }
+    }
+}
+
 /// What a call said of one meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
