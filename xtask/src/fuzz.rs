@@ -10,8 +10,16 @@ use anyhow::{Context, Result, anyhow, bail};
 
 const USAGE: &str = "usage: cargo xtask fuzz [TARGET…] [--seconds N]";
 /// The targets, and how long their inputs may be.
-const TARGETS: &[(&str, usize)] =
-    &[("patch", 2048), ("rules", 1024), ("shell", 1024), ("token", 1024), ("websocket", 2048)];
+const TARGETS: &[(&str, usize)] = &[
+    ("gateway_answer", 2048),
+    ("gateway_body", 1024),
+    ("gateway_multipart", 2048),
+    ("patch", 2048),
+    ("rules", 1024),
+    ("shell", 1024),
+    ("token", 1024),
+    ("websocket", 2048),
+];
 /// What the compiler adds for libFuzzer: counters of edges, and the operands of comparisons.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 
 /// An error to answer with.
@@ -20,6 +20,9 @@ pub struct ApiError {
     r#type: &'static str,
     param: Option<Cow<'static, str>>,
     code: Option<&'static str>,
+    /// A body of somebody else's making, which stands for all of it.
+    #[serde(skip)]
+    passed: Option<Bytes>,
 }
 
 impl ApiError {
@@ -40,7 +43,15 @@ impl ApiError {
             r#type,
             param: None,
             code: Some(code),
+            passed: None,
         }
+    }
+
+    /// An error of a model server that passes with its own JSON body.
+    #[must_use]
+    pub fn passed(status: StatusCode, body: Vec<u8>) -> Self {
+        let message = "The model server answered with an error.";
+        Self { passed: Some(body.into()), ..Self::new(status, "upstream_error", message) }
     }
 
     /// 400.
@@ -96,6 +107,14 @@ impl ApiError {
         self
     }
 
+    /// More headers, such as those of the limits.
+    #[must_use]
+    pub fn headers(mut self, headers: &HeaderMap) -> Self {
+        let more = headers.iter().map(|(name, value)| (name.clone(), value.clone()));
+        self.headers.extend(more);
+        self
+    }
+
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
@@ -117,6 +136,9 @@ impl ApiError {
     /// The body alone.
     #[must_use]
     pub fn body(&self) -> Bytes {
+        if let Some(passed) = &self.passed {
+            return passed.clone();
+        }
         #[derive(Serialize)]
         struct Body<'a> {
             error: &'a ApiError,
@@ -130,7 +152,9 @@ impl ApiError {
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.extend(self.headers);
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
         response
     }
 }

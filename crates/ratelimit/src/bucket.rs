@@ -21,6 +21,17 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// As it was kept: level, its time, and the waits that were told. Nothing that was taken before
+    /// can be refunded.
+    pub(crate) fn restored(level: u128, at: Micros, promised: Micros) -> Self {
+        Self { level, at, minima: Minima::default(), promised }
+    }
+
+    /// What [`Bucket::restored`] needs.
+    pub(crate) fn kept(&self) -> (u128, Micros, Micros) {
+        (self.level, self.at, self.promised)
+    }
+
     /// Brings the level to `now`. A clock that goes back stands still here.
     pub fn advance(&mut self, limit: Limit, now: Micros) {
         let passed = now.saturating_sub(self.at);
@@ -129,7 +140,8 @@ fn narrow(value: u128) -> u64 {
 /// bounded number of them; older ones are joined so that what is told is never too high.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Minima {
-    entries: [(Micros, u128); MOST_MINIMA],
+    /// Made when there is a first one: most meters are seldom in use.
+    entries: Option<Box<[(Micros, u128); MOST_MINIMA]>>,
     len: usize,
 }
 
@@ -138,30 +150,35 @@ const MOST_MINIMA: usize = 8;
 impl Minima {
     /// The level was `level` at `at`, and is going to rise.
     fn note(&mut self, at: Micros, level: u128) {
-        while self.len > 0 && self.entries[self.len - 1].1 >= level {
+        let entries = self.entries.get_or_insert_default();
+        while self.len > 0 && entries[self.len - 1].1 >= level {
             self.len -= 1;
         }
         if self.len == MOST_MINIMA {
             // The older of the two has the lower level, the newer one stands for longer.
-            self.entries[1].1 = self.entries[0].1;
-            self.entries.rotate_left(1);
+            entries[1].1 = entries[0].1;
+            entries.rotate_left(1);
             self.len -= 1;
         }
-        self.entries[self.len] = (at, level);
+        entries[self.len] = (at, level);
         self.len += 1;
+    }
+
+    fn entries(&self) -> &[(Micros, u128)] {
+        self.entries.as_ref().map_or(&[], |entries| &entries[..self.len])
     }
 
     /// The lowest level after `since`, before the present one; `None` when it has only fallen
     /// since.
     fn lowest_after(&self, since: Micros) -> Option<u128> {
-        let entries = &self.entries[..self.len];
-        entries.iter().find(|(at, _)| *at > since).map(|(_, level)| *level)
+        self.entries().iter().find(|(at, _)| *at > since).map(|(_, level)| *level)
     }
 
     /// What came after `since` happened with so much less in the bucket.
     fn lower_after(&mut self, since: Micros, by: u128) {
+        let Some(entries) = &mut self.entries else { return };
         let mut lowest = u128::MAX;
-        for (at, level) in self.entries[..self.len].iter_mut().rev() {
+        for (at, level) in entries[..self.len].iter_mut().rev() {
             if *at > since {
                 *level = level.saturating_sub(by);
             }

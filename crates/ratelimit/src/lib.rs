@@ -10,12 +10,15 @@ mod limits;
 mod memory;
 mod meter;
 mod redis;
+mod shard;
+mod state;
 
 pub use bucket::Bucket;
 pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
 pub use limits::{Limits, Unavailable};
-pub use memory::{Memory, StateError};
+pub use memory::{FORGOTTEN, MOST_OPEN, Memory};
 pub use redis::{Redis, RedisOptions};
+pub use state::{StateError, check_state};
 
 /// A moment or a span, in microseconds.
 pub type Micros = u64;

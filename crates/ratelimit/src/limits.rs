@@ -21,6 +21,9 @@ pub enum Unavailable {
     /// The shared store does not answer, and what was leased from it is spent.
     #[error("the store of the limits does not answer: {0}; try again in a second")]
     Away(String),
+    /// A bound of this process or of its disk is reached.
+    #[error("the limits cannot take more: {0}; try again when there is less to do")]
+    Full(String),
     /// The shared store was restarted and may have forgotten money that was spent: read the ledger,
     /// call [`Limits::seed`] for this organization's spend meters, and ask again.
     #[error("the store of the limits was restarted: spend has to be seeded from the ledger first")]
@@ -40,7 +43,7 @@ impl Limits {
     ) -> Result<Decision, Unavailable> {
         match self {
             Self::Off => Ok(Decision::Admitted(unused(draws))),
-            Self::Memory(memory) => Ok(memory.reserve(organization, request, draws, now)),
+            Self::Memory(memory) => memory.reserve(organization, request, draws, now),
             Self::Redis(redis) => redis.reserve(organization, request, draws).await,
         }
     }
@@ -88,10 +91,7 @@ impl Limits {
     ) -> Result<(), Unavailable> {
         match self {
             Self::Off => Ok(()),
-            Self::Memory(memory) => {
-                memory.seed(organization, meter, bound, at_least);
-                Ok(())
-            }
+            Self::Memory(memory) => memory.seed(organization, meter, bound, at_least),
             Self::Redis(redis) => redis.seed(organization, meter, bound, at_least).await,
         }
     }

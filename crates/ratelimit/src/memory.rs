@@ -1,112 +1,99 @@
-//! All meters of a process, in memory. A decision takes one lock, that of the organization's share
-//! of the table: so it is atomic over everything that a request draws on, and decisions of
-//! different organizations seldom meet.
+//! All meters of a process, in memory, and in a state file where there is one. A decision takes one
+//! lock, that of the organization's share of the table: so it is atomic over everything that a
+//! request draws on, and decisions of different organizations seldom meet.
+//!
+//! Bounds: [`MOST_OPEN`] reservations are open at once, and more are refused as unavailable. One
+//! that nobody settles within [`FORGOTTEN`] is closed as it was reserved, unless it holds something.
+//! A meter that is as good as new, and that no open reservation has drawn on, is dropped when its
+//! turn comes to be looked at.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::meter::{Meter, Reserved};
-use crate::{Bound, Decision, Draw, Micros, Remedy, RequestId, State};
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+
+use crate::shard::{Entry, Open, Shard};
+use crate::state::{self, StateError, StateFile};
+use crate::{Bound, DAY, Decision, Draw, Micros, RequestId, State, Unavailable};
 
 /// Shares of the table.
 const SHARDS: usize = 64;
-
-/// Why a state file was not opened.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct StateError(pub String);
+/// Bytes of an organization's name that decide on its share of the table.
+const LEADING: usize = 64;
+/// Reservations that are open at once, in all.
+pub const MOST_OPEN: usize = 262_144;
+/// How long until a reservation counts as one whose owner is gone.
+pub const FORGOTTEN: Micros = DAY;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
-}
-
-#[derive(Debug, Default)]
-struct Shard {
-    organizations: HashMap<Box<str>, Organization>,
-    /// Reservations that are not settled.
-    open: HashMap<RequestId, Open>,
-}
-
-#[derive(Debug, Default)]
-struct Organization {
-    names: HashMap<Box<str>, usize>,
-    meters: Vec<Meter>,
-}
-
-#[derive(Debug)]
-struct Open {
-    organization: Box<str>,
-    reserved: Vec<(usize, Reserved)>,
-    states: Vec<State>,
+    open: AtomicUsize,
+    file: Option<StateFile>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: RandomState::new() }
+        Self { shards, hasher: RandomState::default(), open: AtomicUsize::new(0), file: None }
     }
 }
 
 impl Memory {
+    /// Opens the state file at `path`, made if need be: what was used when its last process ended,
+    /// however it ended, is used. Errors: the file is in use, damaged, or no such file; it is never
+    /// begun anew.
+    pub fn open(path: &Path, now: Micros) -> Result<Self, StateError> {
+        let mut memory = Self::default();
+        let file = StateFile::open(path, |record, place| {
+            let meter = state::not_ahead(record.meter, now);
+            let entry = Entry::new(record.name, meter, Some(place));
+            let organization = entry.name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+            let hash = memory.hash(&entry.name);
+            let at = memory.share(organization);
+            lock(&memory.shards[at]).insert(hash, entry, |name| memory.hash(name));
+        })?;
+        memory.file = Some(file);
+        Ok(memory)
+    }
+
     /// Takes all of `draws` at the time `now`, or nothing. A request that is reserved already, and
-    /// not settled, is answered as it was.
+    /// not settled, is answered as it was. Errors: a bound of this process is reached.
     pub fn reserve(
         &self,
         organization: &str,
         request: RequestId,
         draws: &[Draw<'_>],
         now: Micros,
-    ) -> Decision {
+    ) -> Result<Decision, Unavailable> {
         let mut shard = self.shard(organization);
-        let Shard { organizations, open } = &mut *shard;
-        let place = match open.entry(request) {
-            Entry::Occupied(known) => return Decision::Admitted(known.get().states.clone()),
-            Entry::Vacant(place) => place,
-        };
-        if !organizations.contains_key(organization) {
-            organizations.insert(organization.into(), Organization::default());
+        if let Some(open) = shard.open.get(&request) {
+            return Ok(Decision::Admitted(open.reserved.iter().map(|one| one.state).collect()));
         }
-        let Some(ours) = organizations.get_mut(organization) else {
-            return Decision::Admitted(Vec::new());
-        };
-        let places: Vec<usize> = draws.iter().map(|draw| ours.place(draw, now)).collect();
-        // Draws on one meter are judged together.
-        let on_same = |at: usize| -> u64 {
-            let same = places.iter().zip(draws).filter(|(place, _)| **place == places[at]);
-            same.fold(0, |sum: u64, (_, draw)| sum.saturating_add(draw.amount))
-        };
-        let fits = |at: usize| ours.meters[places[at]].fits(draws[at].bound, on_same(at));
-        if (0..draws.len()).all(fits) {
-            let reserved = places.iter().zip(draws).map(|(place, draw)| {
-                let meter = &mut ours.meters[*place];
-                meter.take(draw.amount);
-                (*place, Reserved { since: now, month: meter.month(), amount: draw.amount })
-            });
-            let reserved = reserved.collect();
-            let states = ours.states(&places, draws);
-            let organization = organization.into();
-            place.insert(Open { organization, reserved, states: states.clone() });
-            return Decision::Admitted(states);
+        let closed = shard.sweep(now, self.file.as_ref(), |name| self.hash(name));
+        self.open.fetch_sub(closed, Ordering::Relaxed);
+        if self.open.load(Ordering::Relaxed) >= MOST_OPEN {
+            return Err(Unavailable::Full(format!("{MOST_OPEN} requests are open")));
         }
-        for (place, draw) in places.iter().zip(draws) {
-            ours.meters[*place].count_refusal(draw.bound);
+        let mut places: SmallVec<[usize; 8]> = SmallVec::new();
+        for draw in draws {
+            places.push(self.place(&mut shard, organization, draw, now)?);
         }
-        let mut worst = (0, Remedy::Wait(0));
-        for (at, draw) in draws.iter().enumerate() {
-            let more = on_same(at);
-            if let Some(remedy) = ours.meters[places[at]].remedy(draw.bound, more)
-                && severity(remedy) > severity(worst.1)
-            {
-                worst = (at, remedy);
-            }
+        let (decision, open) = shard.decide(&places, draws, now);
+        for place in &places {
+            shard.keep(*place, self.file.as_ref())?;
         }
-        let (which, remedy) = worst;
-        Decision::Refused { which, remedy, states: ours.states(&places, draws) }
+        if let Some(open) = open {
+            self.open.fetch_add(1, Ordering::Relaxed);
+            shard.open.insert(request, open);
+        }
+        Ok(decision)
     }
 
     /// Replaces what `request` reserved by what it really took, in the order of its draws; a draw
@@ -120,12 +107,10 @@ impl Memory {
         now: Micros,
     ) -> bool {
         let mut shard = self.shard(organization);
-        let Some(open) = shard.open.remove(&request) else { return false };
-        let Some(ours) = shard.organizations.get_mut(&open.organization) else { return false };
-        for ((place, reserved), actual) in open.reserved.into_iter().zip(actual) {
-            if let Some(actual) = actual {
-                ours.meters[place].settle(reserved, *actual, now);
-            }
+        let Some(Open { reserved, .. }) = shard.open.remove(&request) else { return false };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        for (at, one) in reserved.iter().enumerate() {
+            shard.settle(one, actual.get(at).copied().flatten(), now, self.file.as_ref());
         }
         true
     }
@@ -134,47 +119,86 @@ impl Memory {
     #[must_use]
     pub fn look(&self, organization: &str, draws: &[Draw<'_>], now: Micros) -> Vec<State> {
         let shard = self.shard(organization);
-        let known = shard.organizations.get(organization);
-        let one = |draw: &Draw<'_>| {
-            let place = known.and_then(|ours| ours.names.get(draw.meter));
-            let meter = place.and_then(|place| known.map(|ours| ours.meters[*place].clone()));
-            let mut meter = meter.unwrap_or_else(|| Meter::new(draw.bound));
-            meter.follow(draw.bound, now);
-            meter.state(draw.bound)
-        };
-        draws.iter().map(one).collect()
+        let mut states = Vec::with_capacity(draws.len());
+        for draw in draws {
+            let name = state::name(organization, draw.meter);
+            let found = shard.find(self.hash(&name), &name);
+            let meter = found.map(|place| shard.meter(place).clone());
+            states.push(meter.map_or_else(
+                || State::unused(draw.bound),
+                |mut meter| {
+                    meter.follow(draw.bound, now);
+                    meter.state(draw.bound)
+                },
+            ));
+        }
+        states
     }
 
-    /// Raises a spend meter to at least this much in its month. Other kinds are left alone.
-    pub fn seed(&self, organization: &str, meter: &str, bound: Bound, at_least: u64) {
+    /// Raises a spend meter to at least this much in its month. Other kinds are left alone. Errors:
+    /// the state file cannot take it.
+    pub fn seed(
+        &self,
+        organization: &str,
+        meter: &str,
+        bound: Bound,
+        at_least: u64,
+    ) -> Result<(), Unavailable> {
         if !matches!(bound, Bound::Spend { .. }) {
-            return;
+            return Ok(());
         }
         let mut shard = self.shard(organization);
-        let ours = shard.organizations.entry(organization.into()).or_default();
-        let place = ours.place(&Draw { meter, bound, amount: 0 }, 0);
-        ours.meters[place].raise(bound, at_least);
-    }
-
-    /// Opens the state file at `path`, made if need be: what was used before is used.
-    pub fn open(_path: &std::path::Path) -> Result<Self, StateError> {
-        Ok(Self::default())
+        let draw = Draw { meter, bound, amount: 0 };
+        let place = self.place(&mut shard, organization, &draw, 0)?;
+        shard.raise(place, bound, at_least);
+        shard.keep(place, self.file.as_ref())
     }
 
     /// Writes the state file through to the disk: call it once a second, off the request's path.
-    pub fn sync(&self) -> std::io::Result<()> {
-        Ok(())
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), StateFile::sync)
     }
 
     /// Requests that are reserved and not settled.
     #[must_use]
     pub fn open_requests(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard).open.len()).sum()
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Meters that are kept.
+    #[must_use]
+    pub fn meters(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    /// Where the draw's meter is, made if need be, brought to `now`.
+    fn place(
+        &self,
+        shard: &mut Shard,
+        organization: &str,
+        draw: &Draw<'_>,
+        now: Micros,
+    ) -> Result<usize, Unavailable> {
+        let name = state::name(organization, draw.meter);
+        let hash = self.hash(&name);
+        if let Some(place) = shard.find(hash, &name) {
+            shard.follow(place, draw.bound, now);
+            return Ok(place);
+        }
+        let entry = Entry::made(&name, draw.bound, self.file.as_ref(), now)?;
+        Ok(shard.insert(hash, entry, |name| self.hash(name)))
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
     }
 
     fn shard(&self, organization: &str) -> MutexGuard<'_, Shard> {
-        let at = self.hasher.hash_one(organization) as usize % self.shards.len();
-        lock(&self.shards[at])
+        lock(&self.shards[self.share(organization.as_bytes())])
+    }
+
+    fn share(&self, organization: &[u8]) -> usize {
+        self.hasher.hash_one(leading(organization)) as usize % self.shards.len()
     }
 }
 
@@ -183,35 +207,9 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Organization {
-    /// Where the draw's meter is, made if need be, brought to `now`.
-    fn place(&mut self, draw: &Draw<'_>, now: Micros) -> usize {
-        let place = match self.names.get(draw.meter) {
-            Some(place) => *place,
-            None => {
-                self.meters.push(Meter::new(draw.bound));
-                self.names.insert(draw.meter.into(), self.meters.len() - 1);
-                self.meters.len() - 1
-            }
-        };
-        self.meters[place].follow(draw.bound, now);
-        place
-    }
-
-    fn states(&self, places: &[usize], draws: &[Draw<'_>]) -> Vec<State> {
-        let both = places.iter().zip(draws);
-        both.map(|(place, draw)| self.meters[*place].state(draw.bound)).collect()
-    }
-}
-
-/// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
-fn severity(remedy: Remedy) -> (u8, Micros) {
-    match remedy {
-        Remedy::Wait(time) => (0, time),
-        Remedy::GiveBack => (1, 0),
-        Remedy::AskForLess => (2, 0),
-        Remedy::NothingSoon => (3, 0),
-    }
+/// What decides in which share an organization is: its beginning, which shortened names have too.
+fn leading(organization: &[u8]) -> &[u8] {
+    &organization[..organization.len().min(LEADING)]
 }
 
 #[cfg(test)]

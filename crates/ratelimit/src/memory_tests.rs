@@ -20,6 +20,16 @@ fn spend(amount: u64, most: u64, month: u32) -> Draw<'static> {
     Draw { meter: "usd", bound: Bound::Spend { most: Some(most), month }, amount }
 }
 
+fn reserve(
+    memory: &Memory,
+    organization: &str,
+    request: u128,
+    draws: &[Draw<'_>],
+    now: u64,
+) -> Decision {
+    memory.reserve(organization, request, draws, now).unwrap()
+}
+
 fn used(memory: &Memory, draws: &[Draw<'_>], now: u64) -> Vec<u64> {
     memory.look("org", draws, now).iter().map(|state| state.used).collect()
 }
@@ -28,8 +38,8 @@ fn used(memory: &Memory, draws: &[Draw<'_>], now: u64) -> Vec<u64> {
 fn all_or_nothing_and_the_refusal_counts() {
     let memory = Memory::default();
     let draws = [requests("rpm", 10), rate("tpm", 60, 100), rate("tpd", 60, 1000)];
-    assert!(matches!(memory.reserve("org", 1, &draws, 0), Decision::Admitted(_)));
-    let Decision::Refused { which, remedy, states } = memory.reserve("org", 2, &draws, 0) else {
+    assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
+    let Decision::Refused { which, remedy, states } = reserve(&memory, "org", 2, &draws, 0) else {
         panic!("120 tokens fit into 100")
     };
     assert_eq!((which, remedy), (1, Remedy::Wait(12 * SECOND)));
@@ -37,21 +47,21 @@ fn all_or_nothing_and_the_refusal_counts() {
     assert_eq!(shown, [2, 60, 60], "only the requests count what was refused");
     assert_eq!(used(&memory, &draws, 0), shown);
     // Another organization has meters of its own.
-    assert!(matches!(memory.reserve("other", 3, &draws, 0), Decision::Admitted(_)));
-    assert!(matches!(memory.reserve("org", 4, &draws, 12 * SECOND), Decision::Admitted(_)));
+    assert!(matches!(reserve(&memory, "other", 3, &draws, 0), Decision::Admitted(_)));
+    assert!(matches!(reserve(&memory, "org", 4, &draws, 12 * SECOND), Decision::Admitted(_)));
 }
 
 #[test]
 fn the_longest_wait_stands_for_the_refusal() {
     let memory = Memory::default();
     let draws = [requests("rpm", 1), rate("tpm", 100, 100)];
-    memory.reserve("org", 1, &draws, 0);
-    let refused = memory.reserve("org", 2, &draws, 30 * SECOND);
+    reserve(&memory, "org", 1, &draws, 0);
+    let refused = reserve(&memory, "org", 2, &draws, 30 * SECOND);
     // Of the requests half a minute was left; the refusal itself made it a whole one.
     let Decision::Refused { which, remedy, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((which, remedy), (0, Remedy::Wait(60 * SECOND)));
     let large = [requests("rpm", 1), rate("tpm", 101, 100)];
-    let refused = memory.reserve("org", 3, &large, 60 * SECOND);
+    let refused = reserve(&memory, "org", 3, &large, 60 * SECOND);
     let Decision::Refused { which, remedy, .. } = refused else { panic!("{refused:?}") };
     assert_eq!((which, remedy), (1, Remedy::AskForLess));
 }
@@ -60,10 +70,10 @@ fn the_longest_wait_stands_for_the_refusal() {
 fn settling_twice_is_settling_once() {
     let memory = Memory::default();
     let draws = [requests("rpm", 10), rate("tpm", 80, 100), spend(500, 1000, 1)];
-    memory.reserve("org", 1, &draws, 0);
+    reserve(&memory, "org", 1, &draws, 0);
     assert_eq!(memory.open_requests(), 1);
     // Asked again, as after an answer that was lost: nothing is taken twice.
-    assert!(matches!(memory.reserve("org", 1, &draws, 0), Decision::Admitted(_)));
+    assert!(matches!(reserve(&memory, "org", 1, &draws, 0), Decision::Admitted(_)));
     assert_eq!(used(&memory, &draws, 0), [1, 80, 500]);
     assert!(memory.settle("org", 1, &[None, Some(30), Some(200)], 0));
     for _ in 0..3 {
@@ -72,10 +82,10 @@ fn settling_twice_is_settling_once() {
     assert_eq!(used(&memory, &draws, 0), [1, 30, 200]);
     assert_eq!(memory.open_requests(), 0);
     // More than was reserved is debt.
-    memory.reserve("org", 2, &[rate("tpm", 60, 100)], 0);
+    reserve(&memory, "org", 2, &[rate("tpm", 60, 100)], 0);
     memory.settle("org", 2, &[Some(90)], 0);
     assert_eq!(used(&memory, &draws[1..2], 0), [120]);
-    let refused = memory.reserve("org", 3, &[rate("tpm", 1, 100)], 0);
+    let refused = reserve(&memory, "org", 3, &[rate("tpm", 1, 100)], 0);
     let Decision::Refused { remedy, .. } = refused else { panic!("{refused:?}") };
     assert_eq!(remedy, Remedy::Wait(21 * MINUTE / 100));
 }
@@ -84,9 +94,9 @@ fn settling_twice_is_settling_once() {
 fn what_is_one_pool_is_one_bucket() {
     let memory = Memory::default();
     let twice = [rate("group", 60, 100), rate("group", 60, 100)];
-    assert!(matches!(memory.reserve("org", 1, &twice, 0), Decision::Refused { .. }));
+    assert!(matches!(reserve(&memory, "org", 1, &twice, 0), Decision::Refused { .. }));
     let fits = [rate("group", 60, 100), rate("group", 40, 100)];
-    assert!(matches!(memory.reserve("org", 1, &fits, 0), Decision::Admitted(_)));
+    assert!(matches!(reserve(&memory, "org", 1, &fits, 0), Decision::Admitted(_)));
     assert_eq!(used(&memory, &fits[..1], 0), [100]);
 }
 
@@ -94,11 +104,11 @@ fn what_is_one_pool_is_one_bucket() {
 fn money_is_of_a_month_and_never_passes_its_limit() {
     let memory = Memory::default();
     let admitted = |request, amount, month| {
-        let decision = memory.reserve("org", request, &[spend(amount, 1000, month)], 0);
+        let decision = reserve(&memory, "org", request, &[spend(amount, 1000, month)], 0);
         matches!(decision, Decision::Admitted(_))
     };
     assert!(admitted(1, 600, 1) && admitted(2, 400, 1));
-    let refused = memory.reserve("org", 3, &[spend(1, 1000, 1)], 0);
+    let refused = reserve(&memory, "org", 3, &[spend(1, 1000, 1)], 0);
     assert!(matches!(refused, Decision::Refused { remedy: Remedy::NothingSoon, .. }));
     memory.settle("org", 1, &[Some(100)], 0);
     assert!(admitted(4, 500, 1) && !admitted(5, 1, 1));
@@ -112,23 +122,23 @@ fn money_is_of_a_month_and_never_passes_its_limit() {
 fn what_is_held_is_given_back() {
     let memory = Memory::default();
     let queue = |amount| [Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount }];
-    assert!(matches!(memory.reserve("org", 1, &queue(70), 0), Decision::Admitted(_)));
-    let remedy = |amount| match memory.reserve("org", 2, &queue(amount), 0) {
+    assert!(matches!(reserve(&memory, "org", 1, &queue(70), 0), Decision::Admitted(_)));
+    let remedy = |amount| match reserve(&memory, "org", 2, &queue(amount), 0) {
         Decision::Refused { remedy, .. } => remedy,
         Decision::Admitted(_) => panic!("{amount} fit"),
     };
     assert_eq!((remedy(31), remedy(101)), (Remedy::GiveBack, Remedy::AskForLess));
     memory.settle("org", 1, &[Some(0)], 0);
-    assert!(matches!(memory.reserve("org", 2, &queue(100), DAY), Decision::Admitted(_)));
+    assert!(matches!(reserve(&memory, "org", 2, &queue(100), DAY), Decision::Admitted(_)));
 }
 
 #[test]
 fn a_limit_that_changes_keeps_what_is_used() {
     let memory = Memory::default();
-    memory.reserve("org", 1, &[rate("tpm", 60, 60)], 0);
+    reserve(&memory, "org", 1, &[rate("tpm", 60, 60)], 0);
     // Half of it is back when the limit rises; from then on it comes back ten times as fast.
     assert_eq!(used(&memory, &[rate("tpm", 0, 600)], 30 * SECOND), [30]);
-    memory.reserve("org", 2, &[rate("tpm", 0, 600)], 30 * SECOND);
+    reserve(&memory, "org", 2, &[rate("tpm", 0, 600)], 30 * SECOND);
     assert_eq!(used(&memory, &[rate("tpm", 0, 600)], 32 * SECOND), [10]);
 }
 
@@ -147,7 +157,7 @@ fn threads_admit_no_more_than_the_limit() {
                     let request = u128::from(thread * EACH + number);
                     let draws =
                         [requests("rpm", 5_000), rate("tpm", 10, 40_000), spend(7, 20_000, 1)];
-                    let decision = memory.reserve("org", request, &draws, 0);
+                    let decision = reserve(memory, "org", request, &draws, 0);
                     if matches!(decision, Decision::Admitted(_)) {
                         admitted.fetch_add(1, Ordering::Relaxed);
                         let actual = 5 + number % 3;

@@ -129,6 +129,20 @@ impl Meter {
         }
     }
 
+    /// Whether it is as one that was never used: then it can be forgotten.
+    pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
+        match self {
+            Self::Rate { bucket, limit } => {
+                bucket.advance(*limit, now);
+                let (level, _, promised) = bucket.kept();
+                level == 0 && promised <= now
+            }
+            // Without its month an earlier one could begin again.
+            Self::Spend { .. } => false,
+            Self::Held { amount } => *amount == 0,
+        }
+    }
+
     pub(crate) fn month(&self) -> u32 {
         match self {
             Self::Spend { month, .. } => *month,

@@ -6,6 +6,7 @@ pub mod admin_keys;
 pub mod batch_lines;
 pub mod batches;
 pub mod changes;
+pub mod facts;
 pub mod files;
 pub mod ids;
 pub mod key_text;

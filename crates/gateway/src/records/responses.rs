@@ -27,12 +27,17 @@ pub async fn insert(
     place: &Place,
     at: i64,
 ) -> Result<(), DatabaseError> {
-    let insert = Statement::new(
+    database.transact(vec![remembering(id, place, at)]).await.map(drop)
+}
+
+/// The statement of [`insert`], for many at once.
+#[must_use]
+pub fn remembering(id: &str, place: &Place, at: i64) -> Statement {
+    Statement::new(
         "INSERT INTO responses (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (id) DO NOTHING",
         [id.into(), (&place.project).into(), (&place.upstream).into(), at.into()],
-    );
-    database.transact(vec![insert]).await.map(drop)
+    )
 }
 
 /// Where the response of that id is, if it is not too old.

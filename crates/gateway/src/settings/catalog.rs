@@ -24,7 +24,7 @@ pub struct Catalog {
 }
 
 /// A dated snapshot, or a model without a date in its name.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     /// Its own name: buckets are named by it.
     pub name: Box<str>,
@@ -141,6 +141,12 @@ impl Model {
     #[must_use]
     pub fn group_limits(&self, tier: Tier) -> LimitSet {
         nearest(&self.group_limits, tier)
+    }
+
+    /// The same model at another upstream.
+    #[must_use]
+    pub fn at(&self, upstream: &Arc<Upstream>) -> Self {
+        Self { upstream: Arc::clone(upstream), ..self.clone() }
     }
 
     /// Whether requests may use it at that time.

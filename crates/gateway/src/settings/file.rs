@@ -40,6 +40,7 @@ pub(super) struct Store {
 pub(super) struct Limits {
     pub(super) url: Option<String>,
     pub(super) lease_ms: Option<u64>,
+    pub(super) durable: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -78,8 +78,15 @@ pub enum StoreUrl {
 pub enum LimitsUrl {
     /// `memory:`, with its state in a file beside the store.
     Memory,
-    /// `redis://…`, and how long a lease holds.
-    Redis(String, Duration),
+    /// `redis://…`.
+    Redis {
+        /// The URL, which may hold a password.
+        url: String,
+        /// How long what a node has leased stays its own.
+        lease: Duration,
+        /// The operator promises that a restart of the store loses nothing.
+        durable: bool,
+    },
     /// `off:`, for measuring what limits cost.
     Off,
 }

@@ -476,7 +476,8 @@ fn limits_url(limits: &file::Limits) -> Result<LimitsUrl, Fault> {
                 .iter()
                 .any(|scheme| url.starts_with(scheme)) =>
         {
-            Ok(LimitsUrl::Redis(url.to_owned(), Duration::from_millis(lease)))
+            let lease = Duration::from_millis(lease);
+            Ok(LimitsUrl::Redis { url: url.to_owned(), lease, durable: limits.durable })
         }
         Some(_) => {
             let message = "must be memory:, off: or redis://host:port";

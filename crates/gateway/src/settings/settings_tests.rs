@@ -78,7 +78,11 @@ fn a_whole_file() {
     assert_eq!(settings.tier(Tier::Five).monthly_limit, 200_000_000_000);
     assert_eq!(
         settings.limits,
-        LimitsUrl::Redis("redis://127.0.0.1:6379".into(), Duration::from_millis(500))
+        LimitsUrl::Redis {
+            url: "redis://127.0.0.1:6379".into(),
+            lease: Duration::from_millis(500),
+            durable: false,
+        }
     );
 }
 

@@ -1,0 +1,274 @@
+//! A request's account: what it reserved, and the one place where that is settled, when it is known
+//! what it really took, or when nobody waits for it any more (specification: What the service
+//! does).
+
+use std::sync::Arc;
+
+use ratelimit::RequestId;
+
+use crate::body;
+use crate::ledger::{Endpoint, Entry};
+use crate::metrics;
+use crate::policy::plan::{Demand, Plan, Taken};
+use crate::settings::{Model, Price};
+use crate::state::Gateway;
+use crate::tenants::Caller;
+
+/// What a request reserved. It is settled once: by [`Account::close`], or when it is dropped.
+pub struct Account {
+    gateway: Arc<Gateway>,
+    facts: Facts,
+    settled: bool,
+}
+
+/// Who reserved what for what.
+pub struct Facts {
+    /// Who.
+    pub caller: Arc<Caller>,
+    /// The model that serves it.
+    pub model: Arc<Model>,
+    /// What it draws on.
+    pub plan: Arc<Plan>,
+    /// How much.
+    pub demand: Demand,
+    /// Under which number.
+    pub request: RequestId,
+    /// Under which usage page it counts.
+    pub endpoint: Endpoint,
+    /// Tokens of its input, as estimated.
+    pub input_estimate: u64,
+    /// Prices.
+    pub price: Option<Price>,
+    /// A batch runs it.
+    pub batch: bool,
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub enum End {
+    /// The model server failed it, or refused it.
+    Failed {
+        /// What the client was answered.
+        status: u16,
+    },
+    /// It came to its end.
+    Answered {
+        /// What the client was answered.
+        status: u16,
+        /// What was read in the answer.
+        outcome: body::Outcome,
+    },
+    /// The client went away, or the model server did, in the middle.
+    Aborted {
+        /// What the client was answered.
+        status: u16,
+        /// What was read until then.
+        outcome: body::Outcome,
+    },
+}
+
+impl Account {
+    /// For what was reserved just now.
+    #[must_use]
+    pub fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
+        gateway.metrics.open.inc();
+        Self { gateway: Arc::clone(gateway), facts, settled: false }
+    }
+
+    /// Settles it.
+    pub fn close(mut self, end: End) {
+        self.settle(end);
+    }
+
+    /// Who reserved what.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn settle(&mut self, end: End) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        let (gateway, facts) = (&self.gateway, &self.facts);
+        gateway.metrics.open.dec();
+        let bill = facts.bill(end);
+        if bill.usage_invalid {
+            gateway.metrics.usage_invalid.inc();
+        }
+        let now = gateway.clock.now();
+        let settlement = facts.plan.settlement(&facts.demand, &bill.taken);
+        let organization = &*facts.caller.organization.id;
+        gateway.limits.settle(organization, facts.request, &settlement, now);
+        self.count(&bill);
+        let entry = facts.entry(&bill, now);
+        gateway.spend.settled(gateway, &facts.caller, entry.cost);
+        gateway.ledger.record(entry);
+    }
+
+    fn count(&self, bill: &Bill) {
+        let metrics = &self.gateway.metrics;
+        metrics.spend.inc_by(bill.cost);
+        for (kind, tokens) in
+            [("input", bill.input), ("cached_input", bill.cached), ("output", bill.output)]
+        {
+            if tokens > 0 {
+                let labels = metrics::Tokens { model: self.facts.model.name.to_string(), kind };
+                metrics.tokens.get_or_create(&labels).inc_by(tokens);
+            }
+        }
+    }
+}
+
+impl Drop for Account {
+    /// Nobody waits for it any more, and the model server may have begun.
+    fn drop(&mut self) {
+        self.settle(End::Aborted { status: 499, outcome: body::Outcome::default() });
+    }
+}
+
+/// What a request is charged.
+struct Bill {
+    status: u16,
+    taken: Taken,
+    input: u64,
+    cached: u64,
+    output: u64,
+    images: u64,
+    audio_milliseconds: u64,
+    cost: u64,
+    usage_invalid: bool,
+}
+
+impl Facts {
+    fn bill(&self, end: End) -> Bill {
+        match end {
+            End::Failed { status } => Bill::nothing(status),
+            End::Answered { status, outcome } => {
+                let audio = outcome.duration_ms.filter(|_| self.demand.audio_milliseconds > 0);
+                let images = outcome.data_entries.filter(|_| self.demand.images > 0);
+                match outcome.usage {
+                    Some(usage) => self.by_usage(status, usage, images, audio),
+                    None => self.as_reserved(status, images, audio),
+                }
+                .with(outcome.usage_invalid)
+            }
+            End::Aborted { status, outcome } => match outcome.usage {
+                Some(usage) => self.by_usage(status, usage, None, None),
+                None => self.as_far_as_it_came(status, outcome.output_chars),
+            }
+            .with(outcome.usage_invalid),
+        }
+    }
+
+    fn by_usage(
+        &self,
+        status: u16,
+        usage: body::Usage,
+        images: Option<u64>,
+        audio: Option<u64>,
+    ) -> Bill {
+        let (input, cached) = (usage.input_tokens.into(), usage.cached_input_tokens.into());
+        let output = usage.output_tokens.into();
+        let cost = self.price.map_or(0, |price| price.of(input, cached, output));
+        let taken = Taken {
+            tokens: Some(usage.total_tokens.into()),
+            images,
+            audio_milliseconds: audio,
+            cost: Some(cost),
+        };
+        Bill {
+            status,
+            taken,
+            input,
+            cached,
+            output,
+            images: images.unwrap_or(self.demand.images),
+            audio_milliseconds: audio.unwrap_or(self.demand.audio_milliseconds),
+            cost,
+            usage_invalid: false,
+        }
+    }
+
+    /// Nobody said what it took: the estimate stands.
+    fn as_reserved(&self, status: u16, images: Option<u64>, audio: Option<u64>) -> Bill {
+        Bill {
+            status,
+            taken: Taken { images, audio_milliseconds: audio, ..Taken::default() },
+            input: self.demand.tokens,
+            cached: 0,
+            output: 0,
+            images: images.unwrap_or(self.demand.images),
+            audio_milliseconds: audio.unwrap_or(self.demand.audio_milliseconds),
+            cost: self.demand.cost,
+            usage_invalid: false,
+        }
+    }
+
+    /// The input's estimate and what was forwarded, but no more than was reserved.
+    fn as_far_as_it_came(&self, status: u16, output_chars: u64) -> Bill {
+        let output = output_chars.div_ceil(4);
+        let tokens = self.input_estimate.saturating_add(output).min(self.demand.tokens);
+        let input = self.input_estimate.min(tokens);
+        let cost = self.price.map_or(0, |price| price.of(self.input_estimate, 0, output));
+        let cost = cost.min(self.demand.cost);
+        let taken = Taken { tokens: Some(tokens), cost: Some(cost), ..Taken::default() };
+        Bill {
+            status,
+            taken,
+            input,
+            cached: 0,
+            output: tokens - input,
+            images: self.demand.images,
+            audio_milliseconds: self.demand.audio_milliseconds,
+            cost,
+            usage_invalid: false,
+        }
+    }
+
+    fn entry(&self, bill: &Bill, at: ratelimit::Micros) -> Entry {
+        Entry {
+            at,
+            request: request_id(self.request).into(),
+            organization: self.caller.organization.id.clone(),
+            project: self.caller.project.id.clone(),
+            key: self.caller.key.clone(),
+            model: self.model.name.clone(),
+            endpoint: self.endpoint,
+            status: bill.status,
+            batch: self.batch,
+            input_tokens: bill.input,
+            cached_tokens: bill.cached,
+            output_tokens: bill.output,
+            images: bill.images,
+            audio_milliseconds: bill.audio_milliseconds,
+            cost: bill.cost,
+        }
+    }
+}
+
+impl Bill {
+    fn nothing(status: u16) -> Self {
+        Self {
+            status,
+            taken: Taken::NOTHING,
+            input: 0,
+            cached: 0,
+            output: 0,
+            images: 0,
+            audio_milliseconds: 0,
+            cost: 0,
+            usage_invalid: false,
+        }
+    }
+
+    fn with(self, usage_invalid: bool) -> Self {
+        Self { usage_invalid, ..self }
+    }
+}
+
+/// `req_` and 32 hexadecimal digits.
+#[must_use]
+pub(crate) fn request_id(request: RequestId) -> String {
+    format!("req_{request:032x}")
+}

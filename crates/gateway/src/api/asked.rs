@@ -1,0 +1,159 @@
+//! What a request asks for, read in its body: JSON, or a form.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::header;
+
+use crate::body::{self, Background, Kind, Scanned, scan};
+use crate::error::ApiError;
+use crate::serve::route::{self, Generation};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A JSON object.
+    Json(Kind, Box<Scanned>),
+    /// A `multipart/form-data`.
+    Form(Box<body::Form>),
+}
+
+impl Asked {
+    /// Reads the body. An error comes with the model, if that can be read nevertheless.
+    pub(super) fn read(
+        body: &Bytes,
+        generation: Generation,
+        headers: &HeaderMap,
+    ) -> Result<Self, (ApiError, Option<String>)> {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if generation.form != route::Form::Never {
+            let boundary = body::boundary(content_type.unwrap_or_default());
+            match boundary.map_err(|error| (form_error(&error), None))? {
+                Some(boundary) => {
+                    let form = body::Form::read(body, boundary);
+                    let form = form.map_err(|error| (form_error(&error), None))?;
+                    return Ok(Self::Form(Box::new(form)));
+                }
+                None if generation.form == route::Form::Always => {
+                    let message = "The body must be a multipart/form-data.";
+                    return Err((ApiError::bad_request("invalid_content_type", message), None));
+                }
+                None => {}
+            }
+        }
+        match scan(body, generation.kind) {
+            Ok(scanned) => Ok(Self::Json(generation.kind, Box::new(scanned))),
+            Err(invalid) => {
+                let mut error = ApiError::bad_request(invalid.code(), invalid.to_string());
+                let Some(param) = invalid.param() else { return Err((error, None)) };
+                error = error.param(param);
+                let lenient = scan(body, Kind::Other).ok();
+                let model = lenient.and_then(|lenient| lenient.model);
+                Err((error, model.map(|model| model.read(body).into_owned())))
+            }
+        }
+    }
+
+    /// The model's name.
+    pub(super) fn model<'a>(&'a self, body: &'a Bytes) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(_, scanned) => scanned.model.map(|model| model.read(body)),
+            Self::Form(form) => form.model.as_ref().map(|model| Cow::Borrowed(&*model.text)),
+        }
+    }
+
+    /// Tokens of the input by its characters, at least 1.
+    pub(super) fn input_estimate(&self) -> u64 {
+        let chars = match self {
+            Self::Json(_, scanned) => scanned.chars,
+            Self::Form(form) => form.prompt_chars,
+        };
+        chars.div_ceil(4).max(1)
+    }
+
+    /// The maximum of tokens that the request names.
+    pub(super) fn max_tokens(&self) -> Option<u64> {
+        match self {
+            Self::Json(_, scanned) => scanned.max_tokens().map(|most| most.tokens.into()),
+            Self::Form(_) => None,
+        }
+    }
+
+    /// Tokens that may come out, for what that may cost. `default` is the model's maximum.
+    pub(super) fn most_output(&self, default: u64) -> u64 {
+        match self {
+            Self::Json(Kind::Embeddings | Kind::Moderations, _) => 0,
+            Self::Json(kind, scanned) => {
+                // Whoever serves it may follow any of the names of the maximum.
+                let one = scanned.greatest_max_tokens().map_or(default, u64::from);
+                let choices = match kind {
+                    Kind::Chat | Kind::Completions => scanned.n.unwrap_or(1).max(1),
+                    _ => 1,
+                };
+                one.saturating_mul(choices.into())
+            }
+            Self::Form(_) => default,
+        }
+    }
+
+    /// Images to be made.
+    pub(super) fn images(&self) -> u64 {
+        match self {
+            Self::Json(Kind::ImageGenerations | Kind::ImageEdits, scanned) => {
+                scanned.n.unwrap_or(1).into()
+            }
+            Self::Json(..) => 0,
+            Self::Form(form) if form.is_image() => form.n.unwrap_or(1).into(),
+            Self::Form(_) => 0,
+        }
+    }
+
+    /// Sound to be heard.
+    pub(super) fn audio_milliseconds(&self) -> u64 {
+        match self {
+            Self::Form(form) if !form.is_image() => {
+                form.files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.duration_ms))
+            }
+            _ => 0,
+        }
+    }
+
+    pub(super) fn is_transparent_jpeg(&self, body: &Bytes) -> bool {
+        let (background, format) = match self {
+            Self::Json(_, scanned) => {
+                let Background::Fill(fill) = scanned.background else { return false };
+                let format = scanned.output_format.map(|format| format.read(body));
+                (fill.read(body), format)
+            }
+            Self::Form(form) => {
+                let Some(fill) = &form.background else { return false };
+                let format = form.output_format.as_ref();
+                (Cow::Borrowed(&*fill.text), format.map(|format| Cow::Borrowed(&*format.text)))
+            }
+        };
+        let is_jpeg = |format: Cow<'_, str>| matches!(&*format, "jpeg" | "jpg");
+        background == "transparent" && format.is_some_and(is_jpeg)
+    }
+
+    pub(super) fn prompt_cache_retention<'a>(&self, body: &'a Bytes) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Json(_, scanned) => scanned.prompt_cache_retention.map(|text| text.read(body)),
+            Self::Form(_) => None,
+        }
+    }
+
+    /// Ids of files and responses that the request refers to.
+    pub(super) fn references(&self, body: &Bytes) -> Vec<String> {
+        let Self::Json(_, scanned) = self else { return Vec::new() };
+        let ids = scanned.file_ids.iter().chain(&scanned.previous_response_id);
+        ids.map(|id| id.read(body).into_owned()).collect()
+    }
+}
+
+fn form_error(error: &body::FormError) -> ApiError {
+    match error.param() {
+        Some(param) => ApiError::invalid_value(param, error.to_string()),
+        None => ApiError::bad_request("invalid_form", error.to_string()),
+    }
+}

@@ -1,0 +1,199 @@
+//! One request of a client and what is known of it: who sent it, which model it is for, and what
+//! the headers of its answer say, whichever way it ends.
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use ratelimit::{Decision, Limits, RequestId, State};
+
+use crate::account::{Account, Facts};
+use crate::error::ApiError;
+use crate::ledger::Endpoint;
+use crate::metrics::Rejected;
+use crate::policy::plan::{Demand, Dimension, Plan, Scope};
+use crate::policy::{announce, headers, refusal};
+use crate::settings::{Base, Model, Settings, Upstream};
+use crate::state::Gateway;
+use crate::tenants::Caller;
+
+/// See the module.
+pub struct Exchange {
+    /// What all share.
+    pub gateway: Arc<Gateway>,
+    /// The configuration that it began with.
+    pub settings: Arc<Settings>,
+    /// Who sent it.
+    pub caller: Arc<Caller>,
+    /// Its number.
+    pub request: RequestId,
+    /// When it came, in microseconds of Unix time.
+    pub now: ratelimit::Micros,
+    /// The region that its host names.
+    pub region: Option<Box<str>>,
+    /// The model that it is for, as soon as that is known.
+    pub model: Option<Arc<Model>>,
+    /// Headers of its answer: limits, announcements.
+    pub headers: HeaderMap,
+}
+
+/// A model that a request is for, and what it draws on.
+#[derive(Clone)]
+pub struct Recognised {
+    /// What the client called it.
+    pub name: Box<str>,
+    /// What it is.
+    pub model: Arc<Model>,
+    /// What its requests draw on.
+    pub plan: Arc<Plan>,
+}
+
+impl Exchange {
+    /// The model of that name.
+    ///
+    /// # Errors
+    /// 404 when there is none, or it is gone.
+    pub fn recognise(&mut self, name: &str) -> Result<Recognised, ApiError> {
+        let Some(model) = self.settings.catalog.find(name) else {
+            return Err(announce::unknown(name));
+        };
+        let model = Arc::clone(model);
+        self.use_model(name, model)
+    }
+
+    /// What stands for requests without a model.
+    ///
+    /// # Errors
+    /// 404 without a model server for them.
+    pub fn without_model(&mut self) -> Result<Recognised, ApiError> {
+        let Some(model) = self.settings.catalog.no_model() else {
+            let message = "No model server is there for requests without a model.";
+            return Err(ApiError::not_found("not_found", message));
+        };
+        let model = Arc::clone(model);
+        self.use_model(crate::settings::NO_MODEL, model)
+    }
+
+    fn use_model(&mut self, name: &str, model: Arc<Model>) -> Result<Recognised, ApiError> {
+        if let Some(shutdown) = model.shutdown.as_ref().filter(|_| !model.is_served(self.now)) {
+            return Err(announce::gone(name, shutdown));
+        }
+        announce::add(&mut self.headers, &model, self.now);
+        let plan = Plan::of(&self.caller, &model, &self.settings);
+        self.model = Some(Arc::clone(&model));
+        Ok(Recognised { name: name.into(), model, plan })
+    }
+
+    /// Reserves what the request asks for, and notes the headers of the limits. On an error the
+    /// headers are part of it.
+    ///
+    /// # Errors
+    /// 429 when it does not fit, 503 when the limits cannot be known.
+    pub async fn reserve(
+        &mut self,
+        recognised: &Recognised,
+        demand: Demand,
+        endpoint: Endpoint,
+        input_estimate: u64,
+    ) -> Result<Account, ApiError> {
+        let Recognised { name, model, plan } = recognised;
+        let decision = self.decide(plan, &demand).await?;
+        let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
+        headers::add(&mut self.headers, plan, &demand, states);
+        if let Decision::Refused { which, remedy, states } = &decision {
+            self.count_refusal(plan, &demand, *which);
+            let reason = (*which, *remedy, &states[..]);
+            return Err(refusal::error(&self.caller, &self.settings, name, plan, &demand, reason));
+        }
+        Ok(Account::open(
+            &self.gateway,
+            Facts {
+                caller: Arc::clone(&self.caller),
+                model: Arc::clone(model),
+                plan: Arc::clone(plan),
+                demand,
+                request: self.request,
+                endpoint,
+                input_estimate,
+                price: model.price,
+                batch: false,
+            },
+        ))
+    }
+
+    async fn decide(&self, plan: &Plan, demand: &Demand) -> Result<Decision, ApiError> {
+        let (gateway, organization) = (&self.gateway, &*self.caller.organization.id);
+        gateway.spend.seed(gateway, &self.caller, self.now).await?;
+        let draws = plan.draws(demand, self.now);
+        let reserve = || gateway.limits.reserve(organization, self.request, &draws, self.now);
+        match reserve().await {
+            Err(ratelimit::Unavailable::Unseeded) => {
+                gateway.spend.seed_again(gateway, &self.caller, self.now).await?;
+                reserve().await.map_err(|error| self.unavailable(&error))
+            }
+            decision => decision.map_err(|error| self.unavailable(&error)),
+        }
+    }
+
+    fn unavailable(&self, error: &ratelimit::Unavailable) -> ApiError {
+        self.gateway.log.line(format_args!("limits: {error}"));
+        limits_unavailable()
+    }
+
+    /// Notes the headers of the limits without drawing on them: for answers to requests that are
+    /// refused before they are counted.
+    pub async fn show_limits(&mut self, recognised: &Recognised) {
+        let demand = Demand { tokens: 1, ..Demand::default() };
+        let draws = recognised.plan.draws(&demand, self.now);
+        let limits: &Limits = &self.gateway.limits;
+        let organization = &*self.caller.organization.id;
+        let states: Vec<State> = match limits.look(organization, &draws, self.now).await {
+            Ok(states) => states,
+            // The error that is being answered matters more than these headers.
+            Err(_) => return,
+        };
+        headers::add(&mut self.headers, &recognised.plan, &demand, &states);
+    }
+
+    fn count_refusal(&self, plan: &Plan, demand: &Demand, which: usize) {
+        let Some(meter) = plan.meters(demand).nth(which) else { return };
+        let dimension = match meter.dimension {
+            Dimension::RequestsPerMinute => "rpm",
+            Dimension::RequestsPerDay => "rpd",
+            Dimension::TokensPerMinute => "tpm",
+            Dimension::LongContextTokensPerMinute => "long_context_tpm",
+            Dimension::TokensPerDay => "tpd",
+            Dimension::ImagesPerMinute => "ipm",
+            Dimension::AudioPerMinute => "audio_minutes_per_minute",
+            Dimension::IngestionPerMinute => "vector_store_ingestion",
+            Dimension::Spend => "spend",
+        };
+        let scope = match meter.scope {
+            Scope::Organization => "organization",
+            Scope::Project => "project",
+        };
+        self.gateway.metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+    }
+
+    /// Where requests of this caller to `upstream` go.
+    ///
+    /// # Errors
+    /// 400 when the region that was asked for has no such server.
+    pub fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
+        // A project's data stays in its region, whatever host was used.
+        let region = self.region.as_ref().or(self.caller.project.geography.as_ref());
+        let Some(region) = region else { return Ok(&upstream.base) };
+        let known = upstream.regions.iter().find(|(name, _)| name == region);
+        known.map(|(_, base)| base).ok_or_else(|| {
+            let message = format!("This model is not served in the region `{region}`.");
+            ApiError::bad_request("region_not_available", message)
+        })
+    }
+}
+
+/// 503 when the limits cannot be known.
+#[must_use]
+pub fn limits_unavailable() -> ApiError {
+    let message = "The limits cannot be checked at the moment. Please try again in a second.";
+    ApiError::new(hyper::StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable", message)
+        .header(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"))
+}

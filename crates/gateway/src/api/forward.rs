@@ -1,0 +1,236 @@
+//! Requests that no model answers: they pass to the model server that has what they are about, or to
+//! the default one, with keys, request limits, and an eye on whose things they touch.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper::header;
+use hyper::http::request;
+use hyper::{Method, Request, Response};
+use serde_json::Value;
+
+use super::owned::{What, not_found};
+use super::relay::{self, Relayed};
+use super::{Answered, Exchange};
+use crate::body::{Kind, scan};
+use crate::error::ApiError;
+use crate::ledger::Endpoint;
+use crate::policy::announce::DEPRECATION;
+use crate::policy::plan::Demand;
+use crate::records::owned_objects;
+use crate::serve::answer::{AnswerBody, Watch};
+use crate::serve::intake;
+use crate::serve::route::{self, Api};
+use crate::settings::Model;
+use crate::upstream::{self, OutBody, Outgoing, too_large};
+
+/// Lists that are longer cannot be narrowed to what is the project's.
+const MOST_LIST: usize = 16 << 20;
+
+/// See the module.
+pub(super) async fn answer(
+    exchange: &mut Exchange,
+    api: Api<'_>,
+    request: Request<Incoming>,
+) -> Answered {
+    let (head, incoming) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    let segments = route::segments(&path)?;
+    let mut recognised = exchange.without_model()?;
+    let touched = touched(exchange, api, &segments).await?;
+    if let Some(upstream) = &touched.upstream {
+        recognised.model = at_upstream(exchange, &recognised.model, upstream);
+    }
+    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let body = body(exchange, &head, incoming).await?;
+    if let Api::Ingest(store) = api {
+        recognised.plan = recognised.plan.with_ingestion(store).into();
+    }
+    let demand = Demand { tokens: 1, ..Demand::default() };
+    let endpoint = match segments.first() {
+        Some(&"vector_stores") => Endpoint::VectorStores,
+        _ => Endpoint::Other,
+    };
+    let account = exchange.reserve(&recognised, demand, endpoint, 1).await?;
+    let outgoing = Outgoing {
+        upstream: &recognised.model.upstream,
+        base: &base,
+        method: head.method.clone(),
+        path: head.uri.path_and_query().map_or("/", |path| path.as_str()),
+        headers: upstream::for_upstream(&head.headers),
+        body,
+    };
+    let relayed = relay::send(exchange, outgoing, account).await?;
+    if let (&Method::DELETE, Some(id)) = (&head.method, touched.whole) {
+        exchange.forget(touched.what, id).await;
+    }
+    if api == Api::Remix {
+        remix_is_deprecated(exchange);
+    }
+    let is_list = head.method == Method::GET && segments.len() == 1 && is_json(&relayed);
+    if is_list {
+        return narrowed(exchange, relayed, is_strict(&segments)).await;
+    }
+    let made = head.method == Method::POST && is_json(&relayed);
+    let told = made.then(|| exchange.remembers(What::Object));
+    let watch = match relayed.reader() {
+        Some(reader) if made => Watch::Usage(reader),
+        _ => Watch::Nothing,
+    };
+    Ok(relayed.into_response(watch, told))
+}
+
+/// What a path names.
+struct Touched<'a> {
+    what: What,
+    /// The id that is all of it, which a `DELETE` is about.
+    whole: Option<&'a str>,
+    /// Who has it.
+    upstream: Option<Box<str>>,
+}
+
+/// Checks that what a path names is the project's.
+async fn touched<'a>(
+    exchange: &Exchange,
+    api: Api<'_>,
+    segments: &'a [&'a str],
+) -> Result<Touched<'a>, ApiError> {
+    let what = if matches!(api, Api::Response(_)) { What::Response } else { What::Object };
+    let mut touched = Touched { what, whole: None, upstream: None };
+    // `/v1/{collection}/{id}/…`: what is not known there may be a word such as `search`.
+    for (at, segment) in segments.iter().enumerate().skip(1) {
+        let place = exchange.place(what, segment).await?;
+        if place.is_none() && at == 1 && is_strict(segments) {
+            return Err(not_found(segment));
+        }
+        if let Some(place) = place {
+            touched.upstream = Some(place.upstream);
+            if segments.len() == 2 {
+                touched.whole = Some(segment);
+            }
+        }
+    }
+    Ok(touched)
+}
+
+/// Collections whose every object was made through the gateway.
+fn is_strict(segments: &[&str]) -> bool {
+    matches!(segments.first(), Some(&("responses" | "files" | "vector_stores")))
+}
+
+/// The model for requests without one, at another upstream.
+fn at_upstream(
+    exchange: &Exchange,
+    model: &std::sync::Arc<Model>,
+    name: &str,
+) -> std::sync::Arc<Model> {
+    let known = exchange.settings.upstreams.iter().find(|upstream| *upstream.name == *name);
+    match known {
+        Some(upstream) if !std::sync::Arc::ptr_eq(upstream, &model.upstream) => {
+            model.at(upstream).into()
+        }
+        // An upstream that is gone from the configuration has nothing any more: the default one
+        // says so.
+        _ => std::sync::Arc::clone(model),
+    }
+}
+
+/// A JSON body is read for what it refers to; others pass as they come.
+async fn body(
+    exchange: &Exchange,
+    head: &request::Parts,
+    mut incoming: Incoming,
+) -> Result<OutBody, ApiError> {
+    let server = exchange.settings.server;
+    if incoming.is_end_stream() {
+        return Ok(OutBody::empty());
+    }
+    let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_json = content_type.is_none_or(|kind| kind.to_ascii_lowercase().contains("json"));
+    if !is_json {
+        if incoming.size_hint().lower() > server.max_body_bytes {
+            return Err(too_large());
+        }
+        return Ok(OutBody::Stream(incoming, server.max_body_bytes));
+    }
+    let body = intake::whole(&mut incoming, server.max_body_bytes, server.body_timeout).await?;
+    if body.is_empty() {
+        return Ok(OutBody::empty());
+    }
+    let scanned = scan(&body, Kind::Other)
+        .map_err(|invalid| ApiError::bad_request(invalid.code(), invalid.to_string()))?;
+    let ids: Vec<String> =
+        scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
+    exchange.owns_all(&ids).await?;
+    Ok(OutBody::whole(body))
+}
+
+fn is_json(relayed: &Relayed) -> bool {
+    relayed.reader().is_some() && !relayed.is_events()
+}
+
+/// `POST /v1/videos/{id}/remix` was replaced on 2026-03-12, to be deprecated after six months
+/// (specification: Versioning, item 4).
+fn remix_is_deprecated(exchange: &mut Exchange) {
+    const SINCE: &str = "@1789171200";
+    let headers = &mut exchange.headers;
+    headers.insert(DEPRECATION, header::HeaderValue::from_static(SINCE));
+    let link = header::HeaderValue::from_static("</v1/videos/edits>; rel=\"successor-version\"");
+    headers.append(header::LINK, link);
+}
+
+/// A list of the upstream's without what belongs to others.
+async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answered {
+    let response = relayed.into_response(Watch::Nothing, None);
+    let (mut head, mut body) = response.into_parts();
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let cut = || relay::bad_gateway("The model server's list was cut. Please try again.");
+        if let Ok(data) = frame.map_err(|_| cut())?.into_data() {
+            if whole.len() + data.len() > MOST_LIST {
+                return Err(relay::bad_gateway("The list is too long. Please ask for less of it."));
+            }
+            whole.extend_from_slice(&data);
+        }
+    }
+    let body = narrow(exchange, whole.freeze(), strict).await?;
+    head.headers.remove(header::CONTENT_LENGTH);
+    Ok(Response::from_parts(head, AnswerBody::from(body)))
+}
+
+async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes, ApiError> {
+    let Ok(mut list) = serde_json::from_slice::<Value>(&whole) else { return Ok(whole) };
+    let Some(entries) = list.get_mut("data").and_then(Value::as_array_mut) else {
+        return Ok(whole);
+    };
+    let id_of = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_owned);
+    let mut kept = Vec::with_capacity(entries.len());
+    for chunk in entries.chunks(500) {
+        let ids: Vec<String> = chunk.iter().filter_map(id_of).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let (project, database) = (&exchange.caller.project.id, &exchange.gateway.database);
+        let away = |_| ApiError::store_unavailable();
+        let ours = owned_objects::owned(database, project, &ids).await.map_err(away)?;
+        for entry in chunk {
+            let id = id_of(entry);
+            let is_ours = |id: &str| ours.iter().any(|ours| **ours == *id);
+            let may_be_seen = match &id {
+                None => !strict,
+                Some(id) if is_ours(id) => true,
+                Some(_) if strict => false,
+                Some(id) => exchange.place(What::Object, id).await.is_ok(),
+            };
+            if may_be_seen {
+                kept.push(entry.clone());
+            }
+        }
+    }
+    for (key, entry) in [("first_id", kept.first()), ("last_id", kept.last())] {
+        let id = entry.and_then(id_of);
+        if let Some(place) = list.get_mut(key) {
+            *place = id.map_or(Value::Null, Value::String);
+        }
+    }
+    list["data"] = Value::Array(kept);
+    Ok(serde_json::to_vec(&list).map_or(whole, Bytes::from))
+}

@@ -1,0 +1,213 @@
+//! Requests that a model answers: responses, chats, embeddings, images, sound, moderations. The body
+//! is read, what it may take is reserved, it is sent on with the few edits that the contract asks
+//! for, and the answer passes through while its usage is read.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::http::request;
+use hyper::{Request, Response};
+
+use super::asked::Asked;
+use super::relay::{self, Relayed};
+use super::{Answered, Exchange, Recognised};
+use crate::body::{Edits, Kind, Member, UsageFilter};
+use crate::error::ApiError;
+use crate::policy::plan::Demand;
+use crate::serve::answer::{AnswerBody, Watch};
+use crate::serve::intake;
+use crate::serve::route::Generation;
+use crate::settings::Model;
+use crate::upstream::{self, OutBody, Outgoing};
+
+/// See the module.
+pub(super) async fn answer(
+    exchange: &mut Exchange,
+    generation: Generation,
+    request: Request<Incoming>,
+) -> Answered {
+    let (head, mut incoming) = request.into_parts();
+    let server = exchange.settings.server;
+    let body = intake::whole(&mut incoming, server.max_body_bytes, server.body_timeout).await?;
+    let asked = match Asked::read(&body, generation, &head.headers) {
+        Ok(asked) => asked,
+        Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
+    };
+    let recognised = recognise(exchange, generation.kind, &asked, &body)?;
+    if let Err(error) = check(exchange, &asked, &body).await {
+        return Err(shown(exchange, error, Some(&recognised.name)).await);
+    }
+    let demand = demand(&asked, &recognised);
+    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let input = asked.input_estimate();
+    let account = exchange.reserve(&recognised, demand, generation.endpoint, input).await?;
+    let (pieces, removes_usage) = edited(exchange, &asked, &recognised, &body);
+    let outgoing = Outgoing {
+        upstream: &recognised.model.upstream,
+        base: &base,
+        method: head.method.clone(),
+        path: path(&head),
+        headers: upstream::for_upstream(&head.headers),
+        body: OutBody::Pieces(pieces),
+    };
+    let relayed = relay::send(exchange, outgoing, account).await?;
+    Ok(pass(exchange, generation.kind, relayed, removes_usage))
+}
+
+/// An error about a request whose model can be recognised has the headers of its limits.
+async fn shown(exchange: &mut Exchange, error: ApiError, model: Option<&str>) -> ApiError {
+    if let Some(Ok(recognised)) = model.map(|name| exchange.recognise(name)) {
+        exchange.show_limits(&recognised).await;
+    }
+    error
+}
+
+fn recognise(
+    exchange: &mut Exchange,
+    kind: Kind,
+    asked: &Asked,
+    body: &Bytes,
+) -> Result<Recognised, ApiError> {
+    if let Some(name) = asked.model(body) {
+        return exchange.recognise(&name);
+    }
+    let default = exchange.settings.moderation_model.clone();
+    match (kind, default) {
+        (Kind::Moderations, Some(name)) => exchange.recognise(&name),
+        (Kind::VideoEdits, _) => exchange.without_model(),
+        _ => {
+            let message = "You must provide a `model`.";
+            Err(ApiError::bad_request("missing_required_parameter", message).param("model"))
+        }
+    }
+}
+
+/// What the contract forbids, and what belongs to somebody else.
+async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), ApiError> {
+    if asked.is_transparent_jpeg(body) {
+        let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
+                       no transparency.";
+        return Err(ApiError::invalid_value("background", message));
+    }
+    let zero_retention = exchange.caller.organization.zero_data_retention;
+    if zero_retention && asked.prompt_cache_retention(body).as_deref() == Some("24h") {
+        let message = "This organization has zero data retention: prompts can only be cached \
+                       `in_memory`.";
+        return Err(ApiError::invalid_value("prompt_cache_retention", message));
+    }
+    exchange.owns_all(&asked.references(body)).await
+}
+
+/// The token estimate and the other amounts (specification: What the service does, item 6).
+fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
+    let (model, plan) = (&recognised.model, &recognised.plan);
+    let input = asked.input_estimate();
+    let explicit = asked.max_tokens();
+    let estimate = input.max(explicit.unwrap_or(0));
+    let long_context = model.long_context_tokens.is_some_and(|most| estimate > most);
+    // A default can never exceed the whole limit; what was asked for can.
+    let capped = input.min(plan.most_tokens(long_context));
+    let cost = model.price.map_or(0, |price| {
+        let output = asked.most_output(model.max_output_tokens);
+        price.of(input, 0, output)
+    });
+    Demand {
+        tokens: capped.max(explicit.unwrap_or(0)).max(1),
+        long_context,
+        images: asked.images(),
+        audio_milliseconds: asked.audio_milliseconds(),
+        cost,
+    }
+}
+
+/// The body as the model server gets it, and whether a usage chunk was asked for that the client
+/// did not want.
+fn edited(
+    exchange: &Exchange,
+    asked: &Asked,
+    recognised: &Recognised,
+    body: &Bytes,
+) -> (VecDeque<Bytes>, bool) {
+    let mut edits = Edits::new();
+    let removes_usage = match asked {
+        Asked::Json(kind, scanned) => {
+            edit_model(&mut edits, asked, &recognised.model, body);
+            if scanned.service_tier.is_some_and(|tier| tier.read(body) == "priority")
+                && let Some(tier) = scanned.service_tier
+            {
+                edits.set_text(tier, "fast");
+            }
+            let caches = matches!(kind, Kind::Responses | Kind::Chat);
+            if caches && !matches!(scanned.prompt_cache_retention_member, Member::Value(_)) {
+                let zero_retention = exchange.caller.organization.zero_data_retention;
+                let retention = if zero_retention { "in_memory" } else { "24h" };
+                edits.set_prompt_cache_retention(scanned, retention);
+            }
+            if recognised.plan.has_hard_limit && scanned.max_tokens().is_none() {
+                let most = u32::try_from(recognised.model.max_output_tokens).unwrap_or(u32::MAX);
+                match kind {
+                    Kind::Responses => edits.set_max_output_tokens(scanned, most),
+                    Kind::Chat => edits.set_max_completion_tokens(scanned, most),
+                    Kind::Completions => edits.set_max_tokens(scanned, most),
+                    _ => {}
+                }
+            }
+            let chats = matches!(kind, Kind::Chat | Kind::Completions);
+            let asks = chats && scanned.stream && !scanned.stream_options.wants_usage;
+            if asks {
+                edits.include_usage(scanned);
+            }
+            asks
+        }
+        Asked::Form(_) => {
+            edit_model(&mut edits, asked, &recognised.model, body);
+            false
+        }
+    };
+    if edits.is_empty() {
+        return (VecDeque::from([body.clone()]), removes_usage);
+    }
+    (edits.apply(body).pieces.into(), removes_usage)
+}
+
+/// The name that the model server knows it by.
+fn edit_model(edits: &mut Edits, asked: &Asked, model: &Model, body: &Bytes) {
+    if &*model.name == crate::settings::NO_MODEL {
+        return;
+    }
+    match asked {
+        Asked::Json(_, scanned) => match scanned.model {
+            Some(name) if name.read(body) == *model.upstream_model => {}
+            Some(name) => edits.set_text(name, &model.upstream_model),
+            None => edits.add_model(scanned, &model.upstream_model),
+        },
+        Asked::Form(form) => {
+            if let Some(name) = &form.model
+                && *name.text != *model.upstream_model
+            {
+                edits.set_raw(name.span, &model.upstream_model);
+            }
+        }
+    }
+}
+
+fn pass(
+    exchange: &Exchange,
+    kind: Kind,
+    relayed: Relayed,
+    removes_usage: bool,
+) -> Response<AnswerBody> {
+    let is_events = relayed.is_events();
+    let watch = match relayed.reader() {
+        Some(_) if is_events && removes_usage => Watch::Removing(UsageFilter::new()),
+        Some(reader) => Watch::Usage(reader),
+        None => Watch::Nothing,
+    };
+    let told = (kind == Kind::Responses).then(|| exchange.remembers_response());
+    relayed.into_response(watch, told)
+}
+
+fn path(head: &request::Parts) -> &str {
+    head.uri.path_and_query().map_or("/", |path| path.as_str())
+}

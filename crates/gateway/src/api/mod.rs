@@ -1,0 +1,36 @@
+//! What the gateway serves to holders of a project's key, a file a resource. The table of paths is
+//! `serve/route.rs`.
+
+mod asked;
+mod exchange;
+mod forward;
+mod generate;
+mod models;
+mod owned;
+mod refused;
+mod relay;
+
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+
+pub use exchange::{Exchange, Recognised, limits_unavailable};
+pub use owned::Remembered;
+
+use crate::error::ApiError;
+use crate::serve::answer::AnswerBody;
+use crate::serve::route::Api;
+
+/// An answer, or the error that becomes one.
+pub type Answered = Result<Response<AnswerBody>, ApiError>;
+
+/// Answers a request whose key was recognised.
+pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Incoming>) -> Answered {
+    match api {
+        Api::Generate(generation) => generate::answer(exchange, generation, request).await,
+        Api::Models => Ok(models::list(exchange)),
+        Api::Model(name) => models::get(exchange, name),
+        Api::FineTuningLimits => Ok(models::fine_tuning_limits(exchange)),
+        Api::Retired => Err(refused::retired(request.uri().path())),
+        _ => forward::answer(exchange, api, request).await,
+    }
+}

@@ -1,0 +1,139 @@
+//! `GET /v1/models`, and the limits of fine-tuning (specification: Endpoints, Versioning).
+
+use std::sync::Arc;
+
+use hyper::Response;
+use hyper::header::{self, HeaderValue};
+use serde::Serialize;
+
+use super::{Answered, Exchange};
+use crate::serve::answer::AnswerBody;
+use crate::settings::{LimitSet, Model};
+use crate::tenants::Tier;
+use crate::world;
+
+/// All models and aliases that are served.
+pub(super) fn list(exchange: &Exchange) -> Response<AnswerBody> {
+    let now = exchange.now;
+    let served = exchange.settings.catalog.models().filter(|model| model.is_served(now));
+    let mut data = Vec::new();
+    for model in served {
+        data.push(Entry::of(model, &model.name));
+        data.extend(model.aliases.iter().map(|alias| Entry::of(model, alias)));
+    }
+    json(&List { object: "list", data })
+}
+
+/// One of them.
+pub(super) fn get(exchange: &mut Exchange, name: &str) -> Answered {
+    let name = decoded(name);
+    let model = exchange.recognise(&name)?.model;
+    Ok(json(&Entry::of(&model, &name)))
+}
+
+/// Names may hold characters that paths encode.
+fn decoded(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        match byte {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[derive(Serialize)]
+struct List<T> {
+    object: &'static str,
+    data: Vec<T>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    object: &'static str,
+    /// When a model was made is not known here: 0.
+    created: i64,
+    owned_by: &'a str,
+    alias_of: Option<&'a str>,
+    shutdown_date: Option<&'a str>,
+    deprecated_since: Option<i64>,
+    successor: Option<&'a str>,
+}
+
+impl<'a> Entry<'a> {
+    fn of(model: &'a Arc<Model>, name: &'a str) -> Self {
+        let shutdown = model.shutdown.as_ref();
+        Self {
+            id: name,
+            object: "model",
+            created: 0,
+            owned_by: "system",
+            alias_of: (*model.name != *name).then_some(&*model.name),
+            shutdown_date: shutdown.map(|shutdown| &*shutdown.date),
+            deprecated_since: shutdown.map(|shutdown| world::seconds(shutdown.deprecated_from)),
+            successor: shutdown.and_then(|shutdown| shutdown.successor.as_deref()),
+        }
+    }
+}
+
+/// `GET /v1/fine_tuning/model_limits`: the organization's limits by model, as its tier has them.
+/// The specification leaves the shape open.
+pub(super) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
+    let tier = exchange.caller.organization.tier;
+    let served = exchange.settings.catalog.models().filter(|model| model.is_served(exchange.now));
+    let data = served.map(|model| FineTuning::of(model, tier)).collect();
+    json(&List { object: "list", data })
+}
+
+#[derive(Serialize)]
+struct FineTuning<'a> {
+    object: &'static str,
+    model: &'a str,
+    shared_limit: Option<&'a str>,
+    max_requests_per_1_minute: Option<u64>,
+    max_requests_per_1_day: Option<u64>,
+    max_tokens_per_1_minute: Option<u64>,
+    max_tokens_per_1_day: Option<u64>,
+    batch_queue_tokens: Option<u64>,
+}
+
+impl<'a> FineTuning<'a> {
+    fn of(model: &'a Arc<Model>, tier: Tier) -> Self {
+        let (own, group) = (model.limits(tier), model.group_limits(tier));
+        let least = |get: fn(&LimitSet) -> Option<u64>| match (get(&own), get(&group)) {
+            (Some(own), Some(group)) => Some(own.min(group)),
+            (own, group) => own.or(group),
+        };
+        Self {
+            object: "fine_tuning.model_limit",
+            model: &model.name,
+            shared_limit: model.shared_limit.as_deref(),
+            max_requests_per_1_minute: least(|set| set.rpm),
+            max_requests_per_1_day: least(|set| set.rpd),
+            max_tokens_per_1_minute: least(|set| set.tpm),
+            max_tokens_per_1_day: least(|set| set.tpd),
+            batch_queue_tokens: least(|set| set.batch_queue_tokens),
+        }
+    }
+}
+
+/// A JSON answer.
+pub(super) fn json(value: &impl Serialize) -> Response<AnswerBody> {
+    // These types have string keys only, so that nothing can fail.
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(body)));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,186 @@
+//! A request goes to its model server and the answer comes back: what of it clients may see, and
+//! how the account is settled when it is an error (decisions: an upstream's errors pass, its 401 and
+//! 403 are about our key and do not).
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::response;
+use hyper::{HeaderMap, Response, StatusCode};
+use serde_json::Value;
+
+use super::Exchange;
+use crate::account::{Account, End};
+use crate::body::Reader;
+use crate::error::ApiError;
+use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
+use crate::settings::Upstream;
+use crate::upstream::{Failure, Outgoing, Scrub, for_client};
+
+/// Most of an error's body that is looked at; longer ones are no errors of this API.
+const MOST_ERROR: usize = 256 << 10;
+const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A good answer that has begun.
+pub(super) struct Relayed {
+    head: response::Parts,
+    body: Incoming,
+    first: Option<Bytes>,
+    account: Account,
+    patience: Duration,
+}
+
+/// Sends a request on.
+///
+/// # Errors
+/// Whatever is not a good answer, ready for the client; the account is settled.
+pub(super) async fn send(
+    exchange: &Exchange,
+    outgoing: Outgoing<'_>,
+    account: Account,
+) -> Result<Relayed, ApiError> {
+    let gateway = &exchange.gateway;
+    let upstream = outgoing.upstream;
+    let began = gateway.clock.now();
+    let sent = gateway.upstreams.send(outgoing).await;
+    let took = gateway.clock.now().saturating_sub(began);
+    gateway.metrics.upstream_seconds.observe(Duration::from_micros(took).as_secs_f64());
+    let sent = sent.and_then(|(response, first)| usable(response, first));
+    let (response, first) = match sent {
+        Ok(sent) => sent,
+        Err(failure) => return Err(failed(exchange, upstream, &failure, account)),
+    };
+    let (head, body) = response.into_parts();
+    if head.status.is_success() {
+        return Ok(Relayed { head, body, first, account, patience: upstream.idle_timeout });
+    }
+    let error = match whole(first, body).await {
+        Some(body) => error_of(upstream, &head, &body),
+        None => Failure::Strange(head.status, "too long an error".to_owned()).for_client(),
+    };
+    if error.status() == StatusCode::BAD_GATEWAY {
+        let status = head.status;
+        gateway.log.line(format_args!("upstream {}: it answered {status}", upstream.name));
+    }
+    account.close(End::Failed { status: error.status().as_u16() });
+    Err(error)
+}
+
+/// Pages and redirections are no answers of a model server.
+fn usable(
+    response: Response<Incoming>,
+    first: Option<Bytes>,
+) -> Result<(Response<Incoming>, Option<Bytes>), Failure> {
+    let status = response.status();
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_page = matches!(&*kind, "text/html" | "application/xhtml+xml");
+    let is_other_error = !status.is_success() && !kind.ends_with("json");
+    if is_page || is_other_error || status.is_redirection() || status.is_informational() {
+        return Err(Failure::Strange(status, kind));
+    }
+    Ok((response, first))
+}
+
+fn failed(
+    exchange: &Exchange,
+    upstream: &Upstream,
+    failure: &Failure,
+    account: Account,
+) -> ApiError {
+    let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
+    let shown = String::from_utf8_lossy(&shown);
+    exchange.gateway.log.line(format_args!("upstream {}: {shown}", upstream.name));
+    let error = failure.for_client();
+    account.close(End::Failed { status: error.status().as_u16() });
+    error
+}
+
+async fn whole(first: Option<Bytes>, mut body: Incoming) -> Option<Bytes> {
+    let mut whole = BytesMut::from(first.as_deref().unwrap_or_default());
+    let collect = async {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return None };
+            if let Ok(data) = frame.into_data() {
+                if whole.len() + data.len() > MOST_ERROR {
+                    return None;
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Some(whole.freeze())
+    };
+    tokio::time::timeout(ERROR_PATIENCE, collect).await.ok().flatten()
+}
+
+fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiError {
+    let status = head.status;
+    let strange = || Failure::Strange(status, "no JSON".to_owned()).for_client();
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return bad_gateway("The model server does not accept the gateway. Please tell its operator.");
+    }
+    let clean = Scrub::new(upstream).clean(body);
+    let Ok(value) = serde_json::from_slice::<Value>(&clean) else { return strange() };
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        return rate_limited(&value, &head.headers);
+    }
+    ApiError::passed(status, clean)
+}
+
+fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
+    let message = value.pointer("/error/message").and_then(Value::as_str);
+    let message = message.unwrap_or("The model server is busy. Please try again later.").to_owned();
+    let status = StatusCode::TOO_MANY_REQUESTS;
+    let error = ApiError::new(status, "upstream_rate_limited", message).kind("requests");
+    let waits = [header::RETRY_AFTER, HeaderName::from_static("retry-after-ms")];
+    waits.into_iter().fold(error, |error, name| match headers.get(&name) {
+        Some(value) => error.header(name, value.clone()),
+        None => error,
+    })
+}
+
+/// 502 `upstream_error`.
+pub(super) fn bad_gateway(message: &'static str) -> ApiError {
+    ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message)
+}
+
+impl Relayed {
+    /// Whether the answer is a stream of events.
+    pub(super) fn is_events(&self) -> bool {
+        self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
+    }
+
+    /// What reads the usage of such an answer.
+    pub(super) fn reader(&self) -> Option<Reader> {
+        Reader::for_content_type(self.content_type())
+    }
+
+    fn content_type(&self) -> &str {
+        let value = self.head.headers.get(header::CONTENT_TYPE);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The answer for the client.
+    pub(super) fn into_response(self, watch: Watch, told: Option<Told>) -> Response<AnswerBody> {
+        let mut headers = for_client(&self.head.headers);
+        if matches!(watch, Watch::Removing(_)) {
+            headers.remove(header::CONTENT_LENGTH);
+        }
+        if self.is_events() {
+            // So that nothing on the way holds events back.
+            headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+        }
+        let status = self.head.status;
+        let number = status.as_u16();
+        let body = (self.body, self.first);
+        let passing = Passing::new(body, watch, self.account, number, self.patience, told);
+        let mut response = Response::new(AnswerBody::Passing(Box::new(passing)));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}

@@ -1,0 +1,172 @@
+//! Watches an answer go by, as one JSON body or as a stream of events: what it took, its id, and
+//! whether it came to its end. It keeps nothing of the answer else, and changes nothing.
+
+use super::sse::{Event, Events};
+use super::usage::Usage;
+use super::walk::{Seen, Walk};
+
+/// What was seen of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The last usage that can be believed.
+    pub usage: Option<Usage>,
+    /// There was a usage that cannot: a number that is no integer from 0 to 10⁹ - 1, or more cached
+    /// than read.
+    pub usage_invalid: bool,
+    /// The whole JSON value came, or the event that ends the stream.
+    pub complete: bool,
+    /// The id of the response or chat completion.
+    pub id: Option<String>,
+    /// Unicode scalar values of the text that the model wrote, as far as it came.
+    pub output_chars: u64,
+    /// Entries of `data`: images, embeddings.
+    pub data_entries: Option<u64>,
+    /// `duration`, or the seconds in `usage`, of audio in milliseconds.
+    pub duration_ms: Option<u64>,
+}
+
+/// Reads an answer in any pieces, in memory that does not grow with it.
+#[derive(Debug)]
+pub struct Reader {
+    source: Source,
+    outcome: Outcome,
+    /// The images that events have completed.
+    images: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    Json(Box<Walk>),
+    Events(Box<Events>),
+}
+
+/// What the filter asks of an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventShape {
+    /// Its `choices` are an empty list, and its `usage` is not null.
+    pub(super) usage_alone: bool,
+}
+
+impl Reader {
+    /// For a JSON body.
+    pub fn json() -> Self {
+        Self::new(Source::Json(Box::new(Walk::new(true))))
+    }
+
+    /// For a body of server-sent events.
+    pub fn events() -> Self {
+        Self::new(Source::Events(Box::new(Events::new())))
+    }
+
+    /// For what `Content-Type` says; `None` when it is neither JSON nor events.
+    pub fn for_content_type(content_type: &str) -> Option<Self> {
+        let kind = content_type.split(';').next().unwrap_or_default().trim();
+        if kind.eq_ignore_ascii_case("text/event-stream") {
+            return Some(Self::events());
+        }
+        kind.eq_ignore_ascii_case("application/json").then(Self::json)
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, outcome: Outcome::default(), images: 0 }
+    }
+
+    /// Looks at the next bytes.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        match &mut self.source {
+            Source::Json(walk) => walk.feed(bytes),
+            Source::Events(_) => {
+                while !bytes.is_empty() {
+                    let (read, _) = self.feed_event(bytes);
+                    bytes = &bytes[read..];
+                }
+            }
+        }
+    }
+
+    /// The id of the response, as soon as it has come.
+    pub fn id(&self) -> Option<&str> {
+        let coming = match &self.source {
+            Source::Json(walk) => walk.seen.id.as_deref(),
+            Source::Events(events) => events.coming().id.as_deref(),
+        };
+        self.outcome.id.as_deref().or(coming)
+    }
+
+    /// What was seen. The answer has ended, or is cut here.
+    pub fn finish(mut self) -> Outcome {
+        match &mut self.source {
+            Source::Json(walk) => {
+                let seen = walk.restart();
+                self.outcome.complete = seen.closed;
+                self.outcome.data_entries = seen.data_entries;
+                let text = seen.output_chars + seen.delta_chars;
+                self.take(seen, text);
+            }
+            // An event that was not ended never happened, but its text was forwarded.
+            Source::Events(events) => {
+                let seen = events.coming();
+                self.outcome.output_chars += seen.output_chars + seen.delta_chars;
+            }
+        }
+        self.outcome
+    }
+
+    /// Reads until an event ends, or all bytes; how many that were.
+    pub(super) fn feed_event(&mut self, bytes: &[u8]) -> (usize, Option<EventShape>) {
+        let Source::Events(events) = &mut self.source else { return (bytes.len(), None) };
+        let (read, event) = events.feed(bytes);
+        (read, event.map(|event| self.end_event(event)))
+    }
+
+    pub(super) fn awaits_line_feed(&self) -> bool {
+        matches!(&self.source, Source::Events(events) if events.awaits_line_feed())
+    }
+
+    fn end_event(&mut self, event: Event) -> EventShape {
+        let Event { mut seen, done, name } = event;
+        let kind = seen.kind.take().unwrap_or(name);
+        self.outcome.complete |= done || ends_stream(&kind);
+        if matches!(kind.as_str(), "image_generation.completed" | "image_edit.completed") {
+            self.images += 1;
+            self.outcome.data_entries = Some(self.images);
+        }
+        let usage_alone = seen.choices == Some(0) && seen.has_usage;
+        // Sound is no text.
+        let delta = if kind.ends_with("audio.delta") { 0 } else { seen.delta_chars };
+        let text = seen.output_chars + delta;
+        self.take(seen, text);
+        EventShape { usage_alone }
+    }
+
+    fn take(&mut self, seen: Seen, text: u64) {
+        let outcome = &mut self.outcome;
+        outcome.usage = seen.usage.or(outcome.usage);
+        outcome.usage_invalid |= seen.usage_invalid;
+        if outcome.id.is_none() {
+            outcome.id = seen.id;
+        }
+        outcome.output_chars += text;
+        outcome.duration_ms = seen.duration_ms.or(outcome.duration_ms);
+    }
+}
+
+/// Whether an event of this type is the last one.
+fn ends_stream(kind: &str) -> bool {
+    matches!(
+        kind,
+        "response.completed"
+            | "response.incomplete"
+            | "response.failed"
+            | "response.cancelled"
+            | "error"
+            | "image_generation.completed"
+            | "image_edit.completed"
+            | "transcript.text.done"
+            | "speech.audio.done"
+    )
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+pub(super) mod tests;

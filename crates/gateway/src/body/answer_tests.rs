@@ -1,0 +1,327 @@
+//! Realistic answers, whole and in pieces.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+pub(crate) fn read(mut reader: Reader, pieces: &[&[u8]]) -> Outcome {
+    for piece in pieces {
+        reader.feed(piece);
+    }
+    reader.finish()
+}
+
+/// The outcome, the same in one piece and byte by byte.
+#[track_caller]
+fn outcome(new: fn() -> Reader, bytes: &[u8]) -> Outcome {
+    let whole = read(new(), &[bytes]);
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(read(new(), &single), whole);
+    whole
+}
+
+fn json_outcome(body: &Value) -> Outcome {
+    let compact = outcome(Reader::json, body.to_string().as_bytes());
+    let pretty = serde_json::to_vec_pretty(body).unwrap();
+    assert_eq!(outcome(Reader::json, &pretty), compact);
+    compact
+}
+
+fn usage(input: u32, cached: u32, output: u32, total: u32) -> Option<Usage> {
+    Some(Usage {
+        input_tokens: input,
+        cached_input_tokens: cached,
+        output_tokens: output,
+        total_tokens: total,
+    })
+}
+
+fn events(list: &[Value]) -> String {
+    let event = |event: &Value| match event["type"].as_str() {
+        Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
+        None => format!("data: {event}\n\n"),
+    };
+    list.iter().map(event).collect()
+}
+
+#[test]
+fn json_answers() {
+    let response = json!({"id": "resp_1", "object": "response", "output": [
+            {"type": "message", "id": "msg", "content": [{"type": "output_text", "text": "héy"}]}],
+        "tools": [{"usage": {"input_tokens": 9}}], "metadata": {"id": "no"},
+        "usage": {"input_tokens": 36, "input_tokens_details": {"cached_tokens": 4},
+            "output_tokens": 87, "output_tokens_details": {"reasoning_tokens": 3},
+            "total_tokens": 123}});
+    let seen = json_outcome(&response);
+    assert_eq!(seen.usage, usage(36, 4, 87, 123));
+    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("resp_1"), 3));
+    assert!(seen.complete && !seen.usage_invalid);
+
+    let chat = json!({"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"role": "assistant",
+            "content": "four", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+            "logprobs": {"content": [{"token": "xx"}]}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21,
+            "prompt_tokens_details": {"cached_tokens": 0}}});
+    let seen = json_outcome(&chat);
+    assert_eq!((seen.usage, seen.output_chars), (usage(9, 0, 12, 21), 6));
+
+    let embeddings = json!({"object": "list", "data": [{"embedding": [0.1, -2e-3]}, {"embedding": "AAAA"}],
+        "model": "e", "usage": {"prompt_tokens": 8, "total_tokens": 8}});
+    let seen = json_outcome(&embeddings);
+    assert_eq!((seen.usage, seen.data_entries), (usage(8, 0, 0, 8), Some(2)));
+
+    let images = json!({"created": 1, "data": [{"b64_json": "AA=="}, {"b64_json": "[{"}, {}],
+        "usage": {"input_tokens": 50, "output_tokens": 50, "total_tokens": 100,
+            "input_tokens_details": {"text_tokens": 10, "image_tokens": 40}}});
+    let seen = json_outcome(&images);
+    assert_eq!((seen.usage, seen.data_entries), (usage(50, 0, 50, 100), Some(3)));
+
+    let spoken = json!({"text": "hi", "usage": {"type": "duration", "seconds": 9.5}});
+    let seen = json_outcome(&spoken);
+    assert_eq!((seen.usage, seen.duration_ms), (None, Some(9500)));
+    let verbose = json!({"task": "transcribe", "duration": "8.4700001", "text": "hi"});
+    assert_eq!(json_outcome(&verbose).duration_ms, Some(8471));
+    assert_eq!(json_outcome(&json!({"data": []})).data_entries, Some(0));
+    let compaction = json!({"id": "resp_c", "object": "response.compaction", "output": [],
+        "usage": {"input_tokens": 5, "output_tokens": 2, "total_tokens": 7}});
+    assert_eq!(json_outcome(&compaction).usage, usage(5, 0, 2, 7));
+}
+
+#[test]
+fn lies_are_not_believed() {
+    let check = |answer: &str, invalid: bool| {
+        let seen = outcome(Reader::json, answer.as_bytes());
+        assert_eq!((seen.usage, seen.usage_invalid), (None, invalid), "{answer}");
+    };
+    for bad in [
+        "-1",
+        "1.5",
+        "1.0",
+        "1e3",
+        "\"7\"",
+        "1000000000",
+        "99999999999999999999",
+        "true",
+        "[]",
+        "{}",
+        "+1",
+        "\"\"",
+    ] {
+        check(&format!(r#"{{"usage":{{"input_tokens":{bad},"output_tokens":1}}}}"#), true);
+    }
+    check(r#"{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":4}}}"#, true);
+    check(r#"{"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":-4}}}"#, true);
+    check(r#"{"usage":[1]}"#, true);
+    check(r#"{"usage":"much"}"#, true);
+    check(r#"{"usage":7}"#, true);
+    check(r#"{"usage":null}"#, false);
+    check(r#"{"usage":{}}"#, false);
+    check(r#"{"usage":{"input_tokens":null}}"#, false);
+    check(r#"{"usage":{"input_tokens":12"#, false);
+    check(&format!(r#"{{"usage":{{"input_tokens":{}}}}}"#, "0".repeat(300)), true);
+    check("<html><body>502 \"usage\":{\"input_tokens\":1}</body></html>", false);
+    let seen = outcome(
+        Reader::json,
+        br#"{"usage":{"input_tokens":7,"output_tokens":5,"total_tokens":1}}"#,
+    );
+    assert_eq!(seen.usage, usage(7, 0, 5, 12));
+}
+
+fn delta(text: &str) -> Value {
+    json!({"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0,
+        "delta": text, "logprobs": [], "sequence_number": 4})
+}
+
+fn response_stream() -> String {
+    let response = json!({"id": "resp_7", "status": "in_progress", "usage": null, "output": []});
+    let mut done = response.clone();
+    done["usage"] = json!({"input_tokens": 30, "output_tokens": 2, "total_tokens": 32,
+        "input_tokens_details": {"cached_tokens": 10}});
+    done["output"] = json!([{"content": [{"text": "Hi there"}]}]);
+    events(&[
+        json!({"type": "response.created", "response": response}),
+        json!({"type": "response.in_progress", "response": response}),
+        delta("Hi \u{1f600}"),
+        delta("thére\n"),
+        json!({"type": "response.audio.delta", "delta": "AAAA"}),
+        json!({"type": "response.output_text.done", "text": "Hi there"}),
+        json!({"type": "response.completed", "response": done}),
+    ])
+}
+
+#[test]
+fn response_streams() {
+    let stream = response_stream();
+    let seen = outcome(Reader::events, stream.as_bytes());
+    assert_eq!(seen.usage, usage(30, 10, 2, 32));
+    assert_eq!((seen.id.as_deref(), seen.output_chars, seen.complete), (Some("resp_7"), 10, true));
+    let crlf = stream.replace('\n', "\r\n");
+    assert_eq!(outcome(Reader::events, crlf.as_bytes()), seen);
+    let cr = stream.replace('\n', "\r");
+    assert_eq!(outcome(Reader::events, cr.as_bytes()), seen);
+    let marked = format!("\u{feff}{stream}");
+    assert_eq!(outcome(Reader::events, marked.as_bytes()), seen);
+    let nameless = stream.lines().filter(|line| !line.starts_with("event:"));
+    let nameless: String = nameless.map(|line| format!("{line}\n")).collect();
+    assert_eq!(outcome(Reader::events, nameless.as_bytes()), seen);
+}
+
+#[test]
+fn the_id_comes_early() {
+    let mut reader = Reader::events();
+    reader.feed(b"data: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_7\",");
+    assert_eq!(reader.id(), Some("resp_7"));
+}
+
+#[test]
+fn cut_streams() {
+    let stream = response_stream();
+    let at = stream.find("there").unwrap_or(stream.find("th").unwrap());
+    let seen = outcome(Reader::events, &stream.as_bytes()[..at]);
+    assert!(!seen.complete && seen.usage.is_none());
+    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("resp_7"), 10));
+    let at = stream.find("response.completed").unwrap();
+    assert!(!outcome(Reader::events, &stream.as_bytes()[..at]).complete);
+}
+
+#[test]
+fn chat_streams() {
+    let chunk = |choices: Value, usage: Value| {
+        json!({"id": "chatcmpl-9", "object": "chat.completion.chunk", "choices": choices,
+            "usage": usage})
+    };
+    let list = [
+        chunk(json!([{"index": 0, "delta": {"role": "assistant", "content": ""}}]), json!(null)),
+        chunk(json!([{"index": 0, "delta": {"content": "Héllo"}}]), json!(null)),
+        chunk(json!([{"delta": {"tool_calls": [{"function": {"arguments": "{}"}}]}}]), json!(null)),
+        chunk(json!([]), json!({"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29})),
+    ];
+    let stream = format!("{}data: [DONE]\n\n", events(&list));
+    let seen = outcome(Reader::events, stream.as_bytes());
+    assert_eq!(seen.usage, usage(19, 0, 10, 29));
+    assert_eq!((seen.id.as_deref(), seen.output_chars), (Some("chatcmpl-9"), 7));
+    assert!(seen.complete);
+    let cut = stream.replace("data: [DONE]\n\n", "data: [DONE]");
+    assert!(!outcome(Reader::events, cut.as_bytes()).complete);
+}
+
+#[test]
+fn other_streams() {
+    let image = |kind: &str| {
+        json!({"type": kind, "b64_json": "AAAA", "usage": {"input_tokens": 1, "output_tokens": 2,
+            "total_tokens": 3}})
+    };
+    let partial = json!({"type": "image_generation.partial_image", "b64_json": "AA"});
+    let stream =
+        events(&[partial, image("image_generation.completed"), image("image_edit.completed")]);
+    let seen = outcome(Reader::events, stream.as_bytes());
+    assert_eq!((seen.usage, seen.data_entries, seen.complete), (usage(1, 0, 2, 3), Some(2), true));
+    let stream = events(&[
+        json!({"type": "transcript.text.delta", "delta": "hi"}),
+        json!({"type": "transcript.text.done", "text": "hi",
+            "usage": {"type": "tokens", "input_tokens": 14, "output_tokens": 1, "total_tokens": 15}}),
+    ]);
+    let seen = outcome(Reader::events, stream.as_bytes());
+    assert_eq!((seen.usage, seen.output_chars, seen.complete), (usage(14, 0, 1, 15), 2, true));
+    let failed = ": ping\n\nretry: 3\nid: 1\nevent: error\ndata: {\"message\":\"x\"}\n\n";
+    assert!(outcome(Reader::events, failed.as_bytes()).complete);
+    let lines = "data: {\"type\":\"response.output_text.delta\",\ndata: \"delta\":\"abc\"}\n\n";
+    assert_eq!(outcome(Reader::events, lines.as_bytes()).output_chars, 3);
+}
+
+#[test]
+fn memory_stays_bounded() {
+    let mut reader = Reader::events();
+    let long = [b'x'; 4096];
+    for start in [&b"data: {\"id\":\""[..], b"\",\"", b"\":123", b"}\nevent: ", b"\n", b": "] {
+        reader.feed(start);
+        for _ in 0..100 {
+            reader.feed(&long);
+        }
+    }
+    let Source::Events(events) = &reader.source else { panic!() };
+    assert!(events.held_bytes() <= 2048, "{}", events.held_bytes());
+}
+
+/// Cuts `bytes` where `cuts` say.
+pub(crate) fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+    let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+/// Bytes that lead somewhere.
+pub(crate) fn stream_like() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop::sample::select(vec![
+        "data: ",
+        "data:",
+        "data",
+        "event: ",
+        "event:response.completed",
+        "\n",
+        "\r",
+        "\r\n",
+        "\n\n",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"",
+        "\\",
+        "\\u00e9",
+        "\\ud83d\\ude00",
+        "é",
+        "\"usage\":",
+        "{\"input_tokens\":5",
+        "\"output_tokens\":7}",
+        "\"id\":\"x\"",
+        "\"choices\":",
+        "\"choices\":[]",
+        "\"delta\":\"ab\"",
+        "\"type\":\"response.audio.delta\"",
+        "\"response\":{",
+        "[DONE]",
+        "data: [DONE]\n\n",
+        "null",
+        "1",
+        "\"data\":[",
+        "\"duration\":2.5",
+        "\u{feff}",
+        "{\"choices\":[],\"usage\":{}}\n\n",
+    ]);
+    prop::collection::vec(word, 0..30).prop_map(|words| words.concat().into_bytes())
+}
+
+proptest! {
+    #[test]
+    fn any_split_tells_the_same(
+        bytes in stream_like(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        for new in [Reader::events, Reader::json] {
+            let whole = read(new(), &[&bytes]);
+            prop_assert_eq!(read(new(), &pieces(&bytes, &cuts)), whole);
+        }
+    }
+
+    #[test]
+    fn finds_usage_in_any_tree(
+        other in super::super::scan::tests::value(),
+        input in 0_u32..1_000_000_000, output in 0_u32..1_000_000_000,
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        pretty in any::<bool>(),
+    ) {
+        let body = json!({"a": other, "id": "x", "usage": {"z": other, "prompt_tokens": input,
+            "completion_tokens": output, "other": {"cached_tokens": 3}}, "zz": [other]});
+        let text = if pretty { serde_json::to_vec_pretty(&body) } else { serde_json::to_vec(&body) };
+        let text = text.unwrap();
+        let seen = read(Reader::json(), &pieces(&text, &cuts));
+        prop_assert_eq!(seen.usage, usage(input, 0, output, input + output));
+        prop_assert_eq!(seen.id.as_deref(), Some("x"));
+        prop_assert!(seen.complete && !seen.usage_invalid);
+    }
+}

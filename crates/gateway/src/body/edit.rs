@@ -1,0 +1,149 @@
+//! Edits of a request: the body stays as it is, shared, and a few short pieces come in between. It
+//! keeps the JSON valid, and knows no rule of when to edit.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+use super::json::Span;
+use super::scanned::{MAX_TOKENS, Member, ObjectEnd, Scanned, Text};
+
+/// Changes to one body. Each member of the body is to be set at most once. A body that is no object
+/// has no members to be set; only the kind `Other` lets such a one pass.
+#[derive(Debug, Default)]
+pub struct Edits {
+    replaced: Vec<(Span, String)>,
+    /// Members that come before the end of the top-level object.
+    added: String,
+    end: Option<ObjectEnd>,
+}
+
+/// An edited body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// Its pieces in order; none is empty. Those of the body share its memory.
+    pub pieces: Vec<Bytes>,
+    /// Its length in bytes.
+    pub length: usize,
+}
+
+impl Edits {
+    /// No changes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether nothing is to be changed.
+    pub fn is_empty(&self) -> bool {
+        self.replaced.is_empty() && self.added.is_empty()
+    }
+
+    /// Puts a JSON string in place of another, as for `model` and `service_tier`.
+    pub fn set_text(&mut self, text: Text, to: &str) {
+        self.replaced.push((text.span, quoted(to)));
+    }
+
+    /// Adds a `model` to a body that has none.
+    pub fn add_model(&mut self, scanned: &Scanned, to: &str) {
+        self.set(scanned, Member::Absent, "model", quoted(to));
+    }
+
+    /// Puts raw bytes in place of others, as for a field of a form.
+    pub fn set_raw(&mut self, span: Span, to: &str) {
+        self.replaced.push((span, to.to_owned()));
+    }
+
+    /// Sets `prompt_cache_retention`.
+    pub fn set_prompt_cache_retention(&mut self, scanned: &Scanned, to: &str) {
+        let member = scanned.prompt_cache_retention_member;
+        self.set(scanned, member, "prompt_cache_retention", quoted(to));
+    }
+
+    /// Sets `max_output_tokens`.
+    pub fn set_max_output_tokens(&mut self, scanned: &Scanned, tokens: u32) {
+        self.set(scanned, scanned.limit_members[0], MAX_TOKENS[0], tokens.to_string());
+    }
+
+    /// Sets `max_completion_tokens`.
+    pub fn set_max_completion_tokens(&mut self, scanned: &Scanned, tokens: u32) {
+        self.set(scanned, scanned.limit_members[1], MAX_TOKENS[1], tokens.to_string());
+    }
+
+    /// Sets `max_tokens`.
+    pub fn set_max_tokens(&mut self, scanned: &Scanned, tokens: u32) {
+        self.set(scanned, scanned.limit_members[2], MAX_TOKENS[2], tokens.to_string());
+    }
+
+    /// Makes `stream_options.include_usage` true.
+    pub fn include_usage(&mut self, scanned: &Scanned) {
+        let options = &scanned.stream_options;
+        if options.wants_usage {
+            return;
+        }
+        match (options.include_usage, options.end) {
+            (Member::Null(span) | Member::Value(span), _) => {
+                self.replaced.push((span, "true".to_owned()));
+            }
+            (Member::Absent, Some(ObjectEnd { at, empty })) => {
+                let comma = if empty { "" } else { "," };
+                let member = format!("{comma}\"include_usage\":true");
+                self.replaced.push((Span { start: at, end: at }, member));
+            }
+            (Member::Absent, None) => {
+                let whole = "{\"include_usage\":true}".to_owned();
+                self.set(scanned, options.member, "stream_options", whole);
+            }
+        }
+    }
+
+    fn set(&mut self, scanned: &Scanned, member: Member, key: &str, value: String) {
+        self.end = scanned.end;
+        match member {
+            Member::Null(span) | Member::Value(span) => self.replaced.push((span, value)),
+            Member::Absent => {
+                let comma = if self.added.is_empty() { "" } else { "," };
+                // Strings take what is written to them.
+                let _ = write!(self.added, "{comma}\"{key}\":{value}");
+            }
+        }
+    }
+
+    /// The body with these changes. It is the one that was scanned.
+    pub fn apply(self, body: &Bytes) -> Edited {
+        let Self { mut replaced, mut added, end } = self;
+        if let (Some(ObjectEnd { at, empty }), false) = (end, added.is_empty()) {
+            if !empty {
+                added.insert(0, ',');
+            }
+            replaced.push((Span { start: at, end: at }, added));
+        }
+        replaced.sort_by_key(|(span, _)| span.start);
+        let mut pieces = Vec::with_capacity(2 * replaced.len() + 1);
+        let mut at = 0;
+        for (span, to) in replaced {
+            // Spans of another body must not tear this one.
+            let start = span.start.clamp(at, body.len());
+            push(&mut pieces, body.slice(at..start));
+            push(&mut pieces, Bytes::from(to));
+            at = span.end.clamp(start, body.len());
+        }
+        push(&mut pieces, body.slice(at..));
+        let length = pieces.iter().map(Bytes::len).sum();
+        Edited { pieces, length }
+    }
+}
+
+fn push(pieces: &mut Vec<Bytes>, piece: Bytes) {
+    if !piece.is_empty() {
+        pieces.push(piece);
+    }
+}
+
+/// `text` as JSON.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+#[path = "edit_tests.rs"]
+mod tests;

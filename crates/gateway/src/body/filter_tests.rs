@@ -1,0 +1,100 @@
+//! The usage chunk goes, all else stays, in whatever pieces it comes.
+
+use proptest::prelude::*;
+
+use super::super::answer::tests::{pieces, read, stream_like};
+use super::*;
+
+fn filter(parts: &[&[u8]]) -> (String, Outcome) {
+    let mut filter = UsageFilter::new();
+    let mut out = Vec::new();
+    for part in parts {
+        filter.feed(Bytes::copy_from_slice(part), &mut out);
+    }
+    let outcome = filter.finish(&mut out);
+    assert!(out.iter().all(|piece| !piece.is_empty()));
+    (String::from_utf8_lossy(&out.concat()).into_owned(), outcome)
+}
+
+const TEXT: &str =
+    "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n";
+const USAGE: &str = "data: {\"id\":\"c\",\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+#[test]
+fn the_usage_chunk_is_removed() {
+    let empty = "data: {\"choices\":[],\"usage\":null}\n\n";
+    let both = "data: {\"choices\":[{}],\"usage\":{\"prompt_tokens\":1}}\n\n";
+    let ping = ": ping\n\n";
+    for end in ["\n", "\r\n", "\r"] {
+        let stream = |parts: &[&str]| parts.concat().replace('\n', end);
+        let all = stream(&[ping, TEXT, empty, both, USAGE, ping, DONE]);
+        let kept = stream(&[ping, TEXT, empty, both, ping, DONE]);
+        let (whole, outcome) = filter(&[all.as_bytes()]);
+        assert_eq!(whole, kept);
+        let usage = outcome.usage.unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (3, 4));
+        assert!(outcome.complete);
+        let single: Vec<&[u8]> = all.as_bytes().chunks(1).collect();
+        assert_eq!(filter(&single), (kept, outcome));
+    }
+}
+
+#[test]
+fn events_are_forwarded_when_they_are_complete() {
+    let mut filter = UsageFilter::new();
+    let mut out = Vec::new();
+    let (begin, end) = TEXT.split_at(20);
+    filter.feed(Bytes::from_static(begin.as_bytes()), &mut out);
+    assert!(out.is_empty());
+    filter.feed(Bytes::from_static(end.as_bytes()), &mut out);
+    assert_eq!(out.concat(), TEXT.as_bytes());
+    assert_eq!(filter.id(), Some("c"));
+    out.clear();
+    let two = Bytes::from(TEXT.repeat(2));
+    filter.feed(two.clone(), &mut out);
+    assert_eq!(out, [two], "whole events are not cut");
+}
+
+#[test]
+fn a_long_event_is_not_held() {
+    let mut filter = UsageFilter::new();
+    let mut out = Vec::new();
+    filter.feed(Bytes::from_static(b"data: {\"choices\":[],\"usage\":{},\"x\":\""), &mut out);
+    let mut fed = 0;
+    for _ in 0..100 {
+        filter.feed(Bytes::from(vec![b'x'; 1000]), &mut out);
+        fed += 1000;
+        let forwarded: usize = out.iter().map(Bytes::len).sum();
+        assert!(fed - forwarded.min(fed) <= MAX_HELD);
+    }
+    filter.feed(Bytes::from_static(b"\"}\n\n"), &mut out);
+    assert!(out.concat().ends_with(b"\"}\n\n"));
+    out.clear();
+    filter.feed(Bytes::from_static(USAGE.as_bytes()), &mut out);
+    assert!(out.is_empty(), "the next event is judged again");
+}
+
+#[test]
+fn what_was_cut_is_forwarded() {
+    let (text, outcome) = filter(&[TEXT.as_bytes(), &USAGE.as_bytes()[..30]]);
+    assert_eq!(text, format!("{TEXT}{}", &USAGE[..30]));
+    assert!(!outcome.complete && outcome.usage.is_none());
+}
+
+proptest! {
+    #[test]
+    fn any_split_gives_the_same(
+        bytes in stream_like(),
+        usage in any::<bool>(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut bytes = bytes;
+        if usage {
+            bytes.splice(0..0, format!("{TEXT}{USAGE}").bytes());
+        }
+        let whole = filter(&[&bytes]);
+        prop_assert_eq!(&filter(&pieces(&bytes, &cuts)), &whole);
+        prop_assert_eq!(&whole.1, &read(Reader::events(), &[&bytes]));
+    }
+}

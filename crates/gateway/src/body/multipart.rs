@@ -1,0 +1,371 @@
+//! Reads a `multipart/form-data` request in memory: the text fields that the gateway must know, and
+//! how long each file is and plays. What two parsers could read in two ways is refused, so that who
+//! charges and who serves see the same.
+
+use memchr::memmem;
+
+use super::json::Span;
+use super::wav;
+
+/// Parts of a form.
+const MAX_PARTS: usize = 256;
+/// Bytes of a part's headers.
+const MAX_HEAD: usize = 8 << 10;
+/// Bytes of the value of a field that is looked at.
+const MAX_VALUE: usize = 1024;
+const MAX_BOUNDARY: usize = 70;
+const MAX_N: u32 = 1000;
+/// Bytes that sound of an unknown format takes a second.
+const BYTES_PER_SECOND: u64 = 16_000;
+const SHORTEST_MS: u64 = 1000;
+
+/// The value of a text field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldText {
+    /// Where it stands in the body.
+    pub span: Span,
+    /// The value.
+    pub text: String,
+}
+
+/// A part with a file name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The field, as in `file` and `image[]`.
+    pub name: String,
+    /// Where the content stands in the body.
+    pub span: Span,
+    /// How long it plays, were it sound, in milliseconds: by a WAV header, bounded by what is
+    /// there, else its bytes at 16,000 a second; at least a second.
+    pub duration_ms: u64,
+}
+
+impl Form {
+    /// Whether the files are pictures: fields such as `image`, `image[]` and `mask`.
+    pub fn is_image(&self) -> bool {
+        self.files.iter().any(|file| file.name.starts_with("image"))
+    }
+}
+
+impl FilePart {
+    /// Bytes of the content.
+    pub fn length(&self) -> usize {
+        self.span.end - self.span.start
+    }
+}
+
+/// What the gateway must know of a form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// `model`.
+    pub model: Option<FieldText>,
+    /// `n`, from 1 to 1000.
+    pub n: Option<u32>,
+    /// `stream`: `true` or `false`, in any case.
+    pub stream: bool,
+    /// `response_format`.
+    pub response_format: Option<FieldText>,
+    /// `background`.
+    pub background: Option<FieldText>,
+    /// `output_format`.
+    pub output_format: Option<FieldText>,
+    /// `prompt`, in Unicode scalar values.
+    pub prompt_chars: u64,
+    /// The files, in order.
+    pub files: Vec<FilePart>,
+}
+
+/// Why a form is refused. The messages are sentences for who sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormError {
+    /// `Content-Type` has no boundary, two, or one of bytes that it must not have.
+    #[error("The content type needs one boundary of 1 to 70 plain characters.")]
+    Boundary,
+    /// The form breaks its format, or is ambiguous.
+    #[error("The form is not valid: {reason} at byte {at}.")]
+    Malformed {
+        /// Offset in bytes.
+        at: usize,
+        /// What is wrong there.
+        reason: &'static str,
+    },
+    /// A field that may occur once occurs twice.
+    #[error("The form has the field `{name}` more than once.")]
+    Duplicate {
+        /// The field.
+        name: &'static str,
+    },
+    /// A field has a value that it cannot have.
+    #[error("Invalid value for `{name}`: expected {expected}.")]
+    Value {
+        /// The field.
+        name: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+}
+
+impl FormError {
+    /// The field that is to blame; `None` when it is the whole form.
+    pub fn param(&self) -> Option<&'static str> {
+        match self {
+            FormError::Duplicate { name } | FormError::Value { name, .. } => Some(name),
+            FormError::Boundary | FormError::Malformed { .. } => None,
+        }
+    }
+}
+
+/// The boundary that a `Content-Type` of `multipart/form-data` names; `None` for other types.
+///
+/// # Errors
+/// When it names none, two, or one that is not good.
+pub fn boundary(content_type: &str) -> Result<Option<&str>, FormError> {
+    let mut parts = content_type.split(';');
+    let kind = parts.next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("multipart/form-data") {
+        return Ok(None);
+    }
+    let mut found = None;
+    for part in parts {
+        let Some((name, value)) = part.split_once('=') else { continue };
+        if !name.trim().eq_ignore_ascii_case("boundary") {
+            continue;
+        }
+        let value = value.trim();
+        let inner = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        if found.replace(inner.unwrap_or(value)).is_some() {
+            return Err(FormError::Boundary);
+        }
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"'()+_,-./:=?".contains(&byte);
+    match found {
+        Some(found) if (1..=MAX_BOUNDARY).contains(&found.len()) && found.bytes().all(plain) => {
+            Ok(Some(found))
+        }
+        _ => Err(FormError::Boundary),
+    }
+}
+
+impl Form {
+    /// Reads the whole `body`, whose parts `boundary` divides.
+    ///
+    /// # Errors
+    /// When the form is malformed or ambiguous, a field that is looked at occurs twice or as a
+    /// file, or has a value that it cannot have.
+    pub fn read(body: &[u8], boundary: &str) -> Result<Form, FormError> {
+        let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
+        if !body.starts_with(&delimiter[2..]) {
+            return Err(malformed(0, "the boundary was expected"));
+        }
+        let finder = memmem::Finder::new(&delimiter);
+        let mut form = Form::default();
+        let mut fields = Fields::default();
+        let mut at = delimiter.len() - 2;
+        for _ in 0..MAX_PARTS {
+            match &body[at..] {
+                [b'-', b'-'] | [b'-', b'-', b'\r', b'\n'] => {
+                    return form.with(fields);
+                }
+                [b'\r', b'\n', ..] => at += 2,
+                _ => return Err(malformed(at, "the boundary is followed by something")),
+            }
+            let head = Head::read(body, &mut at)?;
+            if body[at..].starts_with(&delimiter[2..]) {
+                return Err(malformed(at, "a boundary within a line"));
+            }
+            let length = finder.find(&body[at..]);
+            let end = at + length.ok_or(malformed(body.len(), "the last boundary is missing"))?;
+            form.part(body, head, Span { start: at, end }, &mut fields)?;
+            at = end + delimiter.len();
+        }
+        match &body[at..] {
+            [b'-', b'-'] | [b'-', b'-', b'\r', b'\n'] => form.with(fields),
+            _ => Err(malformed(at, "there are too many parts")),
+        }
+    }
+
+    fn part(
+        &mut self,
+        body: &[u8],
+        head: Head,
+        span: Span,
+        fields: &mut Fields,
+    ) -> Result<(), FormError> {
+        let content = span.of(body);
+        let known = FIELDS.iter().position(|known| *known == head.name);
+        if let Some(known) = known {
+            let name = FIELDS[known];
+            if head.file || head.charset {
+                return Err(FormError::Value { name, expected: "plain UTF-8 text" });
+            }
+            let longest = if name == "prompt" { usize::MAX } else { MAX_VALUE };
+            let text = std::str::from_utf8(content).ok().filter(|text| text.len() <= longest);
+            let Some(text) = text else {
+                return Err(FormError::Value { name, expected: "short UTF-8 text" });
+            };
+            if name == "prompt" {
+                self.prompt_chars = text.chars().count() as u64;
+            }
+            let text = if name == "prompt" { String::new() } else { text.to_owned() };
+            let field = FieldText { span, text };
+            return match fields[known].replace(field) {
+                Some(_) => Err(FormError::Duplicate { name }),
+                None => Ok(()),
+            };
+        }
+        if head.file {
+            if head.name == "file" && self.files.iter().any(|file| file.name == "file") {
+                return Err(FormError::Duplicate { name: "file" });
+            }
+            let guess = (content.len() as u64 * 1000).div_ceil(BYTES_PER_SECOND);
+            let duration_ms = wav::duration_ms(content).unwrap_or(guess).max(SHORTEST_MS);
+            self.files.push(FilePart { name: head.name, span, duration_ms });
+        }
+        Ok(())
+    }
+
+    fn with(mut self, fields: Fields) -> Result<Form, FormError> {
+        let [model, n, stream, response_format, background, output_format, _prompt] = fields;
+        self.n = n.map(|n| count(&n.text)).transpose()?;
+        self.stream = stream.map_or(Ok(false), |stream| flag(&stream.text))?;
+        Ok(Form { model, response_format, background, output_format, ..self })
+    }
+}
+
+/// The fields that are looked at.
+const FIELDS: [&str; 7] =
+    ["model", "n", "stream", "response_format", "background", "output_format", "prompt"];
+type Fields = [Option<FieldText>; FIELDS.len()];
+
+fn count(text: &str) -> Result<u32, FormError> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|n| digits && (1..=MAX_N).contains(n));
+    number.ok_or(FormError::Value { name: "n", expected: "an integer from 1 to 1000" })
+}
+
+fn flag(text: &str) -> Result<bool, FormError> {
+    match text {
+        _ if text.eq_ignore_ascii_case("true") => Ok(true),
+        _ if text.eq_ignore_ascii_case("false") => Ok(false),
+        _ => Err(FormError::Value { name: "stream", expected: "true or false" }),
+    }
+}
+
+/// What the headers of a part say.
+struct Head {
+    name: String,
+    /// It has a file name.
+    file: bool,
+    /// Its text is not in UTF-8.
+    charset: bool,
+}
+
+impl Head {
+    /// Reads the headers at `at`, and moves it behind the empty line.
+    fn read(body: &[u8], at: &mut usize) -> Result<Head, FormError> {
+        let start = *at;
+        let mut disposition = None;
+        let mut charset = false;
+        loop {
+            let rest = &body[*at..body.len().min(start + MAX_HEAD)];
+            let end = memmem::find(rest, b"\r\n");
+            let end = end.ok_or(malformed(*at, "the headers of a part do not end"))?;
+            let line = &rest[..end];
+            let line_at = *at;
+            *at += end + 2;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = header(line).ok_or(malformed(line_at, "a header is malformed"))?;
+            match name.to_ascii_lowercase().as_str() {
+                "content-disposition" if disposition.is_some() => {
+                    return Err(malformed(line_at, "a part has two dispositions"));
+                }
+                "content-disposition" => disposition = Some((line_at, value)),
+                "content-transfer-encoding" => {
+                    let value = value.to_ascii_lowercase();
+                    if !["7bit", "8bit", "binary"].contains(&value.as_str()) {
+                        return Err(malformed(line_at, "a part is encoded"));
+                    }
+                }
+                "content-type" => charset |= names_other_charset(value),
+                _ => {}
+            }
+        }
+        let (place, value) = disposition.ok_or(malformed(start, "a part has no disposition"))?;
+        let (name, file) =
+            disposed(value).ok_or(malformed(place, "a disposition is malformed or ambiguous"))?;
+        if name == "_charset_" {
+            return Err(malformed(place, "the form changes its character set"));
+        }
+        Ok(Head { name, file, charset })
+    }
+}
+
+/// A header's name and its value, without the space around it.
+fn header(line: &[u8]) -> Option<(&str, &str)> {
+    let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let plain = !name.is_empty() && name.bytes().all(token);
+    let value = value.trim_matches([' ', '\t']);
+    (plain && !value.chars().any(char::is_control)).then_some((name, value))
+}
+
+fn names_other_charset(content_type: &str) -> bool {
+    let lower = content_type.to_ascii_lowercase();
+    let Some((_, charset)) = lower.split_once("charset") else { return false };
+    let charset = charset.trim_start_matches([' ', '=']).trim_matches([' ', '"']);
+    !["utf-8", "utf8", "us-ascii"].contains(&charset)
+}
+
+/// The field's name, and whether there is a file name; `None` when two parsers could differ.
+fn disposed(value: &str) -> Option<(String, bool)> {
+    let mut rest = value
+        .get(..9)
+        .filter(|kind| kind.eq_ignore_ascii_case("form-data"))
+        .map(|_| &value[9..])?;
+    let (mut name, mut file) = (None, None);
+    loop {
+        rest = rest.trim_start_matches([' ', '\t']);
+        if rest.is_empty() {
+            return Some((name?, file.is_some()));
+        }
+        rest = rest.strip_prefix(';')?.trim_start_matches([' ', '\t']);
+        let (key, after) = rest.split_once('=')?;
+        let (text, after) = parameter(after)?;
+        match key.to_ascii_lowercase().as_str() {
+            "name" if !text.contains('\\') && name.replace(text.to_owned()).is_none() => {}
+            "filename" if file.replace(()).is_none() => {}
+            _ => return None,
+        }
+        rest = after;
+    }
+}
+
+/// A parameter's value, and what follows. In quotes, a backslash may only stand before another:
+/// `\"` ends the text for some parsers, and does not for others.
+fn parameter(text: &str) -> Option<(&str, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let token = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);
+        let end = text.find(|c| !token(c)).unwrap_or(text.len());
+        return (end > 0).then(|| text.split_at(end));
+    };
+    let mut bytes = quoted.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match byte {
+            b'"' => return Some((&quoted[..at], &quoted[at + 1..])),
+            b'\\' if quoted.as_bytes().get(at + 1) == Some(&b'"') => return None,
+            b'\\' if quoted.as_bytes().get(at + 1) == Some(&b'\\') => drop(bytes.next()),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn malformed(at: usize, reason: &'static str) -> FormError {
+    FormError::Malformed { at, reason }
+}
+
+#[cfg(test)]
+#[path = "multipart_tests.rs"]
+mod tests;

@@ -1,0 +1,274 @@
+//! One pass over a JSON request: checks it as a strict parser does, and picks what the gateway must
+//! know. It builds no tree, and applies no rule of the API but types and ranges.
+
+use std::collections::HashSet;
+
+use super::json::{Cursor, Malformed, Span, Str};
+use super::scanned::{Background, Invalid, Kind, MAX_TOKENS, Member, ObjectEnd, Scanned, Text};
+use super::text::Counted;
+
+const MAX_KEYS: usize = 1024;
+/// Keys up to here are compared one by one.
+const FEW_KEYS: usize = 32;
+pub(super) const MAX_FILES: usize = 2000;
+const MAX_N: u32 = 1000;
+/// Characters of a key that an error shows.
+const SHOWN_KEY: usize = 64;
+
+/// What the gateway must know of `body`. Valid is what `serde_json` reads as a value: UTF-8, strict
+/// JSON, at most [`MAX_DEPTH`](super::MAX_DEPTH) arrays and objects deep.
+///
+/// # Errors
+/// When the body is no JSON, no object, repeats a top-level key (or `include_usage`), or a field
+/// that is looked at has the wrong type or range.
+pub fn scan(body: &[u8], kind: Kind) -> Result<Scanned, Invalid> {
+    let mut cursor = Cursor::new(body)?;
+    let mut scan = Scan { body, kind, found: Scanned::default() };
+    if cursor.peek() == Some(b'{') {
+        scan.root(&mut cursor)?;
+    } else {
+        scan.skip(&mut cursor)?;
+    }
+    cursor.end()?;
+    if scan.found.end.is_none() && kind != Kind::Other {
+        return Err(Invalid::NotAnObject);
+    }
+    if scan.found.file_ids.len() > MAX_FILES {
+        return Err(Invalid::TooManyFiles);
+    }
+    Ok(scan.found)
+}
+
+pub(super) struct Scan<'a> {
+    pub(super) body: &'a [u8],
+    pub(super) kind: Kind,
+    pub(super) found: Scanned,
+}
+
+impl<'a> Scan<'a> {
+    fn root(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+        cursor.open()?;
+        let (mut first, mut keys) = (true, Keys::default());
+        while let Some(key) = cursor.next_key(&mut first)? {
+            keys.add(key, cursor)?;
+            self.member(key, cursor)?;
+        }
+        self.found.end = Some(ObjectEnd { at: cursor.at() - 1, empty: keys.count == 0 });
+        Ok(())
+    }
+
+    fn member(&mut self, key: Str, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+        let name = cursor.decoded(key);
+        match &*name {
+            b"model" => self.found.model = self.text(cursor, "model")?,
+            b"stream" => self.found.stream = self.flag(cursor, "stream")?.unwrap_or(false),
+            name if self.kind == Kind::Other => self.other(name, cursor)?,
+            b"input" | b"instructions" | b"prompt" => self.count(cursor, Counted::Text)?,
+            b"messages" => self.count(cursor, Counted::Messages)?,
+            b"max_output_tokens" => self.limit(cursor, 0)?,
+            b"max_completion_tokens" => self.limit(cursor, 1)?,
+            b"max_tokens" => self.limit(cursor, 2)?,
+            b"n" => self.found.n = self.n(cursor)?,
+            b"background" => self.background(cursor)?,
+            b"output_format" => self.found.output_format = self.text(cursor, "output_format")?,
+            b"service_tier" => self.found.service_tier = self.text(cursor, "service_tier")?,
+            b"prompt_cache_retention" => {
+                let text = self.text_member(cursor, "prompt_cache_retention")?;
+                (self.found.prompt_cache_retention, self.found.prompt_cache_retention_member) =
+                    text;
+            }
+            b"previous_response_id" => {
+                self.found.previous_response_id = self.text(cursor, "previous_response_id")?;
+            }
+            b"stream_options" => self.stream_options(cursor)?,
+            name => self.other(name, cursor)?,
+        }
+        Ok(())
+    }
+
+    fn text(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        param: &'static str,
+    ) -> Result<Option<Text>, Invalid> {
+        self.text_member(cursor, param).map(|(text, _)| text)
+    }
+
+    fn text_member(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        param: &'static str,
+    ) -> Result<(Option<Text>, Member), Invalid> {
+        match cursor.peek() {
+            Some(b'"') => {
+                let text = text_of(cursor.string()?);
+                Ok((Some(text), Member::Value(text.span)))
+            }
+            _ => match self.null_or_wrong(cursor, param, "a string")? {
+                Some(span) => Ok((None, Member::Null(span))),
+                None => Ok((None, Member::Absent)),
+            },
+        }
+    }
+
+    /// The span of a `null`. Another value is refused; where any shape is good, it is passed.
+    fn null_or_wrong(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        param: &'static str,
+        expected: &'static str,
+    ) -> Result<Option<Span>, Invalid> {
+        let first = cursor.peek();
+        let start = cursor.at();
+        self.skip(cursor)?;
+        match first {
+            Some(b'n') => Ok(Some(Span { start, end: cursor.at() })),
+            _ if self.kind == Kind::Other => Ok(None),
+            _ => Err(Invalid::Type { param, expected }),
+        }
+    }
+
+    fn flag(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        param: &'static str,
+    ) -> Result<Option<bool>, Invalid> {
+        match cursor.peek() {
+            Some(first @ (b't' | b'f')) => {
+                cursor.scalar()?;
+                Ok(Some(first == b't'))
+            }
+            _ => self.null_or_wrong(cursor, param, "a boolean").map(|_| None),
+        }
+    }
+
+    fn limit(&mut self, cursor: &mut Cursor<'a>, which: usize) -> Result<(), Invalid> {
+        let first = cursor.peek();
+        let start = cursor.at();
+        let number = self.integer(cursor)?;
+        let span = Span { start, end: cursor.at() };
+        if first == Some(b'n') {
+            self.found.limit_members[which] = Member::Null(span);
+            return Ok(());
+        }
+        let Some(tokens @ 1..=1_000_000_000) = number else {
+            return Err(Invalid::MaxTokens { param: MAX_TOKENS[which] });
+        };
+        self.found.limits[which] = Some(tokens);
+        self.found.limit_members[which] = Member::Value(span);
+        Ok(())
+    }
+
+    fn n(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Invalid> {
+        let null = cursor.peek() == Some(b'n');
+        match self.integer(cursor)? {
+            Some(n @ 1..=MAX_N) => Ok(Some(n)),
+            _ if null => Ok(None),
+            _ => Err(Invalid::Count),
+        }
+    }
+
+    /// The next value where it is a whole number without a sign that 32 bits hold.
+    fn integer(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Malformed> {
+        if !matches!(cursor.peek(), Some(b'-' | b'0'..=b'9')) {
+            self.skip(cursor)?;
+            return Ok(None);
+        }
+        let number = cursor.number()?;
+        let digits = std::str::from_utf8(number.span.of(self.body)).unwrap_or_default();
+        Ok(if number.integer { digits.parse().ok() } else { None })
+    }
+
+    fn background(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+        self.found.background = match self.kind {
+            Kind::Responses => match self.flag(cursor, "background")? {
+                Some(on) => Background::Mode(on),
+                None => Background::Absent,
+            },
+            kind if kind.is_images() => match self.text(cursor, "background")? {
+                Some(text) => Background::Fill(text),
+                None => Background::Absent,
+            },
+            _ => return Ok(self.skip(cursor)?),
+        };
+        Ok(())
+    }
+
+    fn stream_options(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Invalid> {
+        if cursor.peek() != Some(b'{') {
+            if let Some(span) = self.null_or_wrong(cursor, "stream_options", "an object")? {
+                self.found.stream_options.member = Member::Null(span);
+            }
+            return Ok(());
+        }
+        let start = cursor.at();
+        cursor.open()?;
+        let (mut first, mut empty) = (true, true);
+        while let Some(key) = cursor.next_key(&mut first)? {
+            empty = false;
+            if &*cursor.decoded(key) != b"include_usage" {
+                self.skip(cursor)?;
+                continue;
+            }
+            if self.found.stream_options.include_usage != Member::Absent {
+                let key = "stream_options.include_usage".to_owned();
+                return Err(Invalid::DuplicateKey { key });
+            }
+            cursor.peek();
+            let start = cursor.at();
+            let flag = self.flag(cursor, "stream_options.include_usage")?;
+            let span = Span { start, end: cursor.at() };
+            let options = &mut self.found.stream_options;
+            options.wants_usage = flag.unwrap_or(false);
+            options.include_usage =
+                if flag.is_some() { Member::Value(span) } else { Member::Null(span) };
+        }
+        let end = cursor.at();
+        self.found.stream_options.end = Some(ObjectEnd { at: end - 1, empty });
+        self.found.stream_options.member = Member::Value(Span { start, end });
+        Ok(())
+    }
+}
+
+pub(super) fn text_of(string: Str) -> Text {
+    Text { span: string.span, escaped: string.escaped }
+}
+
+/// The top-level keys that were seen, to find one that is repeated.
+#[derive(Default)]
+struct Keys<'a> {
+    few: Vec<std::borrow::Cow<'a, [u8]>>,
+    /// All of them, from the first on that `few` has no place for.
+    many: HashSet<std::borrow::Cow<'a, [u8]>>,
+    count: usize,
+}
+
+impl<'a> Keys<'a> {
+    fn add(&mut self, key: Str, cursor: &Cursor<'a>) -> Result<(), Invalid> {
+        let name = cursor.decoded(key);
+        if self.count == FEW_KEYS {
+            self.many.extend(self.few.drain(..));
+        }
+        self.count += 1;
+        if self.count > MAX_KEYS {
+            return Err(Invalid::TooManyKeys);
+        }
+        let repeated = match self.count <= FEW_KEYS {
+            true => self.few.contains(&name),
+            false => self.many.contains(&name),
+        };
+        if repeated {
+            let shown = String::from_utf8_lossy(&name).chars().take(SHOWN_KEY).collect();
+            return Err(Invalid::DuplicateKey { key: shown });
+        }
+        match self.count <= FEW_KEYS {
+            true => self.few.push(name),
+            false => drop(self.many.insert(name)),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+pub(super) mod tests;

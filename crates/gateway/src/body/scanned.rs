@@ -1,0 +1,239 @@
+//! What a scan of a request tells, and why a request is refused. No reading here.
+
+use std::borrow::Cow;
+
+use super::json::{Malformed, Span};
+
+/// What a JSON body asks for; says which fields are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `POST /v1/responses`.
+    Responses,
+    /// `POST /v1/responses/compact`.
+    Compact,
+    /// `POST /v1/chat/completions`.
+    Chat,
+    /// `POST /v1/embeddings`.
+    Embeddings,
+    /// `POST /v1/completions`.
+    Completions,
+    /// `POST /v1/images/generations`.
+    ImageGenerations,
+    /// `POST /v1/images/edits` with a JSON body.
+    ImageEdits,
+    /// `POST /v1/audio/speech`.
+    Speech,
+    /// `POST /v1/moderations`.
+    Moderations,
+    /// `POST /v1/videos/edits`.
+    VideoEdits,
+    /// Any other path. Only `model`, `stream` and file ids are looked at, and only where they have
+    /// the usual type; the body need not be an object.
+    Other,
+}
+
+impl Kind {
+    pub(super) fn is_images(self) -> bool {
+        matches!(self, Kind::ImageGenerations | Kind::ImageEdits)
+    }
+
+    /// Numbers in `input` and `prompt` are ids of tokens.
+    pub(super) fn has_token_ids(self) -> bool {
+        matches!(self, Kind::Embeddings | Kind::Completions)
+    }
+}
+
+/// A string value of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// With its quotes.
+    pub span: Span,
+    pub(super) escaped: bool,
+}
+
+impl Text {
+    /// What the string says. `body` is the one that was scanned.
+    pub fn read(self, body: &[u8]) -> Cow<'_, str> {
+        let quoted = self.span.of(body);
+        let plain = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        if !self.escaped {
+            return std::str::from_utf8(plain).map_or(Cow::Borrowed(""), Cow::Borrowed);
+        }
+        Cow::Owned(serde_json::from_slice(quoted).unwrap_or_default())
+    }
+}
+
+/// A member of the top-level object that an edit may set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Member {
+    /// There is none.
+    #[default]
+    Absent,
+    /// It is there and `null`.
+    Null(Span),
+    /// It is there.
+    Value(Span),
+}
+
+/// Where an object ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectEnd {
+    /// Offset of its `}`.
+    pub at: usize,
+    /// It has no members.
+    pub empty: bool,
+}
+
+/// The limit that a request sets on its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxTokens {
+    /// Which field says it.
+    pub param: &'static str,
+    /// From 1 to 10⁹.
+    pub tokens: u32,
+}
+
+/// The fields that limit the output, in the order in which they count.
+pub(super) const MAX_TOKENS: [&str; 3] =
+    ["max_output_tokens", "max_completion_tokens", "max_tokens"];
+
+/// The field `background`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Background {
+    /// Absent, null, or not of this kind.
+    #[default]
+    Absent,
+    /// Of responses: whether they run in the background.
+    Mode(bool),
+    /// Of images: what stands behind them, as in `transparent`.
+    Fill(Text),
+}
+
+/// The field `stream_options`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamOptions {
+    /// The whole value.
+    pub member: Member,
+    /// Its member `include_usage`.
+    pub include_usage: Member,
+    /// What that says; false when it is absent.
+    pub wants_usage: bool,
+    pub(super) end: Option<ObjectEnd>,
+}
+
+/// What the gateway must know of a request. `null` counts as absent everywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// `model`.
+    pub model: Option<Text>,
+    /// `stream`.
+    pub stream: bool,
+    /// The output limits `max_output_tokens`, `max_completion_tokens` and `max_tokens`, where given.
+    pub limits: [Option<u32>; 3],
+    /// Where these stand.
+    pub limit_members: [Member; 3],
+    /// Unicode scalar values of the text in `input`, `instructions`, `prompt` and the `content` of
+    /// `messages`. Images, audio and files count 0, each id of a token 4.
+    pub chars: u64,
+    /// `n`, from 1 to 1000.
+    pub n: Option<u32>,
+    /// `background`.
+    pub background: Background,
+    /// `output_format`.
+    pub output_format: Option<Text>,
+    /// `service_tier`.
+    pub service_tier: Option<Text>,
+    /// `prompt_cache_retention`.
+    pub prompt_cache_retention: Option<Text>,
+    /// Where that stands.
+    pub prompt_cache_retention_member: Member,
+    /// `previous_response_id`.
+    pub previous_response_id: Option<Text>,
+    /// `stream_options`.
+    pub stream_options: StreamOptions,
+    /// Files that the body refers to: `file_id`, `input_file_id`, `training_file`,
+    /// `validation_file` and the entries of `file_ids`, at any depth but within `metadata`,
+    /// `parameters` and `schema`. At most 2000.
+    pub file_ids: Vec<Text>,
+    /// Where the top-level object ends; `None` when the body is another value.
+    pub end: Option<ObjectEnd>,
+}
+
+impl Scanned {
+    /// The first present of `max_output_tokens`, `max_completion_tokens` and `max_tokens`.
+    pub fn max_tokens(&self) -> Option<MaxTokens> {
+        let of = |(param, tokens): (&&'static str, &Option<u32>)| {
+            tokens.map(|tokens| MaxTokens { param, tokens })
+        };
+        MAX_TOKENS.iter().zip(&self.limits).find_map(of)
+    }
+
+    /// The greatest of the three: whoever serves the request may follow any of them.
+    pub fn greatest_max_tokens(&self) -> Option<u32> {
+        self.limits.iter().flatten().max().copied()
+    }
+}
+
+/// Why a body is refused. The messages are sentences for who sent it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Invalid {
+    /// No JSON.
+    #[error("The body is not valid JSON: {0}.")]
+    Malformed(#[from] Malformed),
+    /// Another value than an object.
+    #[error("The body must be a JSON object.")]
+    NotAnObject,
+    /// A key occurs twice, however it is escaped.
+    #[error("The body has the key `{key}` more than once.")]
+    DuplicateKey {
+        /// The key; its first characters when it is long.
+        key: String,
+    },
+    /// More than 1024 top-level keys.
+    #[error("The body has more than 1024 keys.")]
+    TooManyKeys,
+    /// More than 2000 files.
+    #[error("The body refers to more than 2000 files.")]
+    TooManyFiles,
+    /// A value of the wrong type.
+    #[error("Invalid type for `{param}`: expected {expected}.")]
+    Type {
+        /// The field.
+        param: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A limit of the output that is no whole number from 1 to 10⁹.
+    #[error("Invalid value for `{param}`: expected an integer from 1 to 1000000000.")]
+    MaxTokens {
+        /// Which of the three fields.
+        param: &'static str,
+    },
+    /// `n` is no whole number from 1 to 1000.
+    #[error("Invalid value for `n`: expected an integer from 1 to 1000.")]
+    Count,
+}
+
+impl Invalid {
+    /// The field that is to blame; `None` when it is the whole body.
+    pub fn param(&self) -> Option<&'static str> {
+        match self {
+            Invalid::Type { param, .. } | Invalid::MaxTokens { param } => Some(param),
+            Invalid::Count => Some("n"),
+            _ => None,
+        }
+    }
+
+    /// The error's code: `invalid_json` for the whole body, `invalid_type` and `invalid_value` for
+    /// a field.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Invalid::Malformed(_)
+            | Invalid::NotAnObject
+            | Invalid::DuplicateKey { .. }
+            | Invalid::TooManyKeys => "invalid_json",
+            Invalid::Type { .. } => "invalid_type",
+            Invalid::TooManyFiles | Invalid::MaxTokens { .. } | Invalid::Count => "invalid_value",
+        }
+    }
+}

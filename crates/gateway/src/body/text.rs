@@ -1,0 +1,151 @@
+//! The parts of a scan that go deep: counting the text of a prompt, collecting file ids, and
+//! passing what nobody asks for.
+
+use super::json::{Cursor, Malformed};
+use super::scan::{MAX_FILES, Scan, text_of};
+
+/// Characters that an id of a token stands for.
+const TOKEN_CHARS: u64 = 4;
+
+/// What is counted in a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Its strings, those of its entries, and of its members those that hold text.
+    Text,
+    /// The members `content` of its entries.
+    Messages,
+    /// All members of an object: the variables of a stored prompt.
+    Variables,
+    /// Nothing, but file ids are collected.
+    Files,
+    /// Nothing at all.
+    Nothing,
+}
+
+impl Counted {
+    /// What is counted in the member `key` of an object.
+    fn member(self, key: &[u8]) -> Counted {
+        match (self, key) {
+            (Counted::Nothing, _) | (_, b"metadata" | b"parameters" | b"schema") => {
+                Counted::Nothing
+            }
+            (Counted::Files, _) => Counted::Files,
+            (Counted::Variables, _) | (Counted::Messages, b"content") => Counted::Text,
+            (Counted::Text, b"variables") => Counted::Variables,
+            (Counted::Text, key) if holds_text(key) => Counted::Text,
+            _ => Counted::Files,
+        }
+    }
+}
+
+/// Members of items, messages and content parts that hold text. Data of images, audio and files is
+/// in others, as are urls and ids.
+fn holds_text(key: &[u8]) -> bool {
+    matches!(
+        key,
+        b"text"
+            | b"content"
+            | b"output"
+            | b"arguments"
+            | b"input"
+            | b"refusal"
+            | b"summary"
+            | b"stdout"
+            | b"stderr"
+    )
+}
+
+impl<'a> Scan<'a> {
+    /// Passes the top-level member `key`, which may refer to files.
+    pub(super) fn other(&mut self, key: &[u8], cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        match key {
+            b"metadata" | b"parameters" | b"schema" => self.count(cursor, Counted::Nothing),
+            key if self.is_file(key, cursor)? => Ok(()),
+            _ => self.count(cursor, Counted::Files),
+        }
+    }
+
+    /// Passes a value whose file ids count.
+    pub(super) fn skip(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        self.count(cursor, Counted::Files)
+    }
+
+    /// Passes a value and adds what is `counted` in it.
+    pub(super) fn count(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        counted: Counted,
+    ) -> Result<(), Malformed> {
+        match cursor.peek() {
+            Some(b'"') => {
+                let string = cursor.string()?;
+                if counted == Counted::Text {
+                    self.found.chars += cursor.scalars(string);
+                }
+                Ok(())
+            }
+            Some(b'{') => self.object(cursor, counted),
+            Some(b'[') => {
+                cursor.open()?;
+                let mut first = true;
+                while cursor.next_element(&mut first)? {
+                    self.count(cursor, counted)?;
+                }
+                Ok(())
+            }
+            first => {
+                let is_number = first.is_some_and(|byte| byte.is_ascii_digit());
+                if is_number && counted == Counted::Text && self.kind.has_token_ids() {
+                    self.found.chars += TOKEN_CHARS;
+                }
+                cursor.scalar()
+            }
+        }
+    }
+
+    fn object(&mut self, cursor: &mut Cursor<'a>, counted: Counted) -> Result<(), Malformed> {
+        cursor.open()?;
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            let name = cursor.decoded(key);
+            if counted == Counted::Nothing || !self.is_file(&name, cursor)? {
+                self.count(cursor, counted.member(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the value of `key` where it is the id of a file, or a list of such.
+    fn is_file(&mut self, key: &[u8], cursor: &mut Cursor<'a>) -> Result<bool, Malformed> {
+        match key {
+            b"file_id" | b"input_file_id" | b"training_file" | b"validation_file" => {
+                if cursor.peek() != Some(b'"') {
+                    return Ok(false);
+                }
+                self.file(cursor)?;
+                Ok(true)
+            }
+            b"file_ids" if cursor.peek() == Some(b'[') => {
+                cursor.open()?;
+                let mut first = true;
+                while cursor.next_element(&mut first)? {
+                    match cursor.peek() {
+                        Some(b'"') => self.file(cursor)?,
+                        _ => self.skip(cursor)?,
+                    }
+                }
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        let text = text_of(cursor.string()?);
+        // One more than is good tells that there were too many.
+        if self.found.file_ids.len() <= MAX_FILES {
+            self.found.file_ids.push(text);
+        }
+        Ok(())
+    }
+}

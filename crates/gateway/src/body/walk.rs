@@ -1,0 +1,453 @@
+//! Watches JSON go by in pieces, in bounded memory, and picks what the gateway must know of an
+//! answer. It does not validate: what is no JSON tells nothing, or something that is not believed.
+
+use memchr::memchr2;
+
+use super::json::count_scalars;
+use super::usage::{Draft, Usage, milliseconds};
+use super::watched::{Field, Place, field};
+
+/// The longest key, id or number that is kept; longer ones are passed.
+const MAX_TOKEN: usize = 256;
+/// Objects and arrays that are watched lie at most so deep.
+const MAX_WATCHED: usize = 12;
+
+/// What was seen in one JSON value.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) usage: Option<Usage>,
+    pub(super) usage_invalid: bool,
+    /// `usage` was there and not null.
+    pub(super) has_usage: bool,
+    pub(super) id: Option<String>,
+    pub(super) kind: Option<String>,
+    pub(super) output_chars: u64,
+    /// Scalar values of `delta`, which are text or not as the type says.
+    pub(super) delta_chars: u64,
+    pub(super) data_entries: Option<u64>,
+    pub(super) choices: Option<u64>,
+    pub(super) duration_ms: Option<u64>,
+    /// The whole value has come.
+    pub(super) closed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lexed {
+    Between,
+    /// A string, and what is done with it.
+    String(Use),
+    /// A number or a word.
+    Scalar,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Pass,
+    Key,
+    Keep,
+    Count,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    No,
+    Backslash,
+    /// Digits seen, and their value.
+    Hex(u8, u32),
+}
+
+/// A reader of one value after the other: [`Walk::restart`] begins the next.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pub(super) seen: Seen,
+    /// The text of a whole answer counts as output, not that of an event.
+    whole: bool,
+    stack: [(Place, bool); MAX_WATCHED],
+    depth: usize,
+    /// Objects and arrays open within one that is not watched.
+    skipped: u64,
+    lexed: Lexed,
+    escape: Escape,
+    /// The high half of a surrogate pair, until the other one comes.
+    high: Option<u32>,
+    token: Vec<u8>,
+    too_long: bool,
+    field: Field,
+    /// A value comes, not a key.
+    value: bool,
+    usage: Draft,
+}
+
+impl Walk {
+    /// `whole` for a JSON body, else for the events of a stream.
+    pub(super) fn new(whole: bool) -> Self {
+        Self {
+            seen: Seen::default(),
+            whole,
+            stack: [(Place::Root, true); MAX_WATCHED],
+            depth: 0,
+            skipped: 0,
+            lexed: Lexed::Between,
+            escape: Escape::No,
+            high: None,
+            token: Vec::new(),
+            too_long: false,
+            field: Field::Into(Place::Root),
+            value: true,
+            usage: Draft::default(),
+        }
+    }
+
+    /// Ends the value, and begins the next; what was seen.
+    pub(super) fn restart(&mut self) -> Seen {
+        self.depth = 0;
+        self.skipped = 0;
+        self.lexed = Lexed::Between;
+        self.escape = Escape::No;
+        self.high = None;
+        self.field = Field::Into(Place::Root);
+        self.value = true;
+        std::mem::take(&mut self.seen)
+    }
+
+    /// Bytes that are kept of what came.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        let texts = [&self.seen.id, &self.seen.kind];
+        self.token.capacity() + texts.into_iter().flatten().map(String::capacity).sum::<usize>()
+    }
+
+    pub(super) fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let taken = match self.lexed {
+                Lexed::Between => self.between(bytes),
+                Lexed::String(to) => self.string(bytes, to),
+                Lexed::Scalar => self.scalar(bytes),
+            };
+            bytes = &bytes[taken..];
+        }
+    }
+
+    fn between(&mut self, bytes: &[u8]) -> usize {
+        if self.skipped > 0 {
+            return self.skip(bytes);
+        }
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b' ' | b'\n' | b'\r' | b'\t' => continue,
+                b'"' => self.begin_string(),
+                b'{' => self.open(true),
+                b'[' => self.open(false),
+                b'}' | b']' => self.close(),
+                b',' => self.value = !self.in_object(),
+                b':' => self.value = true,
+                _ => {
+                    self.lexed = Lexed::Scalar;
+                    self.begin_value();
+                    self.begin_token();
+                    return at;
+                }
+            }
+            if self.lexed != Lexed::Between || self.skipped > 0 {
+                return at + 1;
+            }
+        }
+        bytes.len()
+    }
+
+    /// Passes what is within an object or array that is not watched.
+    fn skip(&mut self, bytes: &[u8]) -> usize {
+        for (at, byte) in bytes.iter().enumerate() {
+            match SKIPPED[usize::from(*byte)] {
+                0 => {}
+                1 => {
+                    self.lexed = Lexed::String(Use::Pass);
+                    return at + 1;
+                }
+                2 => self.skipped += 1,
+                _ => {
+                    self.skipped -= 1;
+                    if self.skipped == 0 {
+                        self.after_value();
+                        return at + 1;
+                    }
+                }
+            }
+        }
+        bytes.len()
+    }
+
+    fn in_object(&self) -> bool {
+        self.depth > 0 && self.stack[self.depth - 1].1
+    }
+
+    /// Where the next value or key stands.
+    fn place(&self) -> Option<Place> {
+        self.depth.checked_sub(1).map(|top| self.stack[top].0)
+    }
+
+    /// Counts an entry of an array, whose field follows from the array.
+    fn begin_value(&mut self) {
+        if self.depth == 0 || self.in_object() {
+            return;
+        }
+        self.field = match self.place() {
+            Some(Place::Data) => {
+                count_one(&mut self.seen.data_entries);
+                Field::Unwatched
+            }
+            Some(Place::Choices) => {
+                count_one(&mut self.seen.choices);
+                Field::Into(Place::Output)
+            }
+            Some(Place::Output) => Field::Into(Place::Output),
+            _ => Field::Unwatched,
+        };
+    }
+
+    fn open(&mut self, object: bool) {
+        self.begin_value();
+        let place = match self.field {
+            Field::Into(place) if self.depth < MAX_WATCHED => place,
+            Field::Text if self.depth < MAX_WATCHED => Place::Output,
+            _ => return self.open_unwatched(),
+        };
+        let fits = match place {
+            Place::Data | Place::Choices => !object,
+            Place::Output => true,
+            _ => object,
+        };
+        if place == Place::Usage {
+            self.seen.has_usage = true;
+            self.usage = Draft::default();
+            self.seen.usage_invalid |= !object;
+        }
+        if !fits {
+            return self.open_unwatched();
+        }
+        match place {
+            Place::Data => self.seen.data_entries = Some(0),
+            Place::Choices => self.seen.choices = Some(0),
+            _ => {}
+        }
+        self.stack[self.depth] = (place, object);
+        self.depth += 1;
+        self.value = !object;
+    }
+
+    fn open_unwatched(&mut self) {
+        if let Field::Number(_) = self.field {
+            self.usage.invalid = true;
+        }
+        self.skipped = 1;
+    }
+
+    fn close(&mut self) {
+        // What closes nothing is no JSON.
+        let Some(place) = self.place() else { return };
+        self.depth -= 1;
+        if place == Place::Usage {
+            match self.usage.finish() {
+                Ok(Some(usage)) => self.seen.usage = Some(usage),
+                Ok(None) => {}
+                Err(()) => self.seen.usage_invalid = true,
+            }
+            self.seen.duration_ms = self.usage.duration_ms.or(self.seen.duration_ms);
+        }
+        self.after_value();
+    }
+
+    fn after_value(&mut self) {
+        self.seen.closed |= self.depth == 0;
+        self.value = !self.in_object();
+    }
+
+    fn begin_string(&mut self) {
+        let to = if self.value {
+            self.begin_value();
+            match self.field {
+                Field::Id if self.seen.id.is_none() => Use::Keep,
+                Field::Type if self.place() == Some(Place::Root) => Use::Keep,
+                Field::Duration | Field::Number(_) => Use::Keep,
+                Field::Delta | Field::Text | Field::Into(Place::Output) => Use::Count,
+                _ => Use::Pass,
+            }
+        } else {
+            Use::Key
+        };
+        self.begin_token();
+        self.lexed = Lexed::String(to);
+    }
+
+    fn begin_token(&mut self) {
+        self.token.clear();
+        self.too_long = false;
+        self.high = None;
+    }
+
+    fn string(&mut self, bytes: &[u8], to: Use) -> usize {
+        if self.escape != Escape::No {
+            self.escaped(bytes[0], to);
+            return 1;
+        }
+        let end = memchr2(b'"', b'\\', bytes);
+        let plain = &bytes[..end.unwrap_or(bytes.len())];
+        self.take(plain, to);
+        let Some(end) = end else { return bytes.len() };
+        match bytes[end] {
+            b'"' => self.end_string(to),
+            _ => self.escape = Escape::Backslash,
+        }
+        end + 1
+    }
+
+    fn take(&mut self, utf8: &[u8], to: Use) {
+        if utf8.is_empty() {
+            return;
+        }
+        match to {
+            Use::Pass => {}
+            Use::Count => self.add_chars(count_scalars(utf8) as u64),
+            Use::Key | Use::Keep if self.token.len() + utf8.len() <= MAX_TOKEN => {
+                self.token.extend_from_slice(utf8);
+            }
+            Use::Key | Use::Keep => self.too_long = true,
+        }
+        self.high = None;
+    }
+
+    fn add_chars(&mut self, chars: u64) {
+        match self.field {
+            Field::Delta => self.seen.delta_chars += chars,
+            _ => self.seen.output_chars += chars,
+        }
+    }
+
+    fn escaped(&mut self, byte: u8, to: Use) {
+        self.escape = match self.escape {
+            Escape::Hex(seen, value) => {
+                let value = value << 4 | char::from(byte).to_digit(16).unwrap_or(0);
+                if seen == 3 {
+                    self.unicode(value, to);
+                    Escape::No
+                } else {
+                    Escape::Hex(seen + 1, value)
+                }
+            }
+            _ if byte == b'u' => Escape::Hex(0, 0),
+            _ => {
+                let plain = match byte {
+                    b'n' => b'\n',
+                    b't' => b'\t',
+                    b'r' => b'\r',
+                    b'b' => 8,
+                    b'f' => 12,
+                    other => other,
+                };
+                self.take(&[plain], to);
+                Escape::No
+            }
+        };
+    }
+
+    fn unicode(&mut self, code: u32, to: Use) {
+        let code = match (self.high.take(), code) {
+            (Some(high), 0xDC00..=0xDFFF) => 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00),
+            (_, 0xD800..=0xDBFF) => {
+                self.high = Some(code);
+                return;
+            }
+            (_, code) => code,
+        };
+        let mut utf8 = [0; 4];
+        let char = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
+        self.take(char.encode_utf8(&mut utf8).as_bytes(), to);
+    }
+
+    fn end_string(&mut self, to: Use) {
+        self.lexed = Lexed::Between;
+        match to {
+            Use::Key => {
+                self.field = match self.too_long {
+                    true => Field::Unwatched,
+                    false => field(self.place(), &self.token, self.whole),
+                };
+                return;
+            }
+            Use::Keep if !self.too_long => self.keep(),
+            _ => {}
+        }
+        if self.skipped == 0 {
+            if let Field::Into(Place::Usage) = self.field {
+                self.seen.usage_invalid = true;
+            }
+            self.after_value();
+        }
+    }
+
+    fn keep(&mut self) {
+        let text = || String::from_utf8_lossy(&self.token).into_owned();
+        match self.field {
+            Field::Id => self.seen.id = Some(text()),
+            Field::Type => self.seen.kind = Some(text()),
+            Field::Duration => self.duration(),
+            // A number in quotes is none.
+            Field::Number(_) => self.usage.invalid = true,
+            _ => {}
+        }
+    }
+
+    fn duration(&mut self) {
+        let Some(duration) = milliseconds(&self.token) else { return };
+        match self.place() {
+            Some(Place::Usage) => self.usage.duration_ms = Some(duration),
+            _ => self.seen.duration_ms = self.seen.duration_ms.or(Some(duration)),
+        }
+    }
+
+    fn scalar(&mut self, bytes: &[u8]) -> usize {
+        let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
+        // Other signs end a word that is none, so that all of the input is looked at once.
+        let ends = |byte: &u8| ends(byte) || matches!(byte, b'"' | b'{' | b'[' | b':');
+        let end = bytes.iter().position(ends);
+        let word = &bytes[..end.unwrap_or(bytes.len())];
+        if self.token.len() + word.len() <= MAX_TOKEN {
+            self.token.extend_from_slice(word);
+        } else {
+            self.too_long = true;
+        }
+        let Some(end) = end else { return bytes.len() };
+        self.lexed = Lexed::Between;
+        self.end_scalar();
+        end
+    }
+
+    fn end_scalar(&mut self) {
+        match self.field {
+            Field::Number(_) if self.too_long => self.usage.invalid = true,
+            Field::Number(count) => self.usage.set(count, &self.token),
+            Field::Duration => self.duration(),
+            Field::Into(Place::Usage) if self.token != b"null" => {
+                self.seen.has_usage = true;
+                self.seen.usage_invalid = true;
+            }
+            _ => {}
+        }
+        self.after_value();
+    }
+}
+
+fn count_one(count: &mut Option<u64>) {
+    *count = Some(count.unwrap_or(0) + 1);
+}
+
+/// What counts while skipping: 1 begins a string, 2 opens and 3 closes an array or object.
+const SKIPPED: [u8; 256] = {
+    let mut table = [0; 256];
+    table[b'"' as usize] = 1;
+    table[b'{' as usize] = 2;
+    table[b'[' as usize] = 2;
+    table[b'}' as usize] = 3;
+    table[b']' as usize] = 3;
+    table
+};

@@ -1,0 +1,212 @@
+//! Opening a gateway: what its configuration names is opened in order, and closed so that nothing is
+//! lost.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use ratelimit::{Limits, Memory, Redis, RedisOptions};
+
+use crate::api::Remembered;
+use crate::database::{Database, DatabaseError};
+use crate::directory::{self, Directory};
+use crate::ledger::Ledger;
+use crate::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
+use crate::settings::{LimitsUrl, Settings, StoreUrl};
+use crate::state::{Gateway, Ids, Log};
+use crate::upstream;
+use crate::world::{Clock, Random, seconds};
+
+/// How often the state of the limits is written through to the disk.
+const SYNC: Duration = Duration::from_secs(1);
+/// How long the ledger may take to be written at the end.
+const FLUSH: Duration = Duration::from_secs(10);
+
+/// Why a gateway cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its store.
+    #[error("store: {0}")]
+    Store(#[from] DatabaseError),
+    /// A folder that is not there and cannot be made.
+    #[error("the folder {0} cannot be made: {1}")]
+    Folder(PathBuf, std::io::Error),
+    /// Where limits are counted.
+    #[error("limits: {0}")]
+    Limits(String),
+    /// TLS to upstreams.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// What the gateway takes from the machine.
+#[derive(Clone)]
+pub struct World {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Chance.
+    pub random: Arc<dyn Random>,
+    /// Where lines for the operator go.
+    pub log: Log,
+}
+
+impl Gateway {
+    /// Opens what `settings` names. `folder` takes the state of the limits where the store is no
+    /// file.
+    ///
+    /// # Errors
+    /// One line that says what cannot be opened.
+    pub async fn open(
+        settings: Settings,
+        folder: &Path,
+        world: World,
+    ) -> Result<Arc<Self>, OpenError> {
+        let World { clock, random, log } = world;
+        if let StoreUrl::Sqlite(path) = &settings.store
+            && let Some(folder) = path.parent()
+        {
+            make_private(folder)?;
+        }
+        let database = Arc::new(Database::open(&settings.store).await?);
+        organizations::ensure_default(&database, clock.now()).await?;
+        let ids = Ids::new(&*random);
+        let limits = Arc::new(open_limits(&settings, folder, &*clock, &database, &ids).await?);
+        let writer = format!("{:016x}", ids.process());
+        let capacity = directory::CAPACITY;
+        let directory =
+            Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
+        let gateway = Arc::new(Self {
+            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            directory,
+            ledger: Ledger::start(Arc::clone(&database), writer.into()),
+            remembered: Remembered::start(Arc::clone(&database), log.clone()),
+            database,
+            limits,
+            spend: Default::default(),
+            upstreams: upstream::Client::new()?,
+            metrics: Default::default(),
+            clock,
+            random,
+            ids,
+            log,
+        });
+        tokio::spawn(sync(Arc::downgrade(&gateway)));
+        Ok(gateway)
+    }
+
+    /// Takes over another configuration: requests that come from now on see it. What was used stays
+    /// used. Where it listens and keeps its data cannot change while it runs.
+    pub fn reload(&self, settings: Settings) {
+        let old = self.settings.load();
+        let fixed = [
+            ("listen", old.listen != settings.listen),
+            ("store.url", old.store != settings.store),
+            ("limits", old.limits != settings.limits),
+        ];
+        for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
+            self.log.line(format_args!("{key} has changed: it takes effect after a restart"));
+        }
+        self.settings.store(Arc::new(settings));
+        self.log.line(format_args!("the configuration was read again"));
+    }
+
+    /// Writes what is not written yet. To be called when no request is under way any more.
+    pub async fn close(&self) {
+        if let Err(left) = self.ledger.flush(FLUSH).await {
+            self.log.line(format_args!("the ledger was not written to its end: {left:?}"));
+        }
+        if let Err(error) = self.limits.close().await {
+            self.log.line(format_args!("the state of the limits was not written: {error}"));
+        }
+    }
+
+    /// Makes a project and a key for the default organization, if it has no project yet: the key,
+    /// to be shown once.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn first_key(&self) -> Result<Option<String>, DatabaseError> {
+        let (database, random) = (&self.database, &*self.random);
+        let now = self.clock.now();
+        let organization = DEFAULT_ORGANIZATION;
+        let known = projects::list(database, organization, true, &Page::first(1)).await?;
+        if !known.items.is_empty() {
+            return Ok(None);
+        }
+        let made = projects::create(database, organization, "Default project", None, now, random);
+        let Some(project) = made.await? else { return Ok(None) };
+        let (project, name) = (&*project.project.id, "First key");
+        let new = keys::NewKey { project, service_account: None, name, expires_at: None };
+        let made = keys::create(database, new, now, random).await?;
+        Ok(made.map(|(_, text)| text.reveal().to_owned()))
+    }
+}
+
+/// Writes the state of the limits through to the disk, once a second, while there is a gateway.
+async fn sync(gateway: std::sync::Weak<Gateway>) {
+    let mut failed = false;
+    loop {
+        tokio::time::sleep(SYNC).await;
+        let Some(gateway) = gateway.upgrade() else { return };
+        let limits = Arc::clone(&gateway.limits);
+        if !matches!(&*limits, Limits::Memory(_)) {
+            return;
+        }
+        let written = tokio::task::spawn_blocking(move || match &*limits {
+            Limits::Memory(memory) => memory.sync(),
+            _ => Ok(()),
+        });
+        match written.await {
+            Ok(Err(error)) if !failed => {
+                failed = true;
+                gateway.log.line(format_args!("the state of the limits is not written: {error}"));
+            }
+            Ok(Ok(())) => failed = false,
+            _ => {}
+        }
+    }
+}
+
+async fn open_limits(
+    settings: &Settings,
+    folder: &Path,
+    clock: &dyn Clock,
+    database: &Database,
+    ids: &Ids,
+) -> Result<Limits, OpenError> {
+    match &settings.limits {
+        LimitsUrl::Off => Ok(Limits::Off),
+        LimitsUrl::Memory => {
+            let path = match &settings.store {
+                StoreUrl::Sqlite(path) => path.with_extension("limits"),
+                StoreUrl::Postgres(_) => folder.join("gateway.limits"),
+            };
+            let memory = Memory::open(&path, clock.now());
+            memory.map(Limits::Memory).map_err(|error| OpenError::Limits(error.to_string()))
+        }
+        LimitsUrl::Redis { url, lease, durable } => {
+            let options = RedisOptions {
+                url: url.clone(),
+                lease: *lease,
+                node: ids.process(),
+                first_start: facts::note(database, "limits-in-use", url, seconds(clock.now())).await?,
+                durable: *durable,
+            };
+            let redis = Redis::connect(options).await;
+            redis.map(Limits::Redis).map_err(|error| OpenError::Limits(error.to_string()))
+        }
+    }
+}
+
+/// A folder that only its owner can look into.
+fn make_private(folder: &Path) -> Result<(), OpenError> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|error| OpenError::Folder(folder.to_owned(), error))
+}

@@ -1,0 +1,160 @@
+//! What a refused request is told (specification: Errors; the wait that is told suffices).
+
+use hyper::StatusCode;
+use hyper::header::{self, HeaderName, HeaderValue};
+use ratelimit::{Micros, Remedy, State};
+
+use super::duration::InMessage;
+use super::headers::value;
+use super::plan::{Demand, Dimension, Meter, Plan, Scope};
+use crate::error::ApiError;
+use crate::settings::Settings;
+use crate::tenants::Caller;
+
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// The error for a request that was refused because of the draw number `which`. `model` is what the
+/// client called it.
+#[must_use]
+pub fn error(
+    caller: &Caller,
+    settings: &Settings,
+    model: &str,
+    plan: &Plan,
+    demand: &Demand,
+    (which, remedy, states): (usize, Remedy, &[State]),
+) -> ApiError {
+    let Some((meter, state)) = plan.with_states(demand, states).nth(which) else {
+        return rate_limit("Rate limit reached.".to_owned(), "requests");
+    };
+    if meter.dimension == Dimension::Spend {
+        return spend(caller, settings, meter, demand);
+    }
+    match remedy {
+        Remedy::Wait(wait) => reached(caller, model, meter, state, demand, wait),
+        _ => too_large(caller, model, meter, demand),
+    }
+}
+
+fn reached(
+    caller: &Caller,
+    model: &str,
+    meter: &Meter,
+    state: &State,
+    demand: &Demand,
+    wait: Micros,
+) -> ApiError {
+    let Facts { whose, words, kind, unit } = Facts::of(caller, meter);
+    let message = format!(
+        "Rate limit reached for {model} in {whose} on {words}: Limit {}, Used {}, Requested {}. \
+         Please try again in {}.",
+        meter.limit / unit,
+        state.used.div_ceil(unit),
+        asked(meter, demand).div_ceil(unit),
+        InMessage(wait.max(1)),
+    );
+    let milliseconds = wait.div_ceil(1000).max(1);
+    rate_limit(message, kind)
+        .header(header::RETRY_AFTER, value(wait.div_ceil(1_000_000).max(1)))
+        .header(RETRY_AFTER_MS, value(milliseconds))
+}
+
+fn too_large(caller: &Caller, model: &str, meter: &Meter, demand: &Demand) -> ApiError {
+    let Facts { whose, words, kind, unit } = Facts::of(caller, meter);
+    let message = format!(
+        "Request too large for {model} in {whose} on {words}: Limit {}, Requested {}.",
+        meter.limit / unit,
+        asked(meter, demand).div_ceil(unit),
+    );
+    never_retry(rate_limit(message, kind))
+}
+
+/// What a batch is told whose tokens do not fit into the queue.
+#[must_use]
+pub fn queue_full(model: &str, organization: &str, limit: u64) -> String {
+    format!(
+        "Enqueued token limit reached for {model} in organization {organization}. Limit: {limit} \
+         enqueued tokens."
+    )
+}
+
+/// What a request is told that an administrator's limit, or the tier's, leaves no money for.
+fn spend(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -> ApiError {
+    let tier = settings.tier(caller.organization.tier).monthly_limit;
+    let hard = caller.organization.spend.hard;
+    let (code, whose) = match meter.scope {
+        Scope::Project => ("project_spend_limit_exceeded", "project"),
+        Scope::Organization if hard.is_some_and(|hard| hard <= tier) => {
+            ("organization_spend_limit_exceeded", "organization")
+        }
+        Scope::Organization => ("organization_usage_limit_exceeded", "organization's tier"),
+    };
+    let message = format!(
+        "You exceeded your current quota: the monthly limit of {} of this {whose} leaves no room \
+         for this request, which may cost up to {}. Please ask an administrator to raise it, or \
+         wait for the next month.",
+        dollars(meter.limit),
+        dollars(demand.cost),
+    );
+    let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, code, message);
+    never_retry(error.kind("insufficient_quota"))
+}
+
+fn dollars(amount: u64) -> String {
+    let (whole, micros) = (amount / 1_000_000, amount % 1_000_000);
+    match micros % 10_000 {
+        0 => format!("${whole}.{:02}", micros / 10_000),
+        _ => format!("${whole}.{micros:06}"),
+    }
+}
+
+fn rate_limit(message: String, kind: &'static str) -> ApiError {
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message).kind(kind)
+}
+
+fn never_retry(error: ApiError) -> ApiError {
+    error.header(SHOULD_RETRY, HeaderValue::from_static("false"))
+}
+
+fn asked(meter: &Meter, demand: &Demand) -> u64 {
+    match meter.dimension {
+        Dimension::RequestsPerMinute
+        | Dimension::RequestsPerDay
+        | Dimension::IngestionPerMinute => 1,
+        Dimension::ImagesPerMinute => demand.images,
+        Dimension::AudioPerMinute => demand.audio_milliseconds,
+        Dimension::Spend => demand.cost,
+        _ => demand.tokens,
+    }
+}
+
+struct Facts {
+    whose: String,
+    words: &'static str,
+    kind: &'static str,
+    /// Units of the meter in one that people count.
+    unit: u64,
+}
+
+impl Facts {
+    fn of(caller: &Caller, meter: &Meter) -> Self {
+        use Dimension as D;
+        let whose = match meter.scope {
+            Scope::Organization => format!("organization {}", caller.organization.id),
+            Scope::Project => format!("project {}", caller.project.id),
+        };
+        let (words, kind, unit) = match meter.dimension {
+            D::RequestsPerMinute => ("requests per min (RPM)", "requests", 1),
+            D::RequestsPerDay => ("requests per day (RPD)", "requests", 1),
+            D::TokensPerMinute => ("tokens per min (TPM)", "tokens", 1),
+            D::LongContextTokensPerMinute => ("long-context tokens per min (TPM)", "tokens", 1),
+            D::TokensPerDay => ("tokens per day (TPD)", "tokens", 1),
+            D::ImagesPerMinute => ("images per min (IPM)", "tokens", 1),
+            D::AudioPerMinute => ("audio minutes per min (AMPM)", "tokens", 60_000),
+            D::IngestionPerMinute => ("vector store ingestion requests per min", "requests", 1),
+            D::Spend => ("spend", "tokens", 1),
+        };
+        Self { whose, words, kind, unit }
+    }
+}

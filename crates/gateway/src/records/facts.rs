@@ -1,0 +1,25 @@
+//! What was true once and is remembered for good.
+
+use crate::database::{Database, DatabaseError, Statement};
+use crate::records::key_text;
+
+/// Notes a fact about a thing, and says whether it is new. The thing is kept as a hash: it may hold
+/// a password.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn note(
+    database: &Database,
+    fact: &str,
+    thing: &str,
+    at: i64,
+) -> Result<bool, DatabaseError> {
+    let hash = key_text::hash(thing);
+    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let insert = Statement::new(
+        "INSERT INTO facts (name, at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
+        [format!("{fact}:{hash}").into(), at.into()],
+    );
+    let done = database.transact(vec![insert]).await?;
+    Ok(done.first().is_some_and(|done| done.affected == 1))
+}

@@ -1,0 +1,267 @@
+//! The body of an answer: ready-made, or a model server's that passes through while its usage is
+//! read, and whose end, of whatever kind, settles the request's account.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::account::{Account, End};
+use crate::body::{Outcome, Reader, UsageFilter};
+
+/// See the module.
+pub enum AnswerBody {
+    /// One piece.
+    Whole(Option<Bytes>),
+    /// A model server's.
+    Passing(Box<Passing>),
+    /// An administrator's page.
+    Page(axum::body::Body),
+}
+
+impl From<Bytes> for AnswerBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+/// How an answer is watched.
+pub enum Watch {
+    /// Not at all: nothing in it is counted.
+    Nothing,
+    /// It passes as it is.
+    Usage(Reader),
+    /// The usage chunk that the gateway asked for is taken out.
+    Removing(UsageFilter),
+}
+
+/// A model server's answer on its way.
+pub struct Passing {
+    upstream: Incoming,
+    /// What waits to be forwarded.
+    ready: VecDeque<Bytes>,
+    watch: Watch,
+    account: Option<Account>,
+    status: u16,
+    /// How long the model server may be silent, and since when it is.
+    patience: Duration,
+    silence: Pin<Box<Sleep>>,
+    last: Instant,
+    /// What is to happen with the outcome beside the account.
+    told: Option<Told>,
+    /// Whether its length is known to the client.
+    size: SizeHint,
+    ended: bool,
+}
+
+/// Called with what was seen of the answer as soon as its id is known, once.
+pub type Told = Box<dyn FnOnce(&str) + Send + Sync>;
+
+impl Passing {
+    /// `first` is what of the body came already; `size` is the length that the client is told.
+    pub fn new(
+        (upstream, first): (Incoming, Option<Bytes>),
+        watch: Watch,
+        account: Account,
+        status: u16,
+        patience: Duration,
+        told: Option<Told>,
+    ) -> Self {
+        let size = match (&watch, first.as_ref()) {
+            (Watch::Removing(_), _) => SizeHint::default(),
+            (_, first) => {
+                let mut size = upstream.size_hint();
+                let more = first.map_or(0, |first| first.len() as u64);
+                if let Some(exact) = size.exact() {
+                    size = SizeHint::with_exact(exact + more);
+                }
+                size
+            }
+        };
+        let last = Instant::now();
+        let mut passing = Self {
+            upstream,
+            ready: VecDeque::new(),
+            watch,
+            account: Some(account),
+            status,
+            patience,
+            silence: Box::pin(tokio::time::sleep_until(last + patience)),
+            last,
+            told,
+            size,
+            ended: false,
+        };
+        if let Some(first) = first {
+            passing.take_in(first);
+        }
+        // A short answer is often whole by now.
+        if passing.upstream.is_end_stream() {
+            passing.end();
+        }
+        passing
+    }
+
+    fn take_in(&mut self, piece: Bytes) {
+        let id = match &mut self.watch {
+            Watch::Nothing => {
+                self.ready.push_back(piece);
+                return;
+            }
+            Watch::Usage(reader) => {
+                reader.feed(&piece);
+                self.ready.push_back(piece);
+                reader.id()
+            }
+            Watch::Removing(filter) => {
+                let mut out = Vec::new();
+                filter.feed(piece, &mut out);
+                self.ready.extend(out);
+                filter.id()
+            }
+        };
+        if let (Some(id), true) = (id, self.told.is_some()) {
+            let id = id.to_owned();
+            if let Some(told) = self.told.take() {
+                told(&id);
+            }
+        }
+    }
+
+    /// The model server's answer is whole, as far as its connection tells.
+    fn end(&mut self) {
+        self.ended = true;
+        let outcome = self.finish_watching();
+        let watched = outcome.is_some();
+        let outcome = outcome.unwrap_or_default();
+        let status = self.status;
+        // A stream without its last event was cut, though the connection ended in order.
+        let end = match outcome.complete || !watched {
+            true => End::Answered { status, outcome },
+            false => End::Aborted { status, outcome },
+        };
+        if let Some(account) = self.account.take() {
+            account.close(end);
+        }
+    }
+
+    fn abort(&mut self) {
+        self.ended = true;
+        let outcome = self.finish_watching().unwrap_or_default();
+        if let Some(account) = self.account.take() {
+            account.close(End::Aborted { status: self.status, outcome });
+        }
+    }
+
+    fn finish_watching(&mut self) -> Option<Outcome> {
+        match std::mem::replace(&mut self.watch, Watch::Nothing) {
+            Watch::Nothing => None,
+            Watch::Usage(reader) => Some(reader.finish()),
+            Watch::Removing(filter) => {
+                let mut rest = Vec::new();
+                let outcome = filter.finish(&mut rest);
+                self.ready.extend(rest);
+                Some(outcome)
+            }
+        }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut self.upstream).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.last = Instant::now();
+                    if let Ok(data) = frame.into_data() {
+                        self.take_in(data);
+                        if self.upstream.is_end_stream() {
+                            self.end();
+                        }
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.abort();
+                    return Poll::Ready(Some(Err(io::Error::other(error))));
+                }
+                Poll::Ready(None) => self.end(),
+                Poll::Pending => {
+                    ready!(self.poll_silence(context));
+                    self.abort();
+                    let silent = "the model server is silent for too long";
+                    return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, silent))));
+                }
+            }
+        }
+    }
+
+    /// Ready when nothing has come for too long. The timer is only set anew when it goes off.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.silence.as_mut().poll(context));
+            let due = self.last + self.patience;
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            self.silence.as_mut().reset(due);
+        }
+    }
+}
+
+impl Drop for Passing {
+    /// The client went away.
+    fn drop(&mut self) {
+        if self.account.is_some() {
+            self.abort();
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.get_mut() {
+            Self::Whole(piece) => Poll::Ready(piece.take().map(|piece| Ok(Frame::data(piece)))),
+            Self::Passing(passing) => passing.poll(context),
+            Self::Page(page) => {
+                let frame = ready!(Pin::new(page).poll_frame(context));
+                Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(piece) => piece.is_none(),
+            Self::Passing(passing) => passing.ended && passing.ready.is_empty(),
+            Self::Page(page) => page.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(piece) => {
+                SizeHint::with_exact(piece.as_ref().map_or(0, |piece| piece.len() as u64))
+            }
+            Self::Passing(passing) if passing.ended => {
+                SizeHint::with_exact(passing.ready.iter().map(|piece| piece.len() as u64).sum())
+            }
+            Self::Passing(passing) => passing.size.clone(),
+            Self::Page(page) => page.size_hint(),
+        }
+    }
+}

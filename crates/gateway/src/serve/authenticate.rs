@@ -1,0 +1,91 @@
+//! Who sends a request: the bearer key, the headers that must not contradict it, and the region that
+//! the host names (specification: Authentication; Versioning, 2026-08-21).
+
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use hyper::header;
+use hyper::http::request;
+
+use crate::directory::Refusal;
+use crate::error::ApiError;
+use crate::settings::Settings;
+use crate::state::Gateway;
+use crate::tenants::Caller;
+
+/// The caller of a request.
+///
+/// # Errors
+/// 401 without a known key, or with headers that contradict it; 503 when that cannot be known.
+pub(super) async fn caller(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+) -> Result<Arc<Caller>, ApiError> {
+    let Some(key) = bearer(headers) else {
+        let message = "You didn't provide an API key. Please send it in an Authorization header: \
+                       `Authorization: Bearer YOUR_KEY`.";
+        return Err(ApiError::unauthorized("invalid_api_key", message));
+    };
+    let caller = gateway.directory.caller(key).await.map_err(|refusal| match refusal {
+        Refusal::Unknown => {
+            let message = "Incorrect API key provided. It may have been revoked; please ask an \
+                           administrator for another one.";
+            ApiError::unauthorized("invalid_api_key", message)
+        }
+        Refusal::Unavailable(_) => ApiError::store_unavailable(),
+    })?;
+    contradicts(headers, "openai-organization", &caller.organization.id, "mismatched_organization")?;
+    contradicts(headers, "openai-project", &caller.project.id, "mismatched_project")?;
+    Ok(caller)
+}
+
+/// The token of `Authorization: Bearer …`; `None` for anything else, also for two of them.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let value = all.next()?.to_str().ok()?;
+    if all.next().is_some() {
+        return None;
+    }
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn contradicts(
+    headers: &HeaderMap,
+    name: &str,
+    known: &str,
+    code: &'static str,
+) -> Result<(), ApiError> {
+    let said = headers.get_all(name).iter();
+    if said.into_iter().all(|value| value.is_empty() || value.as_bytes() == known.as_bytes()) {
+        return Ok(());
+    }
+    let message = format!("The header {name} contradicts the API key. Please leave it out.");
+    Err(ApiError::unauthorized(code, message))
+}
+
+/// The region that the host names, if it is one.
+pub(super) fn region(settings: &Settings, head: &request::Parts) -> Option<Box<str>> {
+    let host = head.uri.host().or_else(|| head.headers.get(header::HOST)?.to_str().ok())?;
+    let (first, _) = host.split_once('.')?;
+    let first = first.to_ascii_lowercase();
+    settings.regions.iter().find(|prefix| ***prefix == *first).cloned()
+}
+
+/// That a project whose data stays in a region is not used on another region's host.
+///
+/// # Errors
+/// 401 `incorrect_hostname`.
+pub(super) fn check_region(caller: &Caller, region: Option<&str>) -> Result<(), ApiError> {
+    match (&caller.project.geography, region) {
+        (Some(home), Some(region)) if **home != *region => {
+            let message = format!(
+                "This project's data stays in the region `{home}`. Please send the request to its \
+                 host, whose name begins with `{home}.`."
+            );
+            Err(ApiError::unauthorized("incorrect_hostname", message))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,133 @@
+//! Connections: accepted, bounded, and brought to an end that cuts nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower_service::Service;
+
+use super::answer::AnswerBody;
+use super::service;
+use crate::state::Gateway;
+
+/// Connections at once; further ones wait to be accepted.
+const MOST: usize = 16_384;
+/// After an accept that failed, which is for want of descriptors most of the time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Pages and the administration API.
+#[derive(Clone)]
+pub(super) struct Pages(pub(super) axum::Router);
+
+impl Pages {
+    pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {
+        let request = request.map(axum::body::Body::new);
+        let answered = self.0.call(request).await;
+        answered.unwrap_or_else(|never| match never {}).map(AnswerBody::Page)
+    }
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All requests were answered.
+    Drained,
+    /// Some were cut when the time was over.
+    Cut,
+}
+
+/// Serves until `stop` is done, and then until the requests under way are answered, but no longer
+/// than the configuration says.
+///
+/// # Errors
+/// When the listener fails for good.
+pub async fn serve(
+    gateway: Arc<Gateway>,
+    listener: TcpListener,
+    pages: axum::Router,
+    stop: impl Future<Output = ()>,
+) -> io::Result<Ending> {
+    let graceful = GracefulShutdown::new();
+    let room = Arc::new(Semaphore::new(MOST));
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = async {
+            let place = Arc::clone(&room).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut stop => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(&gateway, stream, Pages(pages.clone()));
+                let connection = graceful.watch(connection);
+                tokio::spawn(async move {
+                    // A connection that breaks concerns nobody else.
+                    let _ = connection.await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                gateway.log.line(format_args!("a connection was not accepted: {error}"));
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let patience = gateway.settings.load().server.drain;
+    let drained = tokio::time::timeout(patience, graceful.shutdown()).await;
+    Ok(if drained.is_ok() { Ending::Drained } else { Ending::Cut })
+}
+
+fn connection(
+    gateway: &Arc<Gateway>,
+    stream: TcpStream,
+    pages: Pages,
+) -> http1::Connection<TokioIo<TcpStream>, impl Answering> {
+    // Small answers are not to wait for others; a connection where that fails still works.
+    let _ = stream.set_nodelay(true);
+    let header_timeout = gateway.settings.load().server.header_timeout;
+    let gateway = Arc::clone(gateway);
+    let answer = service_fn(move |request| {
+        let answer = service::answer(Arc::clone(&gateway), pages.clone(), request);
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), answer)
+}
+
+/// What a connection's requests are answered by.
+trait Answering:
+    hyper::service::HttpService<
+        Incoming,
+        ResBody = AnswerBody,
+        Error = std::convert::Infallible,
+        Future: Send,
+    > + Send
+    + 'static
+{
+}
+
+impl<S> Answering for S where
+    S: hyper::service::HttpService<
+            Incoming,
+            ResBody = AnswerBody,
+            Error = std::convert::Infallible,
+            Future: Send,
+        > + Send
+        + 'static
+{
+}

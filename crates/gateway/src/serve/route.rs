@@ -1,0 +1,178 @@
+//! Which path leads where: the table of what the gateway serves (specification: Endpoints,
+//! Versioning). What it does there stands in `api/`, a file a resource.
+
+use hyper::Method;
+
+use crate::body::Kind;
+use crate::error::ApiError;
+use crate::ledger::Endpoint;
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// `GET /healthz`: the process lives.
+    Health,
+    /// `GET /readyz`: requests can be served.
+    Ready,
+    /// `GET /metrics`.
+    Metrics,
+    /// The dashboard.
+    Dashboard,
+    /// The administration API.
+    Admin,
+    /// Everything that a key of a project is needed for.
+    Api(Api<'a>),
+}
+
+/// See [`Route::Api`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api<'a> {
+    /// A model makes something.
+    Generate(Generation),
+    /// `GET /v1/models`.
+    Models,
+    /// `GET /v1/models/{id}`.
+    Model(&'a str),
+    /// `GET /v1/fine_tuning/model_limits`.
+    FineTuningLimits,
+    /// `/v1/responses/{id}` and what is below it.
+    Response(&'a str),
+    /// `/v1/files` and below.
+    Files(&'a [&'a str]),
+    /// `/v1/batches` and below.
+    Batches(&'a [&'a str]),
+    /// `POST /v1/vector_stores/{id}/files` and `…/file_batches`: ingestion, which has its own limit.
+    Ingest(&'a str),
+    /// An interface that is no more.
+    Retired,
+    /// `POST /v1/videos/{id}/remix`.
+    Remix,
+    /// Any other path: it is sent on.
+    PassThrough,
+}
+
+/// What a model makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Which fields a JSON body has.
+    pub kind: Kind,
+    /// Which usage page counts it.
+    pub endpoint: Endpoint,
+    /// Whether the body may be, or must be, a form.
+    pub form: Form,
+}
+
+/// Whether a body is a `multipart/form-data`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Form {
+    Never,
+    Maybe,
+    Always,
+}
+
+/// Most segments of a path that are looked at.
+pub const MOST_SEGMENTS: usize = 16;
+
+/// The segments after `/v1/`; checked, so that this server and the next one see the same.
+///
+/// # Errors
+/// 400 for a path with empty segments, dots as segments, or encoded dots and slashes.
+pub fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
+    let lower = path.to_ascii_lowercase();
+    let is_tricky = ["%2e", "%2f", "%5c", "%00", "\\"].iter().any(|tricky| lower.contains(tricky));
+    let rest = path.strip_prefix("/v1/").unwrap_or_default();
+    let segments: Vec<&str> = rest.split('/').collect();
+    let is_strange = |segment: &&str| matches!(*segment, "" | "." | "..");
+    if is_tricky || segments.iter().any(is_strange) || segments.len() > MOST_SEGMENTS {
+        let message = "The path is not valid: segments must not be empty, dots, or hold encoded \
+                       dots or slashes.";
+        return Err(ApiError::bad_request("invalid_path", message));
+    }
+    Ok(segments)
+}
+
+/// Where a request below `/v1/` goes.
+#[must_use]
+pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
+    let posts = method == Method::POST;
+    let gets = method == Method::GET;
+    let generate = |kind, endpoint, form| Api::Generate(Generation { kind, endpoint, form });
+    Route::Api(match segments {
+        ["organization" | "organizations", ..] => return Route::Admin,
+        ["assistants" | "threads", ..] => Api::Retired,
+        ["responses"] if posts => generate(Kind::Responses, Endpoint::Completions, Form::Never),
+        ["responses", "compact"] if posts => {
+            generate(Kind::Compact, Endpoint::Completions, Form::Never)
+        }
+        ["responses", id, ..] => Api::Response(id),
+        ["chat", "completions"] if posts => {
+            generate(Kind::Chat, Endpoint::Completions, Form::Never)
+        }
+        ["completions"] if posts => generate(Kind::Completions, Endpoint::Completions, Form::Never),
+        ["embeddings"] if posts => generate(Kind::Embeddings, Endpoint::Embeddings, Form::Never),
+        ["images", "generations"] if posts => {
+            generate(Kind::ImageGenerations, Endpoint::Images, Form::Never)
+        }
+        ["images", "edits"] if posts => generate(Kind::ImageEdits, Endpoint::Images, Form::Maybe),
+        ["images", _] if posts => generate(Kind::ImageEdits, Endpoint::Images, Form::Maybe),
+        ["audio", "speech"] if posts => {
+            generate(Kind::Speech, Endpoint::AudioSpeeches, Form::Never)
+        }
+        ["audio", "transcriptions" | "translations"] if posts => {
+            generate(Kind::Other, Endpoint::AudioTranscriptions, Form::Always)
+        }
+        ["videos", "edits"] if posts => generate(Kind::VideoEdits, Endpoint::Other, Form::Maybe),
+        ["videos", _, "remix"] if posts => Api::Remix,
+        ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
+        ["models"] if gets => Api::Models,
+        ["models", name] if gets => Api::Model(name),
+        ["fine_tuning", "model_limits"] if gets => Api::FineTuningLimits,
+        ["files", rest @ ..] => Api::Files(rest),
+        ["batches", rest @ ..] => Api::Batches(rest),
+        ["vector_stores", id, "files" | "file_batches"] if posts => Api::Ingest(id),
+        _ => Api::PassThrough,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_astray_are_refused() {
+        for path in [
+            "/v1/",
+            "/v1//models",
+            "/v1/models/",
+            "/v1/x/../organization/projects",
+            "/v1/./models",
+            "/v1/%2e%2e/admin",
+            "/v1/a%2Fb",
+            "/v1/a%5cb",
+            "/v1/a\\b",
+        ] {
+            assert!(segments(path).is_err(), "{path}");
+        }
+        assert_eq!(segments("/v1/responses/resp_1/cancel").unwrap(), ["responses", "resp_1", "cancel"]);
+    }
+
+    #[test]
+    fn where_paths_lead() {
+        let check = |method: Method, path: &str, expected: Api<'_>| {
+            let segments = segments(path).unwrap();
+            assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
+        };
+        check(Method::GET, "/v1/models", Api::Models);
+        check(Method::GET, "/v1/models/big", Api::Model("big"));
+        check(Method::POST, "/v1/assistants", Api::Retired);
+        check(Method::GET, "/v1/threads/t/runs", Api::Retired);
+        check(Method::POST, "/v1/videos/v/remix", Api::Remix);
+        check(Method::GET, "/v1/responses/r", Api::Response("r"));
+        check(Method::POST, "/v1/responses/r/cancel", Api::Response("r"));
+        check(Method::POST, "/v1/vector_stores/vs/file_batches", Api::Ingest("vs"));
+        check(Method::GET, "/v1/vector_stores/vs/files", Api::PassThrough);
+        check(Method::GET, "/v1/conversations/c", Api::PassThrough);
+        assert_eq!(api(&Method::GET, &["organization", "projects"]), Route::Admin);
+    }
+}

@@ -1,0 +1,136 @@
+//! What goes wrong at a model server, as a client may know it: no key of ours, no name of a host
+//! inside. What really happened goes to the log.
+
+use std::error::Error;
+
+use hyper::StatusCode;
+use hyper_util::client::legacy;
+use memchr::memmem;
+
+use crate::error::ApiError;
+use crate::settings::Upstream;
+
+/// See the module. The texts are for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// No connection.
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    /// The connection ended before the answer began.
+    #[error("the connection ended before an answer: {0}")]
+    Cut(String),
+    /// Nothing came for too long.
+    #[error("it did not answer in time")]
+    Silent,
+    /// The answer is none of a model server.
+    #[error("it answered {0} with {1}")]
+    Strange(StatusCode, String),
+    /// The request cannot be sent to it.
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(String),
+    /// The client's own body ended early, or is too large.
+    #[error("the client's body ended: {0}")]
+    Client(String),
+    /// The client's own body is too large.
+    #[error("the client's body is too large")]
+    ClientTooLarge,
+}
+
+impl Failure {
+    pub(super) fn of(error: &legacy::Error) -> Self {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            if let Some(body) = cause.downcast_ref::<super::body::BodyError>() {
+                return match body {
+                    super::body::BodyError::TooLarge => Self::ClientTooLarge,
+                    super::body::BodyError::Cut(cause) => Self::Client(cause.to_string()),
+                };
+            }
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        if error.is_connect() { Self::Unreachable(text) } else { Self::Cut(text) }
+    }
+
+    /// What the client is told.
+    #[must_use]
+    pub fn for_client(&self) -> ApiError {
+        let bad_gateway =
+            |message: &'static str| ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message);
+        match self {
+            Self::Unreachable(_) => {
+                bad_gateway("The model server cannot be reached. Please try again later.")
+            }
+            Self::Cut(_) => bad_gateway(
+                "The model server ended the connection before it answered. Please try again.",
+            ),
+            Self::Strange(..) => bad_gateway(
+                "The model server gave an answer that makes no sense. Please try again later.",
+            ),
+            Self::Silent => ApiError::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "upstream_timeout",
+                "The model server did not answer in time. Please try again later.",
+            ),
+            Self::Unsendable(_) => ApiError::bad_request(
+                "invalid_path",
+                "The path or a header of the request cannot be sent on.",
+            ),
+            Self::Client(_) => {
+                ApiError::bad_request("incomplete_body", "The request's body ended too early.")
+            }
+            Self::ClientTooLarge => too_large(),
+        }
+    }
+}
+
+/// 413.
+#[must_use]
+pub fn too_large() -> ApiError {
+    let message = "The request's body is too large. Please send less at once.";
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+}
+
+/// Takes an upstream's key and host out of its error messages.
+#[derive(Debug)]
+pub struct Scrub<'a> {
+    secrets: Vec<&'a str>,
+}
+
+impl<'a> Scrub<'a> {
+    /// Of this upstream.
+    #[must_use]
+    pub fn new(upstream: &'a Upstream) -> Self {
+        let mut secrets: Vec<&str> = upstream.key.iter().map(crate::settings::Secret::reveal).collect();
+        let bases = upstream.regions.iter().map(|(_, base)| base).chain([&upstream.base]);
+        for base in bases {
+            // The host with its port first: what is longer goes before what is in it.
+            secrets.extend(base.origin.authority().map(hyper::http::uri::Authority::as_str));
+            secrets.extend(base.origin.host());
+        }
+        Self { secrets }
+    }
+
+    /// The text with `***` for each secret.
+    #[must_use]
+    pub fn clean(&self, text: &[u8]) -> Vec<u8> {
+        let mut text = text.to_vec();
+        for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
+            if memmem::find(&text, secret.as_bytes()).is_none() {
+                continue;
+            }
+            let mut cleaned = Vec::with_capacity(text.len());
+            let mut from = 0;
+            for at in memmem::find_iter(&text, secret.as_bytes()) {
+                cleaned.extend_from_slice(&text[from..at]);
+                cleaned.extend_from_slice(b"***");
+                from = at + secret.len();
+            }
+            cleaned.extend_from_slice(&text[from..]);
+            text = cleaned;
+        }
+        text
+    }
+}

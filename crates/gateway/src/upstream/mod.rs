@@ -1,0 +1,139 @@
+//! Sending requests on to model servers: one pooled client, what travels in either direction, and
+//! what went wrong. It knows nothing of limits and nothing of clients.
+
+mod body;
+mod failure;
+mod headers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+
+pub use body::OutBody;
+pub use failure::{Failure, Scrub, too_large};
+pub use headers::{for_client, for_upstream};
+
+use crate::settings::{Base, Upstream};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const POOL_IDLE: Duration = Duration::from_secs(60);
+/// Connections kept open to one upstream while nothing is under way.
+const POOL_MOST_IDLE: usize = 4096;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: legacy::Client<HttpsConnector<HttpConnector>, OutBody>,
+}
+
+/// A request to be sent on.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    /// To whom.
+    pub upstream: &'a Upstream,
+    /// Where exactly: the upstream's own base or that of a region.
+    pub base: &'a Base,
+    /// The method.
+    pub method: Method,
+    /// Path and query as the client gave them, `/v1/…`.
+    pub path: &'a str,
+    /// What the client sent, filtered by [`for_upstream`].
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: OutBody,
+}
+
+impl Client {
+    /// Connects when the first request comes.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new() -> Result<Self, rustls::Error> {
+        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(ring)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_MOST_IDLE)
+            .build(connector);
+        Ok(Self { http })
+    }
+
+    /// Sends it, and waits for the answer's head and for the first piece of its body, so that what
+    /// fails before that can still be told. The piece is `None` for an answer without a body.
+    ///
+    /// # Errors
+    /// When no connection can be had, or it ends or stays silent before that.
+    pub async fn send(
+        &self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<(Response<Incoming>, Option<bytes::Bytes>), Failure> {
+        let timeout = outgoing.upstream.timeout;
+        let request = request(outgoing)?;
+        let answered = async {
+            let mut response = self.http.request(request).await.map_err(|error| Failure::of(&error))?;
+            let first = loop {
+                match response.body_mut().frame().await {
+                    None => break None,
+                    Some(Err(error)) => return Err(Failure::Cut(error.to_string())),
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(data) if !data.is_empty() => break Some(data),
+                        _ => {}
+                    },
+                }
+            };
+            Ok((response, first))
+        };
+        tokio::time::timeout(timeout, answered).await.unwrap_or(Err(Failure::Silent))
+    }
+}
+
+fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
+    let Outgoing { upstream, base, method, path, headers, body } = outgoing;
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
+    *request.headers_mut() = headers;
+    if let Some(key) = &upstream.key {
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
+        let mut bearer = bearer.map_err(|error| Failure::Unsendable(error.to_string()))?;
+        bearer.set_sensitive(true);
+        request.headers_mut().insert(header::AUTHORIZATION, bearer);
+    }
+    Ok(request)
+}
+
+/// `/v1/chat/completions?x` at `https://host/api/v1` is `https://host/api/v1/chat/completions?x`.
+fn uri(base: &Base, path: &str) -> Result<Uri, hyper::http::Error> {
+    let rest = path.strip_prefix("/v1").unwrap_or(path);
+    let path: PathAndQuery = match &*base.path {
+        "/v1" => path.parse()?,
+        prefix => format!("{prefix}{rest}").parse()?,
+    };
+    let mut parts = base.origin.clone().into_parts();
+    parts.path_and_query = Some(path);
+    Ok(Uri::from_parts(parts)?)
+}

@@ -1,0 +1,293 @@
+//! A share of the table of meters: where they are found, decided on, kept and forgotten. Whoever
+//! has it has its lock; it knows no clock.
+
+use foldhash::fast::RandomState;
+use hashbrown::{HashMap, HashTable};
+
+use crate::meter::{Meter, Reserved};
+use crate::state::{Place, StateFile};
+use crate::{Bound, Decision, Draw, FORGOTTEN, Micros, Remedy, RequestId, State, Unavailable};
+
+/// Every so many decisions a few meters are looked at, whether they are still needed.
+const SWEEP_EVERY: u32 = 16;
+/// How many of them.
+const SWEEP: usize = 4;
+/// How often all open reservations are looked at.
+const SWEEP_OPEN: Micros = 3_600_000_000;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Shard {
+    table: HashTable<usize>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    /// Reservations that are not settled.
+    pub(crate) open: HashMap<RequestId, Open, RandomState>,
+    decisions: u32,
+    swept: usize,
+    swept_open: Micros,
+}
+
+/// A meter of an organization.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// See [`crate::state::name`].
+    pub(crate) name: Box<[u8]>,
+    meter: Meter,
+    place: Option<Place>,
+    /// Open reservations that have drawn on it.
+    open: u32,
+}
+
+/// A reservation that is not settled.
+#[derive(Debug)]
+pub(crate) struct Open {
+    since: Micros,
+    pub(crate) reserved: Box<[One]>,
+}
+
+/// What a reservation took from one meter.
+#[derive(Debug)]
+pub(crate) struct One {
+    place: usize,
+    reserved: Reserved,
+    /// What was answered.
+    pub(crate) state: State,
+}
+
+impl Entry {
+    pub(crate) fn new(name: Box<[u8]>, meter: Meter, place: Option<Place>) -> Self {
+        Self { name, meter, place, open: 0 }
+    }
+
+    /// A new meter, with its place in the state file.
+    pub(crate) fn made(
+        name: &[u8],
+        bound: Bound,
+        file: Option<&StateFile>,
+        now: Micros,
+    ) -> Result<Self, Unavailable> {
+        let mut meter = Meter::new(bound);
+        meter.follow(bound, now);
+        let mut entry = Self::new(name.into(), meter, None);
+        entry.keep(file)?;
+        Ok(entry)
+    }
+
+    fn keep(&mut self, file: Option<&StateFile>) -> Result<(), Unavailable> {
+        let Some(file) = file else { return Ok(()) };
+        let kept = match &mut self.place {
+            Some(place) => file.write(place, &self.meter),
+            None => file.add(&self.name, &self.meter).map(|place| self.place = place),
+        };
+        kept.map_err(|error| Unavailable::Full(format!("the state file: {error}")))
+    }
+}
+
+impl Shard {
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
+        let is_it = |place: &usize| self.name(*place) == name;
+        self.table.find(hash, is_it).copied()
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        hash: u64,
+        entry: Entry,
+        hasher: impl Fn(&[u8]) -> u64,
+    ) -> usize {
+        let place = self.free.pop().unwrap_or(self.entries.len());
+        if place == self.entries.len() {
+            self.entries.push(None);
+        }
+        self.entries[place] = Some(entry);
+        let Self { table, entries, .. } = self;
+        let name = |place: &usize| entries[*place].as_ref().map_or(&[][..], |entry| &entry.name);
+        table.insert_unique(hash, place, |place| hasher(name(place)));
+        place
+    }
+
+    pub(crate) fn meter(&self, place: usize) -> &Meter {
+        &self.entry(place).meter
+    }
+
+    pub(crate) fn follow(&mut self, place: usize, bound: Bound, now: Micros) {
+        self.entry_mut(place).meter.follow(bound, now);
+    }
+
+    pub(crate) fn raise(&mut self, place: usize, bound: Bound, at_least: u64) {
+        self.entry_mut(place).meter.raise(bound, at_least);
+    }
+
+    /// Brings the state file to what this meter is now.
+    pub(crate) fn keep(
+        &mut self,
+        place: usize,
+        file: Option<&StateFile>,
+    ) -> Result<(), Unavailable> {
+        self.entry_mut(place).keep(file)
+    }
+
+    /// Takes all draws or none; `places` are those of their meters, which are brought to `now`.
+    pub(crate) fn decide(
+        &mut self,
+        places: &[usize],
+        draws: &[Draw<'_>],
+        now: Micros,
+    ) -> (Decision, Option<Open>) {
+        // Draws on one meter are judged together.
+        let on_same = |at: usize| -> u64 {
+            let same = places.iter().zip(draws).filter(|(place, _)| **place == places[at]);
+            same.fold(0, |sum: u64, (_, draw)| sum.saturating_add(draw.amount))
+        };
+        let fits = |at: usize| self.meter(places[at]).fits(draws[at].bound, on_same(at));
+        if (0..draws.len()).all(fits) {
+            return self.admit(places, draws, now);
+        }
+        for (place, draw) in places.iter().zip(draws) {
+            self.entry_mut(*place).meter.count_refusal(draw.bound);
+        }
+        let mut worst = (0, Remedy::Wait(0));
+        for (at, draw) in draws.iter().enumerate() {
+            let more = on_same(at);
+            if let Some(remedy) = self.entry_mut(places[at]).meter.remedy(draw.bound, more)
+                && severity(remedy) > severity(worst.1)
+            {
+                worst = (at, remedy);
+            }
+        }
+        let (which, remedy) = worst;
+        let both = places.iter().zip(draws);
+        let states = both.map(|(place, draw)| self.meter(*place).state(draw.bound)).collect();
+        (Decision::Refused { which, remedy, states }, None)
+    }
+
+    fn admit(
+        &mut self,
+        places: &[usize],
+        draws: &[Draw<'_>],
+        now: Micros,
+    ) -> (Decision, Option<Open>) {
+        for (place, draw) in places.iter().zip(draws) {
+            let entry = self.entry_mut(*place);
+            entry.meter.take(draw.amount);
+            entry.open += 1;
+        }
+        let one = |(place, draw): (&usize, &Draw<'_>)| {
+            let meter = self.meter(*place);
+            let reserved = Reserved { since: now, month: meter.month(), amount: draw.amount };
+            One { place: *place, reserved, state: meter.state(draw.bound) }
+        };
+        let reserved: Box<[One]> = places.iter().zip(draws).map(one).collect();
+        let states = reserved.iter().map(|one| one.state).collect();
+        (Decision::Admitted(states), Some(Open { since: now, reserved }))
+    }
+
+    /// Ends what a reservation took from one meter; without `actual` it stays as it was.
+    pub(crate) fn settle(
+        &mut self,
+        one: &One,
+        actual: Option<u64>,
+        now: Micros,
+        file: Option<&StateFile>,
+    ) {
+        let entry = self.entry_mut(one.place);
+        entry.open = entry.open.saturating_sub(1);
+        let Some(actual) = actual else { return };
+        entry.meter.settle(one.reserved, actual, now);
+        // It has its slot since it was reserved, and nothing of a slot can fail.
+        let _ = entry.keep(file);
+    }
+
+    /// Looks at a few meters and drops those that nobody needs; once in a while at all reservations
+    /// too. Returns how many of those it has closed. Nobody may hold a place meanwhile.
+    pub(crate) fn sweep(
+        &mut self,
+        now: Micros,
+        file: Option<&StateFile>,
+        hasher: impl Fn(&[u8]) -> u64,
+    ) -> usize {
+        self.decisions = self.decisions.wrapping_add(1);
+        if !self.decisions.is_multiple_of(SWEEP_EVERY) {
+            return 0;
+        }
+        for _ in 0..SWEEP.min(self.entries.len()) {
+            self.swept = (self.swept + 1) % self.entries.len();
+            self.drop_unused(self.swept, now, file, &hasher);
+        }
+        if now.saturating_sub(self.swept_open) < SWEEP_OPEN {
+            return 0;
+        }
+        self.swept_open = now;
+        self.close_forgotten(now)
+    }
+
+    fn drop_unused(
+        &mut self,
+        place: usize,
+        now: Micros,
+        file: Option<&StateFile>,
+        hasher: impl Fn(&[u8]) -> u64,
+    ) {
+        let Some(entry) = &mut self.entries[place] else { return };
+        if entry.open > 0 || !entry.meter.is_unused(now) {
+            return;
+        }
+        let hash = hasher(&entry.name);
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == place) {
+            found.remove();
+        }
+        if let (Some(file), Some(kept)) = (file, entry.place) {
+            file.remove(kept);
+        }
+        self.entries[place] = None;
+        self.free.push(place);
+    }
+
+    fn close_forgotten(&mut self, now: Micros) -> usize {
+        let entries = &mut self.entries;
+        let before = self.open.len();
+        self.open.retain(|_, open| {
+            let holds = |one: &One| {
+                let entry = entries[one.place].as_ref();
+                entry.is_some_and(|entry| matches!(entry.meter, Meter::Held { .. }))
+            };
+            if now.saturating_sub(open.since) < FORGOTTEN || open.reserved.iter().any(holds) {
+                return true;
+            }
+            for one in &open.reserved {
+                if let Some(entry) = &mut entries[one.place] {
+                    entry.open = entry.open.saturating_sub(1);
+                }
+            }
+            false
+        });
+        before - self.open.len()
+    }
+
+    fn name(&self, place: usize) -> &[u8] {
+        self.entries[place].as_ref().map_or(&[], |entry| &entry.name)
+    }
+
+    fn entry(&self, place: usize) -> &Entry {
+        self.entries[place].as_ref().expect("a place that somebody holds is not dropped")
+    }
+
+    fn entry_mut(&mut self, place: usize) -> &mut Entry {
+        self.entries[place].as_mut().expect("a place that somebody holds is not dropped")
+    }
+}
+
+/// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
+fn severity(remedy: Remedy) -> (u8, Micros) {
+    match remedy {
+        Remedy::Wait(time) => (0, time),
+        Remedy::GiveBack => (1, 0),
+        Remedy::AskForLess => (2, 0),
+        Remedy::NothingSoon => (3, 0),
+    }
+}

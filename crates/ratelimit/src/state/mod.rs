@@ -1,0 +1,274 @@
+//! What is used of each meter, in a memory-mapped file: a process that is killed at any instant
+//! forgets nothing of what it answered, a power cut at most what came after the last
+//! [`StateFile::sync`]. It keeps no names in memory and decides nothing.
+//!
+//! Reservations that were open are not in it: what they took stays taken. Held amounts are not in
+//! it either: their owner holds them again when it starts.
+
+mod format;
+mod map;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use format::{HEADER, SLOT, SLOT_WORDS, VERSION_WORDS, VERSIONS};
+use map::Map;
+
+pub(crate) use format::{Record, name, not_ahead};
+
+use crate::meter::Meter;
+
+/// Slots that the file grows by: one MiB.
+const STEP: u32 = 4096;
+/// The most meters in one file: one GiB.
+const MOST: u32 = 4 * 1024 * 1024;
+
+/// Why a state file was not opened. The file is left as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The operating system said no.
+    #[error("the limits' state file {} cannot be used: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("the limits' state file {} is in use by another process: stop that one, or give this one a file of its own", path.display())]
+    InUse {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// It is not what was written.
+    #[error("the limits' state file {} cannot be read, {place}: {what}; move it away to begin with nothing used", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// Where in it.
+        place: String,
+        /// What is wrong there.
+        what: &'static str,
+    },
+}
+
+/// Where a meter is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    slot: u32,
+    sequence: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct StateFile {
+    map: Map,
+    slots: Mutex<Slots>,
+}
+
+/// Which slots are free.
+#[derive(Debug)]
+struct Slots {
+    /// Slots that the file has.
+    len: u32,
+    /// Those below `len` that are free.
+    free: Vec<u32>,
+}
+
+impl StateFile {
+    /// Opens or makes the file, takes its lock, and gives `found` each meter that is in it.
+    pub(crate) fn open(
+        path: &Path,
+        mut found: impl FnMut(Record, Place),
+    ) -> Result<Self, StateError> {
+        let failed = |source| StateError::File { path: path.to_owned(), source };
+        let mut file = open_locked(path)?;
+        let mut free = Vec::new();
+        let slots = read_all(path, &mut file, |number, record| match record {
+            Some(record) => {
+                let place = Place { slot: number, sequence: record.sequence };
+                found(record, place);
+            }
+            None => free.push(number),
+        })?;
+        // The lowest first: so the file stays dense.
+        free.reverse();
+        let map = Map::new(file, offset(slots), offset(MOST) as usize).map_err(failed)?;
+        Ok(Self { map, slots: Mutex::new(Slots { len: slots, free }) })
+    }
+
+    /// A slot for a new meter, with its name in it. Errors: the disk is full, or [`MOST`] are in
+    /// use.
+    pub(crate) fn add(&self, name: &[u8], meter: &Meter) -> io::Result<Option<Place>> {
+        if matches!(meter, Meter::Held { .. }) {
+            return Ok(None);
+        }
+        let slot = self.take_free()?;
+        let words = self.words(slot)?;
+        let name = format::name_words(name);
+        for (word, value) in words.iter().zip(name).skip(1) {
+            word.store(value, Ordering::Relaxed);
+        }
+        let mut place = Place { slot, sequence: 0 };
+        self.write(&mut place, meter)?;
+        // From here on it is in use.
+        words[0].store(name[0], Ordering::Release);
+        Ok(Some(place))
+    }
+
+    /// Writes the meter over the older of the two versions.
+    pub(crate) fn write(&self, place: &mut Place, meter: &Meter) -> io::Result<()> {
+        place.sequence += 1;
+        let Some(version) = format::encode(meter, place.sequence, u64::from(place.slot)) else {
+            return Ok(());
+        };
+        let at = VERSIONS[(place.sequence % 2) as usize];
+        let words = &self.words(place.slot)?[at..at + VERSION_WORDS];
+        for (word, value) in words.iter().zip(version) {
+            // Each store is made in this order: a checksum never comes before its content.
+            word.store(value, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The meter of this slot is not needed any more.
+    pub(crate) fn remove(&self, place: Place) {
+        if let Ok(words) = self.words(place.slot) {
+            words[0].store(0, Ordering::Release);
+            self.lock().free.push(place.slot);
+        }
+    }
+
+    /// Writes what has changed through to the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.map.sync()
+    }
+
+    fn words(&self, slot: u32) -> io::Result<&[std::sync::atomic::AtomicU64]> {
+        let words = self.map.words(offset(slot), SLOT_WORDS);
+        words.ok_or_else(|| io::Error::other("the state file is shorter than it was"))
+    }
+
+    fn take_free(&self) -> io::Result<u32> {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.free.pop() {
+            return Ok(slot);
+        }
+        let (old, new) = (slots.len, slots.len + STEP);
+        self.map.grow(offset(new))?;
+        // Only now that the file has them: one that is shorter than it says was cut off.
+        if let Some(count) = self.map.words(format::COUNT_AT, 1) {
+            count[0].store(format::count_word(new), Ordering::Release);
+        }
+        slots.len = new;
+        slots.free.extend((old + 1..new).rev());
+        Ok(old)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a whole state file that is in memory, and says how many meters are in it: for tests of
+/// the reader with damaged files.
+pub fn check_state(bytes: &[u8]) -> Result<usize, StateError> {
+    let mut meters = 0;
+    let mut rest = bytes;
+    read_all(Path::new("(memory)"), &mut rest, |_, record| {
+        meters += usize::from(record.is_some());
+    })?;
+    Ok(meters)
+}
+
+fn offset(slot: u32) -> u64 {
+    HEADER as u64 + u64::from(slot) * SLOT as u64
+}
+
+fn open_locked(path: &Path) -> Result<File, StateError> {
+    let failed = |source| StateError::File { path: path.to_owned(), source };
+    let open = || OpenOptions::new().read(true).write(true).open(path);
+    let file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(path).and_then(|()| open()),
+        other => other,
+    };
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(StateError::InUse { path: path.to_owned() });
+        }
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    Ok(file)
+}
+
+/// Makes an empty state file, whole from its first moment on; somebody else's stays.
+fn create(path: &Path) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&new)?;
+    file.write_all(&format::header())?;
+    file.sync_all()?;
+    let linked = match std::fs::hard_link(&new, path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    };
+    std::fs::remove_file(&new)?;
+    linked?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Reads header and slots; returns how many slots there are.
+fn read_all(
+    path: &Path,
+    file: &mut impl Read,
+    mut found: impl FnMut(u32, Option<Record>),
+) -> Result<u32, StateError> {
+    let failed = |source| StateError::File { path: path.to_owned(), source };
+    let damaged = |place: String, what| StateError::Damaged { path: path.to_owned(), place, what };
+    let mut header = Vec::with_capacity(HEADER);
+    file.take(HEADER as u64).read_to_end(&mut header).map_err(failed)?;
+    let in_header = |what| damaged("in its header".to_owned(), what);
+    let least = format::check_header(&header).map_err(in_header)?;
+    let mut number = 0;
+    let mut bytes = Vec::with_capacity(STEP as usize * SLOT);
+    loop {
+        bytes.clear();
+        file.take(bytes.capacity() as u64).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.is_empty() {
+            let is_whole = number >= least;
+            return is_whole.then_some(number).ok_or_else(|| in_header("its slots are cut off"));
+        }
+        for slot in bytes.chunks(SLOT) {
+            let place = || format!("slot {number} at byte {}", offset(number));
+            if slot.len() < SLOT {
+                return Err(damaged(place(), "it is cut off"));
+            }
+            if number == MOST {
+                return Err(damaged(place(), "it is larger than any such file"));
+            }
+            let mut words = [0; SLOT_WORDS];
+            for (word, bytes) in words.iter_mut().zip(slot.chunks_exact(8)) {
+                *word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            }
+            let record = format::read(&words, u64::from(number));
+            found(number, record.map_err(|what| damaged(place(), what))?);
+            number += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;
