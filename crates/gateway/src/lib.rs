@@ -1,6 +1,7 @@
 //! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
 //! (specification: Hosted API).
 
+pub mod admin;
 pub mod body;
 pub mod database;
 pub mod directory;

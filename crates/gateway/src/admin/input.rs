@@ -90,16 +90,17 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let body = Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.status() {
-                StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
-                    StatusCode::PAYLOAD_TOO_LARGE,
-                    "request_too_large",
-                    "The body of an administrative request has at most 256 KiB.",
-                ),
-                _ => ApiError::bad_request("invalid_body", "The body did not come whole."),
-            }
-        })?;
+        let body =
+            Bytes::from_request(request, state).await.map_err(|rejection| {
+                match rejection.status() {
+                    StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "request_too_large",
+                        "The body of an administrative request has at most 256 KiB.",
+                    ),
+                    _ => ApiError::bad_request("invalid_body", "The body did not come whole."),
+                }
+            })?;
         if body.trim_ascii().is_empty() {
             return Ok(Self::default());
         }
@@ -185,9 +186,18 @@ impl Parameters {
         parsed.transpose()
     }
 
+    /// The same for lists that have one order, and are shown whole where they are short.
+    pub(super) fn list_page(&mut self) -> Result<Page, ApiError> {
+        self.page_of(100, false)
+    }
+
     /// `limit`, `after`, `before` and `order`.
     pub(super) fn page(&mut self, descending: bool) -> Result<Page, ApiError> {
-        let limit = self.integer("limit", 1..=100)?.unwrap_or(20);
+        self.page_of(20, descending)
+    }
+
+    fn page_of(&mut self, limit: u64, descending: bool) -> Result<Page, ApiError> {
+        let limit = self.integer("limit", 1..=100)?.unwrap_or(limit);
         let descending = match self.one("order")?.as_deref() {
             None => descending,
             Some("asc") => false,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use authority::Authority;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, OriginalUri, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::routing::{any, get, post};
 use hyper::StatusCode;
 
@@ -102,10 +102,7 @@ fn of_keys() -> Router<Arc<Context>> {
     let keys = "/v1/organization/projects/{p}/api_keys";
     Router::new()
         .route(keys, get(keys::list).post(keys::create))
-        .route(
-            &format!("{keys}/{{id}}"),
-            get(keys::get).post(keys::update).delete(keys::revoke),
-        )
+        .route(&format!("{keys}/{{id}}"), get(keys::get).post(keys::update).delete(keys::revoke))
         .route(&format!("{keys}/{{id}}/rotate"), post(keys::rotate))
         .route(accounts, get(service_accounts::list).post(service_accounts::create))
         .route(
@@ -128,10 +125,7 @@ fn of_money() -> Router<Arc<Context>> {
                 &format!("{scope}/spend_limit"),
                 get(spend::limit).post(spend::set_limit).delete(spend::delete_limit),
             )
-            .route(
-                &format!("{scope}/spend_alerts"),
-                get(spend::alerts).post(spend::create_alert),
-            )
+            .route(&format!("{scope}/spend_alerts"), get(spend::alerts).post(spend::create_alert))
             .route(
                 &format!("{scope}/spend_alerts/{{id}}"),
                 get(spend::alert).post(spend::update_alert).delete(spend::delete_alert),
@@ -151,7 +145,7 @@ impl Context {
 }
 
 /// What is not here. Who may not ask is told that first.
-async fn nothing(authority: Result<Authority, ApiError>, uri: OriginalUri) -> ApiError {
+async fn nothing(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> ApiError {
     match authority {
         Err(error) => error,
         Ok(_) => ApiError::not_found(
@@ -161,7 +155,7 @@ async fn nothing(authority: Result<Authority, ApiError>, uri: OriginalUri) -> Ap
     }
 }
 
-async fn no_such_method(method: hyper::Method, uri: OriginalUri) -> ApiError {
+async fn no_such_method(method: hyper::Method, uri: hyper::Uri) -> ApiError {
     let message = format!("{} does not take {method} requests.", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }
