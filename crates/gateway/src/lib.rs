@@ -2,6 +2,7 @@
 //! (specification: Hosted API).
 
 mod account;
+pub mod admin;
 pub mod api;
 pub mod body;
 pub mod database;
