@@ -14,6 +14,7 @@ use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::spend::Spend;
+use crate::traces::Traces;
 use crate::upstream;
 use crate::world::{Clock, Random};
 
@@ -35,6 +36,8 @@ pub struct Gateway {
     pub spend: Spend,
     /// Model servers.
     pub upstreams: upstream::Client,
+    /// Traces.
+    pub traces: Arc<Traces>,
     /// Counters.
     pub metrics: Metrics,
     /// Time.
