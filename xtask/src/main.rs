@@ -20,7 +20,8 @@ usage: cargo xtask <task>
   generate [--check]    rewrite the generated files (--check: compare only)
   fuzz [TARGET] [--seconds N]  run the fuzz targets, each for a minute
   fill HOME [options]   add many stored threads, or a very long one, to a home
-  bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options";
+  bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options
+  bench gateway [options]  measure the gateway beside nginx and LiteLLM; `--help` lists options";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -13,7 +13,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::config as config_command;
 use crate::commands::listen::Given;
 use crate::commands::{
-    app_server, demo, doctor, exec, model_server, rules, sandbox as sandbox_command, threads,
+    app_server, demo, doctor, exec, gateway as gateway_command, model_server, rules,
+    sandbox as sandbox_command, threads,
 };
 use crate::world::World;
 
@@ -59,6 +60,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
+    /// Serve the hosted API: keys, limits and spend in front of model servers
+    Gateway(gateway_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
     /// Explain what the command rules say
@@ -114,6 +117,7 @@ fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
         Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
         Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &world()?)),
         Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
+        Command::Gateway(arguments) => runtime.block_on(gateway_command::run(arguments, world)),
         Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),
         Command::Rules(arguments) => rules::run(arguments, world()?),
         Command::Sandbox(arguments) => runtime.block_on(sandbox_command::run(arguments, world()?)),

@@ -9,6 +9,9 @@ use bytes::Bytes;
 use gateway::body::{Edits, Kind, Reader, UsageFilter, scan};
 use serde_json::{Value, json};
 
+/// Runs of a measurement.
+const SLICES: usize = 500;
+
 fn main() {
     let small = json!({"model": "big", "stream": true, "max_tokens": 200, "messages": [
         {"role": "system", "content": "You are a careful assistant. Answer in one sentence."},
@@ -33,7 +36,7 @@ fn main() {
 
 fn requests(name: &str, kind: Kind, body: &Value) {
     let body = Bytes::from(body.to_string());
-    let rounds = 200_000_000 / (body.len() + 2000);
+    let rounds = 1_000_000 / (body.len() + 2000);
     time(name, "a scan", rounds, || drop(black_box(scan(black_box(&body), kind).unwrap())));
     time(name, "a scan and three edits", rounds, || {
         let scanned = scan(black_box(&body), kind).unwrap();
@@ -60,7 +63,7 @@ fn events() {
          {\"content\":\" word\"},\"finish_reason\":null}],\"usage\":null}\n\n"
             .to_owned()
     };
-    const COUNT: usize = 10_000;
+    const COUNT: usize = 500;
     let responses: String = (0..COUNT).map(response).collect();
     let chats: String = (0..COUNT).map(chat).collect();
     for (name, stream) in [("responses delta", responses), ("chat delta", chats)] {
@@ -72,12 +75,12 @@ fn events() {
                 .step_by(piece)
                 .map(|at| stream.slice(at..stream.len().min(at + piece)))
                 .collect();
-            time_many(&name, "watched", 30, COUNT, || {
+            time_many(&name, "watched", 1, COUNT, || {
                 let mut reader = Reader::events();
                 pieces.iter().for_each(|piece| reader.feed(piece));
                 drop(black_box(reader.finish()));
             });
-            time_many(&name, "filtered", 30, COUNT, || {
+            time_many(&name, "filtered", 1, COUNT, || {
                 let (mut filter, mut out) = (UsageFilter::new(), Vec::new());
                 for piece in &pieces {
                     filter.feed(piece.clone(), &mut out);
@@ -94,9 +97,9 @@ fn time(name: &str, what: &str, rounds: usize, run: impl FnMut()) {
     time_many(name, what, rounds, 1, run);
 }
 
-/// The best of five runs, so that what else runs counts little.
+/// The best of many short runs, so that what else runs on the machine counts little.
 fn time_many(name: &str, what: &str, rounds: usize, each: usize, mut run: impl FnMut()) {
-    let best = (0..5).map(|_| {
+    let best = (0..SLICES).map(|_| {
         let begin = Instant::now();
         (0..rounds).for_each(|_| run());
         begin.elapsed()

@@ -9,9 +9,12 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Response, StatusCode};
 use serde::Serialize;
 
-/// An error to answer with.
+/// An error to answer with. Boxed: it is what seldom happens.
+#[derive(Clone, Debug)]
+pub struct ApiError(Box<Parts>);
+
 #[derive(Clone, Debug, Serialize)]
-pub struct ApiError {
+struct Parts {
     #[serde(skip)]
     status: StatusCode,
     #[serde(skip)]
@@ -36,7 +39,7 @@ impl ApiError {
             500.. => "server_error",
             _ => "invalid_request_error",
         };
-        Self {
+        Self(Box::new(Parts {
             status,
             headers: Vec::new(),
             message: message.into(),
@@ -44,14 +47,16 @@ impl ApiError {
             param: None,
             code: Some(code),
             passed: None,
-        }
+        }))
     }
 
     /// An error of a model server that passes with its own JSON body.
     #[must_use]
     pub fn passed(status: StatusCode, body: Vec<u8>) -> Self {
         let message = "The model server answered with an error.";
-        Self { passed: Some(body.into()), ..Self::new(status, "upstream_error", message) }
+        let mut error = Self::new(status, "upstream_error", message);
+        error.0.passed = Some(body.into());
+        error
     }
 
     /// 400.
@@ -89,21 +94,21 @@ impl ApiError {
     /// The parameter that it is about.
     #[must_use]
     pub fn param(mut self, param: impl Into<Cow<'static, str>>) -> Self {
-        self.param = Some(param.into());
+        self.0.param = Some(param.into());
         self
     }
 
     /// Another type than the status implies.
     #[must_use]
     pub fn kind(mut self, r#type: &'static str) -> Self {
-        self.r#type = r#type;
+        self.0.r#type = r#type;
         self
     }
 
     /// One more header.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.push((name, value));
+        self.0.headers.push((name, value));
         self
     }
 
@@ -111,48 +116,48 @@ impl ApiError {
     #[must_use]
     pub fn headers(mut self, headers: &HeaderMap) -> Self {
         let more = headers.iter().map(|(name, value)| (name.clone(), value.clone()));
-        self.headers.extend(more);
+        self.0.headers.extend(more);
         self
     }
 
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// The code.
     #[must_use]
     pub fn code(&self) -> Option<&'static str> {
-        self.code
+        self.0.code
     }
 
     /// The message.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The body alone.
     #[must_use]
     pub fn body(&self) -> Bytes {
-        if let Some(passed) = &self.passed {
+        if let Some(passed) = &self.0.passed {
             return passed.clone();
         }
         #[derive(Serialize)]
         struct Body<'a> {
-            error: &'a ApiError,
+            error: &'a Parts,
         }
-        serde_json::to_vec(&Body { error: self }).unwrap_or_default().into()
+        serde_json::to_vec(&Body { error: &self.0 }).unwrap_or_default().into()
     }
 
     /// The whole answer.
     pub fn into_response<B: From<Bytes>>(self) -> Response<B> {
         let mut response = Response::new(B::from(self.body()));
-        *response.status_mut() = self.status;
+        *response.status_mut() = self.0.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        for (name, value) in self.headers {
+        for (name, value) in self.0.headers {
             headers.append(name, value);
         }
         response

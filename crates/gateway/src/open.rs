@@ -190,7 +190,8 @@ async fn open_limits(
                 url: url.clone(),
                 lease: *lease,
                 node: ids.process(),
-                first_start: facts::note(database, "limits-in-use", url, seconds(clock.now())).await?,
+                first_start: facts::note(database, "limits-in-use", url, seconds(clock.now()))
+                    .await?,
                 durable: *durable,
             };
             let redis = Redis::connect(options).await;

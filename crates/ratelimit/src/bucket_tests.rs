@@ -88,6 +88,23 @@ fn a_refund_gives_back_what_is_still_there() {
     assert_eq!(bucket.used(limit), 60, "or 110 would be admitted in an instant");
 }
 
+/// A hundred requests are open at once in a bucket that is never empty: nearly all that they did not
+/// use comes back, though the past is known in eight steps only.
+#[test]
+fn many_open_requests_lose_no_refund() {
+    let (limit, mut bucket) = (Limit { amount: 10_000, window: MINUTE }, Bucket::default());
+    for number in 0..100u64 {
+        bucket.advance(limit, number * 1000);
+        bucket.take(limit, 50);
+    }
+    for number in 0..100u64 {
+        bucket.advance(limit, (100 + number) * 1000);
+        bucket.refund(limit, 40, number * 1000);
+    }
+    let used = bucket.used(limit);
+    assert!((960..1700).contains(&used), "{used}");
+}
+
 #[test]
 fn no_limit_is_too_large() {
     let limit = Limit { amount: u64::MAX, window: DAY };
@@ -96,6 +113,9 @@ fn no_limit_is_too_large() {
     assert!(!bucket.fits(limit, 1));
     bucket.owe(limit, u64::MAX);
     assert_eq!(bucket.used(limit), u64::MAX);
+    let hardly = Limit { amount: 1, window: DAY };
+    bucket.advance(hardly, 5);
+    assert_eq!(bucket.promise(hardly, 1), Some(u64::MAX - 5), "and no time too long");
     let none = Limit { amount: 0, window: MINUTE };
     let mut bucket = Bucket::default();
     assert!(!bucket.fits(none, 1) && bucket.fits(none, 0));

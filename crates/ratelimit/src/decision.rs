@@ -80,3 +80,15 @@ pub enum Remedy {
     /// To wait until something that is held is given back.
     GiveBack,
 }
+
+impl Remedy {
+    /// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
+    pub(crate) fn severity(self) -> (u8, Micros) {
+        match self {
+            Self::Wait(time) => (0, time),
+            Self::GiveBack => (1, 0),
+            Self::AskForLess => (2, 0),
+            Self::NothingSoon => (3, 0),
+        }
+    }
+}

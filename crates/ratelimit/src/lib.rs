@@ -17,8 +17,8 @@ pub use bucket::Bucket;
 pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
 pub use limits::{Limits, Unavailable};
 pub use memory::{FORGOTTEN, MOST_OPEN, Memory};
-pub use redis::{Redis, RedisOptions};
-pub use state::{StateError, check_state};
+pub use redis::{KNOWN, Redis, RedisOptions};
+pub use state::{StateError, check_state, empty_state};
 
 /// A moment or a span, in microseconds.
 pub type Micros = u64;

@@ -35,13 +35,15 @@ pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     open: AtomicUsize,
+    most_open: usize,
     file: Option<StateFile>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hasher: RandomState::default(), open: AtomicUsize::new(0), file: None }
+        let (hasher, open) = (RandomState::default(), AtomicUsize::new(0));
+        Self { shards, hasher, open, most_open: MOST_OPEN, file: None }
     }
 }
 
@@ -78,8 +80,8 @@ impl Memory {
         }
         let closed = shard.sweep(now, self.file.as_ref(), |name| self.hash(name));
         self.open.fetch_sub(closed, Ordering::Relaxed);
-        if self.open.load(Ordering::Relaxed) >= MOST_OPEN {
-            return Err(Unavailable::Full(format!("{MOST_OPEN} requests are open")));
+        if self.open.load(Ordering::Relaxed) >= self.most_open {
+            return Err(Unavailable::Full(format!("{} requests are open", self.most_open)));
         }
         let mut places: SmallVec<[usize; 8]> = SmallVec::new();
         for draw in draws {

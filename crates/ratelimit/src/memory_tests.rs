@@ -1,8 +1,11 @@
 //! Decisions over many meters: all or nothing, settled once, exact under threads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
-use crate::{Bound, DAY, Decision, Draw, Limit, MINUTE, Memory, Remedy};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Limit, MINUTE, Remedy};
 
 const SECOND: u64 = 1_000_000;
 
@@ -174,4 +177,83 @@ fn threads_admit_no_more_than_the_limit() {
     let draws = [rate("tpm", 0, 40_000), spend(0, 20_000, 1)];
     assert_eq!(used(&memory, &draws, 0), [admitted * 9, spent]);
     assert_eq!(memory.open_requests(), 0);
+}
+
+#[test]
+fn too_many_open_requests_are_refused_and_lost_ones_end() {
+    let memory = Memory { most_open: 3, ..Memory::default() };
+    let held = |amount| Draw { meter: "queue", bound: Bound::Held { most: 100 }, amount };
+    memory.reserve("org", 0, &[held(7)], 0).unwrap();
+    for request in 1..3 {
+        memory.reserve("org", request, &[rate("tpm", 10, 100)], 0).unwrap();
+    }
+    let full = memory.reserve("org", 3, &[rate("tpm", 10, 100)], 0);
+    assert!(matches!(full, Err(Unavailable::Full(_))));
+    assert_eq!(used(&memory, &[rate("tpm", 0, 100)], 0), [20], "it was not charged");
+    memory.reserve("org", 1, &[rate("tpm", 10, 100)], 0).expect("it is open already");
+    // A day later nobody waits for them any more; what is held is held.
+    let served =
+        (0..32).any(|_| memory.reserve("org", 3, &[rate("tpm", 10, 100)], FORGOTTEN).is_ok());
+    assert!(served && memory.open_requests() == 2);
+    assert_eq!(used(&memory, &[held(0)], FORGOTTEN), [7]);
+}
+
+#[test]
+fn organizations_that_come_and_go_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("limits.state");
+    let memory = Memory::open(&path, 0).unwrap();
+    for number in 0..100_000u64 {
+        let organization = format!("org-{number}");
+        let now = number * 10_000;
+        memory.reserve(&organization, number.into(), &[rate("tpm", 1, 100)], now).unwrap();
+        memory.settle(&organization, number.into(), &[Some(1)], now);
+    }
+    // Each is in use for six tenths of a second, that of sixty others.
+    assert!(memory.meters() < 20_000, "{} meters", memory.meters());
+    assert!(std::fs::metadata(&path).unwrap().len() < 6 << 20);
+}
+
+proptest! {
+    /// However the clock jumps, no more than the burst comes out of one moment, and never more in
+    /// all than the time that the clock has shown beyond its former latest allows.
+    #[test]
+    fn clock_jumps_grant_no_more_than_the_burst(
+        jumps in prop::collection::vec((0..600 * SECOND, 1..60u64), 1..60),
+    ) {
+        let memory = Memory::default();
+        let (mut latest, mut since_latest) = (0, 0u64);
+        for (request, (now, amount)) in jumps.into_iter().enumerate() {
+            if now > latest {
+                (latest, since_latest) = (now, 0);
+            }
+            if let Decision::Admitted(_) =
+                reserve(&memory, "org", request as u128, &[rate("tpm", amount, 100)], now)
+            {
+                since_latest += amount;
+            }
+            prop_assert!(since_latest <= 100, "{since_latest} at one moment");
+        }
+    }
+
+    /// Whoever waits as told, alone, is admitted; and what was told is never more than a window
+    /// where the request is within the limits.
+    #[test]
+    fn waiting_as_told_admits_a_lone_request(
+        before in prop::collection::vec((1..60u64, 0..20 * SECOND), 0..20), wanted in 1..100u64,
+    ) {
+        let memory = Memory::default();
+        let draws = |amount| [requests("rpm", 5), rate("tpm", amount, 100), rate("tpm2", amount, 130)];
+        let mut now = 0;
+        for (request, (amount, pause)) in before.into_iter().enumerate() {
+            now += pause;
+            reserve(&memory, "org", request as u128, &draws(amount), now);
+        }
+        if let Decision::Refused { remedy, .. } = reserve(&memory, "org", 1000, &draws(wanted), now) {
+            let Remedy::Wait(wait) = remedy else { panic!("{remedy:?}") };
+            prop_assert!(wait <= MINUTE);
+            let decision = reserve(&memory, "org", 1001, &draws(wanted), now + wait);
+            prop_assert!(matches!(decision, Decision::Admitted(_)), "{decision:?}");
+        }
+    }
 }

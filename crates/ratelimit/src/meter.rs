@@ -143,6 +143,14 @@ impl Meter {
         }
     }
 
+    /// The time that it has come to: `now`, unless the clock has gone back.
+    pub(crate) fn at(&self, now: Micros) -> Micros {
+        match self {
+            Self::Rate { bucket, .. } => bucket.kept().1,
+            _ => now,
+        }
+    }
+
     pub(crate) fn month(&self) -> u32 {
         match self {
             Self::Spend { month, .. } => *month,
@@ -153,9 +161,8 @@ impl Meter {
     pub(crate) fn state(&self, bound: Bound) -> State {
         match (self, bound) {
             (Self::Rate { bucket, limit }, _) => State {
-                used: bucket.used(*limit),
-                remaining: bucket.remaining(*limit),
                 until_full: bucket.until_full(*limit).unwrap_or(Micros::MAX),
+                ..State::of(bucket.used(*limit), limit.amount)
             },
             (Self::Spend { amount, .. }, Bound::Spend { most, .. }) => {
                 State::of(*amount, most.unwrap_or(u64::MAX))

@@ -8,9 +8,9 @@ use crate::meter::{Meter, Reserved};
 use crate::state::{Place, StateFile};
 use crate::{Bound, Decision, Draw, FORGOTTEN, Micros, Remedy, RequestId, State, Unavailable};
 
-/// Every so many decisions a few meters are looked at, whether they are still needed.
-const SWEEP_EVERY: u32 = 16;
-/// How many of them.
+/// Every so many decisions a meter is looked at, whether it is still needed.
+const SWEEP_EVERY: u32 = 4;
+/// How many more are looked at for each that is made: so they do not become ever more.
 const SWEEP: usize = 4;
 /// How often all open reservations are looked at.
 const SWEEP_OPEN: Micros = 3_600_000_000;
@@ -24,6 +24,8 @@ pub(crate) struct Shard {
     /// Reservations that are not settled.
     pub(crate) open: HashMap<RequestId, Open, RandomState>,
     decisions: u32,
+    /// Meters that are to be looked at.
+    to_sweep: usize,
     swept: usize,
     swept_open: Micros,
 }
@@ -100,6 +102,7 @@ impl Shard {
         entry: Entry,
         hasher: impl Fn(&[u8]) -> u64,
     ) -> usize {
+        self.to_sweep += SWEEP;
         let place = self.free.pop().unwrap_or(self.entries.len());
         if place == self.entries.len() {
             self.entries.push(None);
@@ -155,7 +158,7 @@ impl Shard {
         for (at, draw) in draws.iter().enumerate() {
             let more = on_same(at);
             if let Some(remedy) = self.entry_mut(places[at]).meter.remedy(draw.bound, more)
-                && severity(remedy) > severity(worst.1)
+                && remedy.severity() > worst.1.severity()
             {
                 worst = (at, remedy);
             }
@@ -179,7 +182,8 @@ impl Shard {
         }
         let one = |(place, draw): (&usize, &Draw<'_>)| {
             let meter = self.meter(*place);
-            let reserved = Reserved { since: now, month: meter.month(), amount: draw.amount };
+            let (since, month) = (meter.at(now), meter.month());
+            let reserved = Reserved { since, month, amount: draw.amount };
             One { place: *place, reserved, state: meter.state(draw.bound) }
         };
         let reserved: Box<[One]> = places.iter().zip(draws).map(one).collect();
@@ -212,10 +216,8 @@ impl Shard {
         hasher: impl Fn(&[u8]) -> u64,
     ) -> usize {
         self.decisions = self.decisions.wrapping_add(1);
-        if !self.decisions.is_multiple_of(SWEEP_EVERY) {
-            return 0;
-        }
-        for _ in 0..SWEEP.min(self.entries.len()) {
+        self.to_sweep += usize::from(self.decisions.is_multiple_of(SWEEP_EVERY));
+        for _ in 0..std::mem::take(&mut self.to_sweep).min(self.entries.len()) {
             self.swept = (self.swept + 1) % self.entries.len();
             self.drop_unused(self.swept, now, file, &hasher);
         }
@@ -279,15 +281,5 @@ impl Shard {
 
     fn entry_mut(&mut self, place: usize) -> &mut Entry {
         self.entries[place].as_mut().expect("a place that somebody holds is not dropped")
-    }
-}
-
-/// Which of two refusals stands for both: waiting helps less than asking for less, and so on.
-fn severity(remedy: Remedy) -> (u8, Micros) {
-    match remedy {
-        Remedy::Wait(time) => (0, time),
-        Remedy::GiveBack => (1, 0),
-        Remedy::AskForLess => (2, 0),
-        Remedy::NothingSoon => (3, 0),
     }
 }

@@ -8,6 +8,7 @@ mod config_read;
 mod delta;
 mod disk;
 mod exec;
+mod gateway;
 mod idle_clients;
 mod load;
 mod long_thread;
@@ -65,6 +66,14 @@ const SCENARIOS: &[Scenario] = &[
 ];
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["gateway", rest @ ..] => gateway::run(root, rest),
+        [gateway::PART, rest @ ..] => gateway::part(rest),
+        _ => run_servers(root, arguments),
+    }
+}
+
+fn run_servers(root: &Path, arguments: &[&str]) -> Result<()> {
     let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
     let Some(options) = Options::parse(arguments, &names)? else {
         println!("{}\nscenarios: {}", options::USAGE, names.join(", "));

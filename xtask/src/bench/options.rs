@@ -9,6 +9,7 @@ use super::target::Target;
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [options]
+       cargo xtask bench gateway [options]   # `--help` lists its own
 
   --server BINARY:HOME_ENV      the server to measure, and the variable that names its home folder
                                 (default: a release build of this checkout, with AGENT_HOME)

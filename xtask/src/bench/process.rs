@@ -33,6 +33,11 @@ pub(crate) fn resident(pid: u32) -> Result<u64> {
     memory(pid, "VmRSS")
 }
 
+/// Resident memory now that no file stands behind, in bytes.
+pub(crate) fn anonymous(pid: u32) -> Result<u64> {
+    memory(pid, "RssAnon")
+}
+
 /// The most resident memory so far, in bytes; children count with what they have now.
 pub(crate) fn peak(pid: u32) -> Result<u64> {
     memory(pid, "VmHWM")
@@ -67,11 +72,32 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores ({model}), {gigabytes} GB memory, Linux {kernel}")
 }
 
+/// The share of all cores' time that was in use over a while, from 0 to 1.
+pub(crate) fn busy(over: Duration) -> Result<f64> {
+    let before = core_ticks()?;
+    std::thread::sleep(over);
+    let after = core_ticks()?;
+    let [used, all] = [after.0 - before.0, after.1 - before.1];
+    Ok(used as f64 / (all as f64).max(1.0))
+}
+
+/// Ticks of all cores since the machine's start: in use, and altogether.
+fn core_ticks() -> Result<(u64, u64)> {
+    let stat = std::fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let line = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|t| t.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in user too.
+    let all: u64 = ticks.iter().take(8).sum();
+    let idle: u64 = ticks.iter().skip(3).take(2).sum();
+    Ok((all - idle, all))
+}
+
 fn memory(pid: u32, field: &str) -> Result<u64> {
     let mut total = 0;
     for process in family(pid) {
         let status = std::fs::read_to_string(format!("/proc/{process}/status"));
-        let name = if process == pid { field } else { "VmRSS" };
+        // Of children, the most so far would be of another time.
+        let name = if process == pid || field != "VmHWM" { field } else { "VmRSS" };
         match status.ok().as_deref().and_then(|text| status_field(text, name)) {
             Some(bytes) => total += bytes,
             None if process != pid => {}
@@ -142,5 +168,7 @@ mod tests {
         assert!(peak(own).unwrap() >= resident(own).unwrap() / 2);
         assert!(cpu(own).unwrap() > Duration::ZERO);
         assert!(machine().contains("Linux"));
+        let (used, all) = core_ticks().unwrap();
+        assert!(0 < used && used < all);
     }
 }

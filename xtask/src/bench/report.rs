@@ -88,7 +88,7 @@ pub(crate) fn megabytes(bytes: u64) -> f64 {
 }
 
 /// About three digits that mean something.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "–".to_owned(),
         v if v >= 100.0 => format!("{value:.0}"),

@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod exec;
+pub(crate) mod gateway;
 pub(crate) mod listen;
 mod local;
 pub(crate) mod model_server;

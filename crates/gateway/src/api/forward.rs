@@ -159,8 +159,7 @@ async fn body(
     }
     let scanned = scan(&body, Kind::Other)
         .map_err(|invalid| ApiError::bad_request(invalid.code(), invalid.to_string()))?;
-    let ids: Vec<String> =
-        scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
+    let ids: Vec<String> = scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
     exchange.owns_all(&ids).await?;
     Ok(OutBody::whole(body))
 }

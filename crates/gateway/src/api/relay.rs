@@ -121,7 +121,9 @@ fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiErr
     let status = head.status;
     let strange = || Failure::Strange(status, "no JSON".to_owned()).for_client();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-        return bad_gateway("The model server does not accept the gateway. Please tell its operator.");
+        return bad_gateway(
+            "The model server does not accept the gateway. Please tell its operator.",
+        );
     }
     let clean = Scrub::new(upstream).clean(body);
     let Ok(value) = serde_json::from_slice::<Value>(&clean) else { return strange() };

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 
 use memchr::memchr2;
 
+use super::words;
+
 /// How many arrays and objects may be open at once; one more is malformed.
 pub const MAX_DEPTH: u8 = 127;
 /// Numbers of fewer digits, without an exponent, are in the range of a double.
 const SAFE_DIGITS: usize = 300;
-/// Strings are looked at byte by byte up to here, and with vectors behind it.
-const SHORT: usize = 24;
+/// Strings are looked at word by word up to here, and with vectors behind it.
+const SHORT: usize = 64;
 
 /// Where something stands in a body, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,15 +183,10 @@ impl<'a> Cursor<'a> {
     fn plain(&mut self) {
         let rest = &self.bytes[self.at..];
         let short = &rest[..rest.len().min(SHORT)];
-        if let Some(length) = short.iter().position(|byte| is_special(*byte)) {
-            self.at += length;
-            return;
-        }
-        let length = memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-        let segment = &rest[..length];
-        let control = segment.iter().fold(false, |found, byte| found | (*byte < 0x20));
-        let at = if control { segment.iter().position(|byte| *byte < 0x20) } else { None };
-        self.at += at.unwrap_or(length);
+        self.at += match words::find(short, words::special, is_special) {
+            Some(length) => length,
+            None => long_plain(rest),
+        };
     }
 
     /// Passes an escape sequence, a surrogate pair at once; how long it is.
@@ -322,6 +319,15 @@ pub(super) fn count_scalars(utf8: &[u8]) -> usize {
             usize::from(chunk.iter().map(|byte| u8::from((*byte as i8) >= -0x40)).sum::<u8>())
         })
         .sum()
+}
+
+/// How many bytes of a long string stand for themselves.
+fn long_plain(bytes: &[u8]) -> usize {
+    let length = memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
+    let segment = &bytes[..length];
+    let control = segment.iter().fold(false, |found, byte| found | (*byte < 0x20));
+    let at = if control { segment.iter().position(|byte| *byte < 0x20) } else { None };
+    at.unwrap_or(length)
 }
 
 fn is_special(byte: u8) -> bool {

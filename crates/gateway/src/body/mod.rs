@@ -19,6 +19,7 @@ mod usage;
 mod walk;
 mod watched;
 mod wav;
+mod words;
 
 pub use answer::{Outcome, Reader};
 pub use edit::{Edited, Edits};

@@ -6,9 +6,12 @@ use memchr::memchr2;
 use super::json::count_scalars;
 use super::usage::{Draft, Usage, milliseconds};
 use super::watched::{Field, Place, field};
+use super::words;
 
 /// The longest key, id or number that is kept; longer ones are passed.
 const MAX_TOKEN: usize = 256;
+/// Strings are looked at word by word up to here, and with vectors behind it.
+const SHORT: usize = 48;
 /// Objects and arrays that are watched lie at most so deep.
 const MAX_WATCHED: usize = 12;
 
@@ -290,7 +293,12 @@ impl Walk {
             self.escaped(bytes[0], to);
             return 1;
         }
-        let end = memchr2(b'"', b'\\', bytes);
+        let short = &bytes[..bytes.len().min(SHORT)];
+        let end = words::find(short, words::closing, |byte| byte == b'"' || byte == b'\\');
+        let end = end.or_else(|| {
+            let long = memchr2(b'"', b'\\', &bytes[short.len()..]);
+            long.map(|at| short.len() + at)
+        });
         let plain = &bytes[..end.unwrap_or(bytes.len())];
         self.take(plain, to);
         let Some(end) = end else { return bytes.len() };

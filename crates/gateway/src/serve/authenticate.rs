@@ -34,7 +34,12 @@ pub(super) async fn caller(
         }
         Refusal::Unavailable(_) => ApiError::store_unavailable(),
     })?;
-    contradicts(headers, "openai-organization", &caller.organization.id, "mismatched_organization")?;
+    contradicts(
+        headers,
+        "openai-organization",
+        &caller.organization.id,
+        "mismatched_organization",
+    )?;
     contradicts(headers, "openai-project", &caller.project.id, "mismatched_project")?;
     Ok(caller)
 }

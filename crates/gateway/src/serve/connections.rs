@@ -52,10 +52,10 @@ pub enum Ending {
 pub async fn serve(
     gateway: Arc<Gateway>,
     listener: TcpListener,
-    pages: axum::Router,
     stop: impl Future<Output = ()>,
 ) -> io::Result<Ending> {
     let graceful = GracefulShutdown::new();
+    let pages = super::pages(&gateway);
     let room = Arc::new(Semaphore::new(MOST));
     let mut stop = std::pin::pin!(stop);
     loop {

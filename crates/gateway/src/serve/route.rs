@@ -154,7 +154,10 @@ mod tests {
         ] {
             assert!(segments(path).is_err(), "{path}");
         }
-        assert_eq!(segments("/v1/responses/resp_1/cancel").unwrap(), ["responses", "resp_1", "cancel"]);
+        assert_eq!(
+            segments("/v1/responses/resp_1/cancel").unwrap(),
+            ["responses", "resp_1", "cancel"]
+        );
     }
 
     #[test]

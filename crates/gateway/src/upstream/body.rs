@@ -50,7 +50,9 @@ impl Body for OutBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
-            Self::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
+            Self::Pieces(pieces) => {
+                Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
+            }
             Self::Stream(incoming, left) => {
                 let frame = std::task::ready!(Pin::new(incoming).poll_frame(context));
                 let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };

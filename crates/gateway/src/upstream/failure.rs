@@ -57,8 +57,9 @@ impl Failure {
     /// What the client is told.
     #[must_use]
     pub fn for_client(&self) -> ApiError {
-        let bad_gateway =
-            |message: &'static str| ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message);
+        let bad_gateway = |message: &'static str| {
+            ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message)
+        };
         match self {
             Self::Unreachable(_) => {
                 bad_gateway("The model server cannot be reached. Please try again later.")
@@ -103,7 +104,8 @@ impl<'a> Scrub<'a> {
     /// Of this upstream.
     #[must_use]
     pub fn new(upstream: &'a Upstream) -> Self {
-        let mut secrets: Vec<&str> = upstream.key.iter().map(crate::settings::Secret::reveal).collect();
+        let mut secrets: Vec<&str> =
+            upstream.key.iter().map(crate::settings::Secret::reveal).collect();
         let bases = upstream.regions.iter().map(|(_, base)| base).chain([&upstream.base]);
         for base in bases {
             // The host with its port first: what is longer goes before what is in it.

@@ -94,7 +94,8 @@ impl Client {
         let timeout = outgoing.upstream.timeout;
         let request = request(outgoing)?;
         let answered = async {
-            let mut response = self.http.request(request).await.map_err(|error| Failure::of(&error))?;
+            let mut response =
+                self.http.request(request).await.map_err(|error| Failure::of(&error))?;
             let first = loop {
                 match response.body_mut().frame().await {
                     None => break None,

@@ -1,8 +1,57 @@
-//! Limits that many nodes share, kept in Redis or Valkey.
+//! Limits that many nodes share, kept in Redis or Valkey. A decision is one call of one function
+//! there, over all that a request draws on; or none, while all of it fits into capacity that this
+//! node has leased.
+//!
+//! What holds, on any number of nodes, whichever of them or the store dies:
+//! - A bucket of limit L and window W admits at most L + L·T/W units in any interval T. Leased
+//!   capacity counts as used, and does not refill, until the node has reported it (its refill
+//!   begins then), has given it back, or has let it lapse (as used, after [`RedisOptions::lease`]).
+//!   The node stops using it earlier, by its own clock, from before it asked. The store's clock
+//!   counts; it may jump, and never grants more than one burst.
+//! - A lease takes at most a sixteenth of what is free, all of one meter at most an eighth of its
+//!   limit: so much may be refused to one node because others have it. Small limits, and those that
+//!   are nearly reached, have none; nor have organizations with few requests. Nodes that are idle
+//!   give theirs back within a fraction of a second. Money is leased like rates: what a node had
+//!   when it died counts as spent. Held amounts are not leased.
+//! - A call that is not answered in half a second is taken as done. If it was, its reservation stays
+//!   charged; asked again under the same number within [`KNOWN`], it is charged once. What is to be
+//!   told (refunds, debts) is told until it is known to have been heard, and counts once.
+//! - A store that was restarted, or was replaced by a replica, may remember less than it answered:
+//!   its rates begin as if used up, and refill. Its money has to be seeded from the ledger again
+//!   ([`Unavailable::Unseeded`]). Both are spared by [`RedisOptions::durable`] and, for a store that
+//!   is new, by [`RedisOptions::first_start`]. Held amounts that it lost are held again by their
+//!   owners.
+//!
+//! It needs a database (number) of its own, and `maxmemory-policy noeviction`: what others delete
+//! there is forgotten.
+//!
+//! All keys of an organization have one hash tag. The connection goes to one server, which has to
+//! be the one that owns them: a cluster's redirections are not followed.
 
-use std::time::Duration;
+mod link;
+mod local;
+mod table;
+mod wire;
 
-use crate::{Bound, Decision, Draw, RequestId, State, Unavailable};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::{Bound, Decision, Draw, Micros, RequestId, State, Unavailable};
+use link::{CallError, Link};
+use local::Heard;
+use table::{Asked, Batch, Start, Table};
+
+/// How long the store knows the number of a request that it has admitted.
+pub const KNOWN: Duration = Duration::from_secs(60);
+/// The same for a request that holds something: its owner may ask again when it starts again.
+const KNOWN_HELD: Duration = Duration::from_hours(40 * 24);
+/// How often the store is told what there is to tell.
+const TELL: Duration = Duration::from_millis(20);
+/// How many batches are told at once.
+const AT_ONCE: usize = 64;
 
 /// How the shared store is used.
 #[derive(Clone, Debug)]
@@ -13,8 +62,9 @@ pub struct RedisOptions {
     pub lease: Duration,
     /// A random number that names this node for as long as it runs.
     pub node: u64,
-    /// Whether an empty store is a new one, so that every limit begins unused. Otherwise an empty
-    /// store is one that lost its data: limits begin used up and refill.
+    /// Whether an empty store is a new one, so that every limit begins unused: true only if nobody
+    /// has ever used these limits. Otherwise an empty store is one that lost its data: limits begin
+    /// used up and refill. It does not matter for a store that has the library.
     pub first_start: bool,
     /// Whether the operator promises that a restart of the store loses nothing
     /// (`appendfsync always`, no failover to a replica). Otherwise limits begin used up after one.
@@ -24,57 +74,266 @@ pub struct RedisOptions {
 /// See the module.
 #[derive(Debug)]
 pub struct Redis {
+    shared: Arc<Shared>,
+    tasks: [AbortHandle; 2],
+}
+
+#[derive(Debug)]
+struct Shared {
     options: RedisOptions,
+    link: Arc<Link>,
+    table: Table,
+    /// There is something to tell.
+    pending: Notify,
+    began: Instant,
 }
 
 impl Redis {
     /// Starts to use the store, in the background of the present tokio runtime. It may be away: then
     /// it is tried again and again. Errors: an URL that is none.
     pub async fn connect(options: RedisOptions) -> Result<Self, Unavailable> {
-        Ok(Self { options })
+        let link = Link::new(&options).map_err(|error| Unavailable::Away(error.to_string()))?;
+        let link = Arc::new(link);
+        // The node's clock may be slower than the store's, and it looks at it a little earlier.
+        let span = options.lease - options.lease / 8;
+        let span = Micros::try_from(span.as_micros()).unwrap_or(Micros::MAX / 2);
+        let table = Table::new(options.node, span);
+        let pending = Notify::new();
+        let shared = Shared { options, link: link.clone(), table, pending, began: Instant::now() };
+        let shared = Arc::new(shared);
+        // Whoever starts before the store does finds it later.
+        let _ = link.connect().await;
+        let connecting = tokio::spawn(link.stay_connected()).abort_handle();
+        let telling = tokio::spawn(shared.clone().tell_always()).abort_handle();
+        Ok(Self { shared, tasks: [connecting, telling] })
     }
 
-    fn away(&self) -> Unavailable {
-        Unavailable::Away(format!("{} is not connected", self.options.url))
-    }
-
-    /// See [`crate::Limits::reserve`].
+    /// See [`crate::Limits::reserve`]. Whoever stops waiting for it takes nothing.
     pub async fn reserve(
         &self,
-        _organization: &str,
-        _request: RequestId,
-        _draws: &[Draw<'_>],
+        organization: &str,
+        request: RequestId,
+        draws: &[Draw<'_>],
     ) -> Result<Decision, Unavailable> {
-        Err(self.away())
+        for draw in draws {
+            wire::check(draw.bound).map_err(Unavailable::Full)?;
+        }
+        let shared = &self.shared;
+        let asked = match shared.table.start(organization, request, draws, shared.now()) {
+            Start::Admitted(states) => {
+                shared.pending.notify_one();
+                return Ok(Decision::Admitted(states));
+            }
+            Start::Full => {
+                return Err(Unavailable::Full("too many requests are open".to_owned()));
+            }
+            Start::Ask(asked) => asked,
+        };
+        let bounds: Vec<_> = draws.iter().map(|draw| (draw.bound, draw.amount)).collect();
+        let (answer, decision) = oneshot::channel();
+        let (shared, organization) = (shared.clone(), organization.to_owned());
+        // Whatever becomes of the caller, the answer is heard.
+        tokio::spawn(async move {
+            let decision = shared.ask(&organization, request, &asked, &bounds).await;
+            if let Err(Ok(Decision::Admitted(_))) = answer.send(decision) {
+                let nothing = vec![Some(0); bounds.len()];
+                shared.table.settle(&organization, request, &nothing, shared.now());
+                shared.pending.notify_one();
+            }
+        });
+        let gone = |_| Unavailable::Away("this node is stopping".to_owned());
+        decision.await.map_err(gone)?
     }
 
     /// See [`crate::Limits::settle`].
-    pub fn settle(&self, _: &str, _request: RequestId, _actual: &[Option<u64>]) -> bool {
-        false
+    pub fn settle(&self, organization: &str, request: RequestId, actual: &[Option<u64>]) -> bool {
+        let shared = &self.shared;
+        let is_open = shared.table.settle(organization, request, actual, shared.now());
+        shared.pending.notify_one();
+        is_open
     }
 
     /// See [`crate::Limits::look`].
-    pub async fn look(&self, _: &str, _draws: &[Draw<'_>]) -> Result<Vec<State>, Unavailable> {
-        Err(self.away())
+    pub async fn look(
+        &self,
+        organization: &str,
+        draws: &[Draw<'_>],
+    ) -> Result<Vec<State>, Unavailable> {
+        let shared = &self.shared;
+        let mut args = vec![shared.durable()];
+        for draw in draws {
+            wire::check(draw.bound).map_err(Unavailable::Full)?;
+            wire::push_draw(&mut args, shared.options.node, draw, wire::Terms::default());
+        }
+        let keys = shared.keys(organization);
+        let reply = shared.link.call("look", &keys, &args).await.map_err(away)?;
+        let told = wire::read_told(reply.get(2..).unwrap_or(&[]));
+        Ok(told.iter().map(|told| told.state).collect())
     }
 
     /// See [`crate::Limits::seed`].
-    pub async fn seed(&self, _: &str, _: &str, _: Bound, _: u64) -> Result<(), Unavailable> {
-        Err(self.away())
+    pub async fn seed(
+        &self,
+        organization: &str,
+        meter: &str,
+        bound: Bound,
+        at_least: u64,
+    ) -> Result<(), Unavailable> {
+        let Bound::Spend { most, month } = bound else { return Ok(()) };
+        let shared = &self.shared;
+        let mut args = vec![shared.durable(), meter.as_bytes().to_vec()];
+        let most = most.map_or_else(|| "-1".to_owned(), |most| most.min(wire::LARGEST).to_string());
+        args.push(most.into_bytes());
+        wire::push(&mut args, u64::from(month));
+        wire::push(&mut args, at_least.min(wire::LARGEST));
+        let keys = shared.keys(organization);
+        shared.link.call("seed", &keys, &args).await.map(|_| ()).map_err(away)
     }
 
     /// See [`crate::Limits::is_available`].
     #[must_use]
     pub fn is_available(&self) -> bool {
-        false
+        self.shared.link.is_up()
     }
 
     /// Requests that are reserved and not settled.
     #[must_use]
     pub fn open_requests(&self) -> usize {
-        0
+        self.shared.table.open_requests()
     }
 
-    /// Gives the leases back.
-    pub async fn close(&self) {}
+    /// Tells what there is to tell and gives all leases back; it takes a second at most. What could
+    /// not be told stays charged.
+    pub async fn close(&self) {
+        let shared = &self.shared;
+        let telling = async {
+            while !shared.table.is_quiet() && shared.link.is_up() {
+                shared.clone().tell(true).await;
+                tokio::time::sleep(TELL / 10).await;
+            }
+        };
+        let _ = tokio::time::timeout(2 * link::PATIENCE, telling).await;
+    }
 }
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn away(error: CallError) -> Unavailable {
+    Unavailable::Away(error.into_reason())
+}
+
+impl Shared {
+    fn now(&self) -> Micros {
+        Micros::try_from(self.began.elapsed().as_micros()).unwrap_or(Micros::MAX / 2)
+    }
+
+    fn durable(&self) -> Vec<u8> {
+        u8::from(self.options.durable).to_string().into_bytes()
+    }
+
+    fn keys(&self, organization: &str) -> Vec<String> {
+        vec![wire::key(organization, "rates"), wire::key(organization, "money")]
+    }
+
+    fn lease_ms(&self) -> Vec<u8> {
+        self.options.lease.as_millis().to_string().into_bytes()
+    }
+
+    async fn ask(
+        &self,
+        organization: &str,
+        request: RequestId,
+        asked: &Asked,
+        bounds: &[(Bound, u64)],
+    ) -> Result<Decision, Unavailable> {
+        let holds = bounds.iter().any(|(bound, _)| matches!(bound, Bound::Held { .. }));
+        let known = if holds { KNOWN_HELD } else { KNOWN };
+        let mut keys = self.keys(organization);
+        keys.push(wire::key(organization, &format!("request:{request:x}")));
+        let mut args = vec![self.lease_ms(), self.durable()];
+        wire::push(&mut args, known.as_millis() as u64);
+        args.extend_from_slice(&asked.args);
+        let reply = match self.link.call("reserve", &keys, &args).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.table.unanswered(organization, asked);
+                return Err(away(error));
+            }
+        };
+        let (Some([verdict, store]), told) = (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
+        else {
+            self.table.unanswered(organization, asked);
+            return Err(Unavailable::Away("the store answers what it is not asked".to_owned()));
+        };
+        let (told, store) = (wire::read_told(told), Micros::try_from(*store).unwrap_or(0));
+        let since = match verdict {
+            1 => Some(store),
+            // It was charged when it was first asked for.
+            2 => Some(store.saturating_sub(known.as_micros() as u64)),
+            _ => None,
+        };
+        let heard = Heard { now: self.now(), store, until: 0, renewed: *verdict == 1 };
+        let asked = (asked, bounds);
+        self.table.answered(organization, request, asked, &told, (since, heard));
+        self.pending.notify_one();
+        match verdict {
+            0 => Ok(wire::refused(&told)),
+            3 => Err(Unavailable::Unseeded),
+            _ => Ok(Decision::Admitted(told.iter().map(|told| told.state).collect())),
+        }
+    }
+
+    /// Tells the store what there is to tell, whenever there is something; it never ends.
+    async fn tell_always(self: Arc<Self>) {
+        let mut rounds = 0;
+        loop {
+            if self.table.is_quiet() {
+                self.pending.notified().await;
+            }
+            tokio::time::sleep(TELL).await;
+            if self.link.is_up() {
+                self.clone().tell(false).await;
+            }
+            rounds += 1;
+            self.table.sweep(rounds, self.now());
+        }
+    }
+
+    async fn tell(self: Arc<Self>, all: bool) {
+        let mut running = JoinSet::new();
+        for batch in self.table.batches(self.now(), all) {
+            if running.len() >= AT_ONCE {
+                running.join_next().await;
+            }
+            running.spawn(self.clone().tell_one(batch));
+        }
+        running.join_all().await;
+    }
+
+    async fn tell_one(self: Arc<Self>, batch: Batch) {
+        let mut keys = self.keys(&batch.organization);
+        let node = format!("node:{:x}", self.options.node);
+        keys.push(wire::key(&batch.organization, &node));
+        let mut args = vec![self.lease_ms(), self.durable()];
+        wire::push(&mut args, batch.number);
+        args.extend_from_slice(&batch.args);
+        let sent = self.now();
+        let Ok(reply) = self.link.call("adjust", &keys, &args).await else {
+            return self.table.failed(batch);
+        };
+        let store = reply.get(1).and_then(|store| Micros::try_from(*store).ok()).unwrap_or(0);
+        let told = (reply.first() == Some(&1)).then(|| wire::read_changed(&reply[2..]));
+        let heard = Heard { now: self.now(), store, until: 0, renewed: true };
+        self.table.done(&batch, told.as_deref(), sent, heard);
+    }
+}
+
+#[cfg(test)]
+#[path = "lua_tests.rs"]
+mod tests;

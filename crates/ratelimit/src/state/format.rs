@@ -19,12 +19,12 @@ pub(super) const SLOT_WORDS: usize = 32;
 pub(super) const SLOT: usize = SLOT_WORDS * 8;
 /// Words of one version: sequence and kind, six of content, a checksum.
 pub(super) const VERSION_WORDS: usize = 8;
-/// Where the two versions begin.
-pub(super) const VERSIONS: [usize; 2] = [2, 10];
 /// Where the name begins.
-pub(super) const NAME_AT: usize = 18;
+pub(super) const NAME_AT: usize = 2;
+/// Where the two versions begin: each is one line of the processor's cache.
+pub(super) const VERSIONS: [usize; 2] = [16, 24];
 /// The longest name: longer ones are kept as their beginning and a digest.
-pub(super) const NAME: usize = (SLOT_WORDS - NAME_AT) * 8;
+pub(super) const NAME: usize = (VERSIONS[0] - NAME_AT) * 8;
 
 /// First words of the header: a mark, and the version of this format.
 const MAGIC: [u64; 3] =
@@ -96,10 +96,11 @@ pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static 
     if slot[0] != IN_USE | length as u64 || length > NAME {
         return Err("its mark is damaged");
     }
-    if slot[1] != checksum(&slot[NAME_AT..], slot[0]) {
+    if slot[1] != checksum(&slot[NAME_AT..VERSIONS[0]], slot[0]) {
         return Err("its name is damaged");
     }
-    let name: Vec<u8> = slot[NAME_AT..].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let name: Vec<u8> =
+        slot[NAME_AT..VERSIONS[0]].iter().flat_map(|word| word.to_le_bytes()).collect();
     let newest = VERSIONS.iter().filter_map(|at| {
         let version: Version = slot[*at..*at + VERSION_WORDS].try_into().ok()?;
         let is_whole = version[7] == checksum(&version[..7], number) && version[0] != 0;
@@ -115,12 +116,12 @@ pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static 
 pub(super) fn name_words(name: &[u8]) -> Slot {
     let mut slot = [0; SLOT_WORDS];
     slot[0] = IN_USE | name.len() as u64;
-    for (word, bytes) in slot[NAME_AT..].iter_mut().zip(name.chunks(8)) {
+    for (word, bytes) in slot[NAME_AT..VERSIONS[0]].iter_mut().zip(name.chunks(8)) {
         let mut whole = [0; 8];
         whole[..bytes.len()].copy_from_slice(bytes);
         *word = u64::from_le_bytes(whole);
     }
-    slot[1] = checksum(&slot[NAME_AT..], slot[0]);
+    slot[1] = checksum(&slot[NAME_AT..VERSIONS[0]], slot[0]);
     slot
 }
 

@@ -184,6 +184,12 @@ pub fn check_state(bytes: &[u8]) -> Result<usize, StateError> {
     Ok(meters)
 }
 
+/// A state file with no meter in it: see [`check_state`].
+#[must_use]
+pub fn empty_state() -> Vec<u8> {
+    format::header().to_vec()
+}
+
 fn offset(slot: u32) -> u64 {
     HEADER as u64 + u64::from(slot) * SLOT as u64
 }

@@ -89,7 +89,7 @@ fn what_is_damaged_is_refused_and_left_alone() {
         check(&bytes, expected);
     }
     let mut bytes = good;
-    bytes[HEADER + 16..HEADER + 144].fill(0x55);
+    bytes[HEADER + 128..HEADER + 256].fill(0x55);
     check(&bytes, "slot 0 at byte 4096: both of its versions are damaged");
 }
 

@@ -1,0 +1,187 @@
+//! `agentd gateway`: the hosted API in front of model servers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use gateway::settings::{Settings, Surroundings};
+use gateway::{Gateway, Log};
+use model::script::Script;
+use rand::TryRngCore;
+use tokio::net::TcpListener;
+
+use crate::commands::{asked_to_end, print, tell};
+use crate::world::World;
+
+/// The folder in the home that holds the store of a gateway without a configuration file.
+const FOLDER: &str = "gateway";
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    // The id is that of the option which all other subcommands have under this name: it takes the
+    // place of that one.
+    /// The configuration; without one the offline model answers, and a key is made and shown
+    #[arg(id = "overrides", long = "config", value_name = "FILE")]
+    config: Option<String>,
+    /// Check the configuration and end
+    #[arg(long, requires = "overrides")]
+    check: bool,
+}
+
+/// Runs the subcommand until it is asked to end. The address is printed in one line.
+pub(crate) async fn run(
+    arguments: Arguments,
+    world: impl FnOnce() -> anyhow::Result<World>,
+) -> anyhow::Result<ExitCode> {
+    let world = world()?;
+    let offline = Offline::start()?;
+    let config = arguments.config.map(PathBuf::from);
+    let source = Source { world, config, offline: offline.base_url.clone() };
+    let settings = match source.read() {
+        Ok(settings) => settings,
+        Err(error) => {
+            tell(format_args!("agentd: {error}"));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if arguments.check {
+        print(format_args!("the configuration is valid"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let listener = TcpListener::bind(&settings.listen).await.with_context(|| {
+        format!("cannot listen on {}; set `listen` to another", settings.listen)
+    })?;
+    let address = listener.local_addr()?;
+    let machine = gateway::World {
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        log: Log(Arc::new(|line| tell(line))),
+    };
+    let gateway = Gateway::open(settings, &source.folder(), machine).await?;
+    offline.serve_when_needed(&gateway);
+    if source.config.is_none()
+        && let Some(key) = gateway.first_key().await?
+    {
+        print(format_args!("API key of the default project, shown only now: {key}"))?;
+    }
+    print(format_args!("listening on http://{address}"))?;
+    let reloading = tokio::spawn(reload(Arc::clone(&gateway), source));
+    let stop = async {
+        // Without signal handling the program ends when it is killed.
+        if asked_to_end().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let ending = gateway::serve::serve(Arc::clone(&gateway), listener, stop).await?;
+    reloading.abort();
+    gateway.close().await;
+    if ending == gateway::serve::Ending::Cut {
+        tell(format_args!("agentd: some requests were still under way and were cut"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the configuration comes from.
+struct Source {
+    world: World,
+    config: Option<PathBuf>,
+    offline: String,
+}
+
+impl Source {
+    fn read(&self) -> Result<Settings, gateway::settings::SettingsError> {
+        let environment = |name: &str| self.world.variable(name);
+        let folder = self.folder();
+        let around =
+            Surroundings { environment: &environment, folder: &folder, offline: &self.offline };
+        match &self.config {
+            Some(path) => Settings::load(&self.world.cwd.join(path), around),
+            None => Settings::read("", Path::new("(no configuration)"), around),
+        }
+    }
+
+    /// Where relative paths of the configuration begin.
+    fn folder(&self) -> PathBuf {
+        let parent = self.config.as_ref().map(|path| self.world.cwd.join(path));
+        let parent = parent.as_deref().and_then(Path::parent);
+        parent.map_or_else(|| self.world.home.join(FOLDER), Path::to_owned)
+    }
+}
+
+/// Reads the configuration again at each hang-up. One that is wrong is refused, and the old one
+/// stays.
+async fn reload(gateway: Arc<Gateway>, source: Source) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut hang_up) = signal(SignalKind::hangup()) else {
+            tell(format_args!("agentd: no signals can be heard: the configuration stays"));
+            return;
+        };
+        while hang_up.recv().await.is_some() {
+            match source.read() {
+                Ok(settings) => gateway.reload(settings),
+                Err(error) => tell(format_args!("agentd: {error}; the old configuration stays")),
+            }
+        }
+    }
+    #[cfg(not(unix))]
+    drop((gateway, source));
+}
+
+/// The offline model: it listens on a port of its own, which only this machine can reach.
+struct Offline {
+    listener: std::net::TcpListener,
+    base_url: String,
+}
+
+impl Offline {
+    fn start() -> anyhow::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")
+            .context("the offline model cannot listen on 127.0.0.1")?;
+        listener.set_nonblocking(true)?;
+        let base_url = format!("http://{}/v1", listener.local_addr()?);
+        Ok(Self { listener, base_url })
+    }
+
+    /// Answers, if the configuration names no other model server.
+    fn serve_when_needed(self, gateway: &Gateway) {
+        let settings = gateway.settings.load();
+        let is_ours = |upstream: &Arc<gateway::settings::Upstream>| {
+            let authority = upstream.base.origin.authority();
+            authority.is_some_and(|authority| self.base_url.contains(authority.as_str()))
+        };
+        if !settings.upstreams.iter().any(is_ours) {
+            return;
+        }
+        tokio::spawn(async move {
+            let served = async {
+                let listener = TcpListener::from_std(self.listener)?;
+                let script = Script::built_in("echo").context("the script `echo` is missing")?;
+                let never = std::future::pending();
+                anyhow::Ok(model::server::serve(listener, script, None, never).await?)
+            };
+            if let Err(error) = served.await {
+                tell(format_args!("agentd: the offline model has ended: {error:#}"));
+            }
+        });
+    }
+}
+
+struct SystemClock;
+
+impl gateway::world::Clock for SystemClock {
+    fn now(&self) -> u64 {
+        u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
+    }
+}
+
+struct SystemRandom;
+
+impl gateway::world::Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        // A machine without chance cannot make keys: nothing good could follow.
+        rand::rngs::OsRng.try_fill_bytes(bytes).expect("the system gives random bytes");
+    }
+}

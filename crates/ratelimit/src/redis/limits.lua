@@ -1,0 +1,439 @@
+#!lua name=@NAME@
+-- Exact limits over all that a request draws on; see mod.rs for what they promise.
+--
+-- Numbers are doubles, so every integer here stays below 2^53. A level is `u` whole units and `r`
+-- parts of a unit of which there are as many as the window has microseconds: nothing is rounded,
+-- and nothing is lost between two calls.
+
+local LOADED_RUN, LOADED_BORN = '@RUN@', @BORN@
+local MOST = 2 ^ 52
+local MINIMA = 8
+local LEASES = 32
+local RATE, SPEND, HELD = 0, 1, 2
+
+-- When what is known begins: 0 for always. Data of before may be older than what was answered.
+-- It lives as long as this process of the store.
+local born
+
+local function begin(durable, now)
+  if born then return end
+  local ok, info = pcall(redis.call, 'INFO', 'server')
+  local run = ok and type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+  if durable or run == LOADED_RUN then born = LOADED_BORN else born = now end
+end
+
+local function clock()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+-- amount * span / window as whole units and parts, for span < window < 2^37.
+local function refilled(amount, span, window)
+  local units, parts = 0, 0
+  for place = 3, 0, -1 do
+    local digit = math.floor(amount / 32768 ^ place) % 32768
+    local sum = parts * 32768 + digit * span
+    units, parts = units * 32768 + math.floor(sum / window), sum % window
+  end
+  return units, parts
+end
+
+local function less(u, r, v, s) return u < v or (u == v and r < s) end
+
+local function minus(u, r, v, s, window)
+  if less(u, r, v, s) then return 0, 0 end
+  if r < s then return u - v - 1, r + window - s end
+  return u - v, r - s
+end
+
+local function note(m)
+  local all = m.minima
+  while #all > 0 and not less(all[#all].u, all[#all].r, m.u, m.r) do table.remove(all) end
+  if #all == MINIMA then
+    -- The two that differ least become one.
+    local nearest, by, by_r = 1, 2 * MOST, 0
+    for n = 1, MINIMA - 1 do
+      local u, r = minus(all[n + 1].u, all[n + 1].r, all[n].u, all[n].r, m.window)
+      if less(u, r, by, by_r) then nearest, by, by_r = n, u, r end
+    end
+    all[nearest + 1].u, all[nearest + 1].r = all[nearest].u, all[nearest].r
+    table.remove(all, nearest)
+  end
+  all[#all + 1] = { at = m.at, u = m.u, r = m.r }
+end
+
+local function use(m, amount)
+  if m.kind == RATE then note(m) end
+  m.u = math.min(m.u + amount, MOST)
+end
+
+local function advance(m, now)
+  if now <= m.at then return end
+  local span = now - m.at
+  local windows = math.floor(span / m.window)
+  m.at = now
+  if windows * m.limit > m.u then m.u, m.r = 0, 0 return end
+  local units, parts = refilled(m.limit, span % m.window, m.window)
+  m.u, m.r = minus(m.u, m.r, windows * m.limit + units, parts, m.window)
+end
+
+-- What was leased until now, or until `before`, counts as used from the end of the lease on.
+local function lapse(m, now)
+  table.sort(m.leases, function(a, b) return a.ends < b.ends end)
+  while #m.leases > 0 and m.leases[1].ends <= now do
+    local lease = table.remove(m.leases, 1)
+    if m.kind == RATE then advance(m, lease.ends) end
+    use(m, lease.amount)
+  end
+end
+
+local function leased(m)
+  local sum, ends = 0, 0
+  for _, lease in ipairs(m.leases) do sum, ends = sum + lease.amount, math.max(ends, lease.ends) end
+  return sum, ends
+end
+
+-- Data of before this run of the store: as if all had been used when it began.
+local function drain(m)
+  if m.at >= born then return end
+  for _, lease in ipairs(m.leases) do use(m, lease.amount) end
+  m.leases = {}
+  advance(m, born)
+  if m.u < m.limit then
+    note(m)
+    m.u, m.r = m.limit, 0
+  end
+  m.at = born
+end
+
+local function fresh(kind, limit, window, now)
+  local m = { kind = kind, u = 0, r = 0, at = now, limit = limit, window = window }
+  m.promised, m.minima, m.leases, m.run = 0, {}, {}, -1
+  if kind == RATE and born > 0 then
+    m.u, m.at = limit, born
+    advance(m, now)
+  end
+  return m
+end
+
+local function load(key, name)
+  local packed = redis.call('HGET', key, name)
+  if not packed then return nil end
+  local p = cmsgpack.unpack(packed)
+  local m = { kind = p[1], u = p[2], r = p[3], at = p[4], limit = p[5], window = p[6] }
+  m.promised, m.run, m.minima, m.leases = p[7], p[8], {}, {}
+  local at = 10
+  for n = 1, p[9] do
+    m.minima[n] = { at = p[at], u = p[at + 1], r = p[at + 2] }
+    at = at + 3
+  end
+  for n = 1, p[at] do
+    m.leases[n] = { id = p[at + 1], amount = p[at + 2], ends = p[at + 3] }
+    at = at + 3
+  end
+  return m
+end
+
+local function save(key, name, m)
+  local p = { m.kind, m.u, m.r, m.at, m.limit, m.window, m.promised, m.run, #m.minima }
+  for _, one in ipairs(m.minima) do
+    p[#p + 1] = one.at
+    p[#p + 1] = one.u
+    p[#p + 1] = one.r
+  end
+  p[#p + 1] = #m.leases
+  for _, lease in ipairs(m.leases) do
+    p[#p + 1] = lease.id
+    p[#p + 1] = lease.amount
+    p[#p + 1] = lease.ends
+  end
+  redis.call('HSET', key, name, cmsgpack.pack(p))
+end
+
+-- The meter as it is now. `limit` is -1 for money that is only counted; `window` is the month then.
+local function meter(key, kind, name, limit, window, now)
+  local m = load(key, name)
+  if not m or m.kind ~= kind or (kind == RATE and m.window ~= window) then
+    m = fresh(kind, limit, window, now)
+  end
+  if kind == RATE then
+    drain(m)
+    lapse(m, now)
+    advance(m, now)
+  elseif kind == SPEND then
+    if window > m.window then m.u, m.window, m.leases = 0, window, {} end
+    lapse(m, now)
+  end
+  m.limit = limit
+  return m
+end
+
+local function room(m)
+  if m.limit < 0 then return MOST - m.u - leased(m) end
+  local up = m.r > 0 and 1 or 0
+  return m.limit - m.u - up - leased(m)
+end
+
+-- How long until the level has fallen by so much: rounded up, by less than two microseconds, and
+-- at most 2^52.
+local function time_for(m, units, parts)
+  if units < 0 or (units == 0 and parts == 0) then return 0 end
+  if m.limit <= 0 then return -1 end
+  local time = (units + parts / m.window) / m.limit * m.window * (1 + 2 ^ -50) + 0.001
+  return math.min(math.ceil(time), MOST)
+end
+
+-- The wait that is told for `amount`, behind those who were told one; -1: never.
+local function promise(m, amount)
+  if amount > m.limit then return -1 end
+  local held, ends = leased(m)
+  local alone = time_for(m, m.u + held + amount - m.limit, m.r)
+  if held > 0 then alone = alone + math.max(0, ends - m.at) end
+  alone = m.at + alone
+  local due = alone
+  if m.promised > m.at then due = math.max(due, m.promised + time_for(m, amount, 0)) end
+  due = math.max(math.min(due, m.at + m.window), alone)
+  m.promised = due
+  return due - m.at
+end
+
+local function state(m)
+  local used = m.u + (m.r > 0 and 1 or 0)
+  local remaining = m.limit < 0 and -1 or math.max(0, m.limit - used)
+  return used, remaining, m.kind == RATE and time_for(m, m.u, m.r) or 0
+end
+
+local function refund(m, amount, since, month)
+  -- What was taken before this run of the store may not be in what it remembers.
+  if since <= born and m.kind ~= HELD then return end
+  if m.kind ~= RATE then
+    if m.kind == HELD or m.window == month then m.u = math.max(0, m.u - amount) end
+    return
+  end
+  local u, r = m.u, m.r
+  for _, one in ipairs(m.minima) do
+    if one.at > since then
+      if less(one.u, one.r, u, r) then u, r = one.u, one.r end
+      break
+    end
+  end
+  if not less(u, r, amount, 0) then u, r = amount, 0 end
+  m.u, m.r = minus(m.u, m.r, u, r, m.window)
+  local low, low_r = MOST * 2, 0
+  for n = #m.minima, 1, -1 do
+    local one = m.minima[n]
+    if one.at > since then one.u, one.r = minus(one.u, one.r, u, r, m.window) end
+    if less(low, low_r, one.u, one.r) then one.u, one.r = low, low_r end
+    low, low_r = one.u, one.r
+  end
+end
+
+local function find(m, id)
+  for _, lease in ipairs(m.leases) do
+    if lease.id == id then return lease end
+  end
+end
+
+-- What a node says of its lease: so much of it was used, so much is given back.
+local function account(m, id, used, back)
+  local lease = find(m, id)
+  -- One that has ended counts as used already.
+  if not lease then return end
+  used = math.min(used, lease.amount)
+  if used > 0 then use(m, used) end
+  lease.amount = lease.amount - used
+  lease.amount = lease.amount - math.min(back, lease.amount)
+end
+
+-- Leases at most `want`, and nothing where that is less than `least`: a sixteenth of what is free,
+-- and all leases of a meter together at most an eighth of its limit. The node's lease is renewed.
+-- Answers what was added; for a lease that was not known, one more than that, negative.
+local function grant(m, id, want, least, ends)
+  local lease = find(m, id)
+  local all = m.limit < 0 and 2 ^ 50 or m.limit
+  local most = math.min(math.floor(room(m) / 16), math.floor(all / 8) - leased(m), want)
+  if most < least or most <= 0 or m.kind == HELD then most = 0 end
+  if lease then
+    lease.ends = math.max(lease.ends, ends)
+    lease.amount = lease.amount + most
+    return most
+  end
+  if most == 0 or #m.leases >= LEASES then return -1 end
+  m.leases[#m.leases + 1] = { id = id, amount = most, ends = ends }
+  return -1 - most
+end
+
+local function last_until(key, ms)
+  local left = redis.call('PTTL', key)
+  if left < ms then redis.call('PEXPIRE', key, ms) end
+end
+
+local HUNDRED_DAYS = 8640000000
+
+-- Rates are kept until they are as good as new, all else for hundred days after its last use.
+local function keep(keys, m, name)
+  if m.kind == RATE then
+    save(keys[1], name, m)
+    local full = (time_for(m, m.u + leased(m), m.r) + m.window) / 1000 + 60000
+    last_until(keys[1], math.floor(math.min(math.max(full, 60000), HUNDRED_DAYS * 10)))
+  else
+    save(keys[2], name, m)
+    last_until(keys[2], HUNDRED_DAYS)
+  end
+end
+
+local function is_unseeded(m)
+  return m.kind == SPEND and m.limit >= 0 and born > 0 and m.run ~= born
+end
+
+-- Reads the meters of all draws, each once.
+local function meters(keys, draws, now)
+  local known = {}
+  for _, d in ipairs(draws) do
+    local id = d.kind .. d.name
+    if not known[id] then
+      local key = d.kind == RATE and keys[1] or keys[2]
+      known[id] = { m = meter(key, d.kind, d.name, d.limit, d.window, now), name = d.name, sum = 0 }
+    end
+    d.at = known[id]
+    d.at.sum = d.at.sum + d.amount
+  end
+  return known
+end
+
+local function read_draws(args, from)
+  local draws = {}
+  for at = from, #args, 10 do
+    draws[#draws + 1] = {
+      kind = tonumber(args[at]), name = args[at + 1],
+      limit = tonumber(args[at + 2]), window = tonumber(args[at + 3]),
+      amount = tonumber(args[at + 4]), counts = args[at + 5] == '1',
+      lease = args[at + 6], back = tonumber(args[at + 7]),
+      want = tonumber(args[at + 8]), least = tonumber(args[at + 9]),
+    }
+  end
+  return draws
+end
+
+-- For each draw: what helps (-3 it fits, -2 giving back, -1 nothing, -4 asking for less, else the
+-- wait), used, remaining, until full, leased.
+local function answer(verdict, now, draws)
+  local reply = { verdict, now }
+  for _, d in ipairs(draws) do
+    local used, remaining, full = state(d.at.m)
+    for _, value in ipairs({ d.helps or -3, used, remaining, full, d.granted or 0 }) do
+      reply[#reply + 1] = value
+    end
+  end
+  return reply
+end
+
+local function helps(d)
+  local m, sum = d.at.m, d.at.sum
+  if sum <= room(m) then return -3 end
+  if m.kind == RATE then
+    local wait = promise(m, sum)
+    return wait < 0 and -4 or wait
+  end
+  if m.kind == HELD then return sum <= m.limit and -2 or -4 end
+  return -1
+end
+
+-- KEYS: rates, money, this request. ARGV: lease in ms, durable, how long the request is known in
+-- ms, then ten a draw.
+-- Verdicts: 1 admitted, 0 refused, 2 known already, 3 not seeded.
+local function reserve(keys, args)
+  local now = clock()
+  begin(args[2] == '1', now)
+  local draws = read_draws(args, 4)
+  local known = meters(keys, draws, now)
+  if redis.call('EXISTS', keys[3]) == 1 then return answer(2, now, draws) end
+  local fits = true
+  for _, d in ipairs(draws) do
+    if d.back > 0 then account(d.at.m, d.lease, 0, d.back) end
+  end
+  for _, d in ipairs(draws) do
+    if is_unseeded(d.at.m) then return answer(3, now, draws) end
+  end
+  for _, one in pairs(known) do fits = fits and one.sum <= room(one.m) end
+  if fits then
+    for _, d in ipairs(draws) do use(d.at.m, d.amount) end
+    local ends = now + tonumber(args[1]) * 1000
+    for _, d in ipairs(draws) do d.granted = grant(d.at.m, d.lease, d.want, d.least, ends) end
+    redis.call('SET', keys[3], '1', 'PX', args[3])
+  else
+    for _, d in ipairs(draws) do
+      local m = d.at.m
+      if d.counts then
+        local full = m.limit - leased(m)
+        if m.u < full then
+          note(m)
+          if m.u + 1 >= full then m.u, m.r = full, 0 else m.u = m.u + 1 end
+        end
+      end
+    end
+    for _, d in ipairs(draws) do d.helps = helps(d) end
+  end
+  for _, one in pairs(known) do keep(keys, one.m, one.name) end
+  return answer(fits and 1 or 0, now, draws)
+end
+
+-- KEYS: rates, money. ARGV: durable, then ten a draw.
+local function look(keys, args)
+  local now = clock()
+  local began = born
+  begin(args[1] == '1', now)
+  local draws = read_draws(args, 2)
+  meters(keys, draws, now)
+  local reply = answer(1, now, draws)
+  -- A replica can be looked at too: its run begins with the first decision.
+  born = began
+  return reply
+end
+
+-- KEYS: rates, money, this node. ARGV: lease in ms, durable, number of this batch, then thirteen a
+-- change: kind, name, limit, window, refund, since, owe, lease, used, back, want, least, month of
+-- the refund. The answer: verdict (1 done, 2 done before), now, and what was leased, used,
+-- remaining, until full, for each.
+local function adjust(keys, args)
+  local now = clock()
+  begin(args[2] == '1', now)
+  local number = tonumber(args[3])
+  local last = tonumber(redis.call('GET', keys[3]) or '0')
+  if number <= last then return { 2, now } end
+  local reply, ends = { 1, now }, now + tonumber(args[1]) * 1000
+  for at = 4, #args, 13 do
+    local kind, name = tonumber(args[at]), args[at + 1]
+    local limit, window = tonumber(args[at + 2]), tonumber(args[at + 3])
+    local m = meter(kind == RATE and keys[1] or keys[2], kind, name, limit, window, now)
+    account(m, args[at + 7], tonumber(args[at + 8]), tonumber(args[at + 9]))
+    local back, owed = tonumber(args[at + 4]), tonumber(args[at + 6])
+    if back > 0 then refund(m, back, tonumber(args[at + 5]), tonumber(args[at + 12])) end
+    if owed > 0 then use(m, owed) end
+    local granted = -1
+    if not is_unseeded(m) then
+      granted = grant(m, args[at + 7], tonumber(args[at + 10]), tonumber(args[at + 11]), ends)
+    end
+    keep(keys, m, name)
+    local used, remaining, full = state(m)
+    for _, value in ipairs({ granted, used, remaining, full }) do reply[#reply + 1] = value end
+  end
+  redis.call('SET', keys[3], string.format('%.0f', number), 'PX', 86400000)
+  return reply
+end
+
+-- KEYS: rates, money. ARGV: durable, meter, most, month, at least.
+local function seed(keys, args)
+  local now = clock()
+  begin(args[1] == '1', now)
+  local m = meter(keys[2], SPEND, args[2], tonumber(args[3]), tonumber(args[4]), now)
+  if m.window == tonumber(args[4]) then m.u = math.max(m.u, tonumber(args[5])) end
+  m.run = born
+  keep(keys, m, args[2])
+  return { 1, now }
+end
+
+redis.register_function('@NAME@_reserve', reserve)
+redis.register_function({ function_name = '@NAME@_look', callback = look, flags = { 'no-writes' } })
+redis.register_function('@NAME@_adjust', adjust)
+redis.register_function('@NAME@_seed', seed)

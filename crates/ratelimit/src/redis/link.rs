@@ -1,0 +1,202 @@
+//! The connection to the store: one, shared by all calls, made again in the background when it is
+//! lost, and the library of functions that is loaded where it is missing. It knows nothing of what
+//! the functions say.
+//!
+//! While there is no connection a call fails at once. A call waits for at most [`PATIENCE`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::RedisOptions;
+
+/// How long an answer is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// The shortest and the longest time between two attempts to connect.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
+/// The library's name; another version of its text or its data has another one.
+const LIBRARY: &str = "limits_1";
+const TEXT: &str = include_str!("limits.lua");
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Link {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+    /// Counts connections: a call that fails ends the one that it used, and no later one.
+    generation: AtomicU64,
+    lost: Notify,
+    /// Whether this node may call an empty store a new one.
+    may_be_new: AtomicBool,
+    place: String,
+}
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CallError {
+    /// Nothing was done.
+    NotDone(String),
+    /// It may have been done.
+    Unknown(String),
+}
+
+impl CallError {
+    pub(super) fn into_reason(self) -> String {
+        match self {
+            Self::NotDone(reason) | Self::Unknown(reason) => reason,
+        }
+    }
+}
+
+impl Link {
+    /// Errors: the URL is none.
+    pub(super) fn new(options: &RedisOptions) -> Result<Self, RedisError> {
+        let client = Client::open(options.url.as_str())?;
+        // Without user and password: it stands in messages.
+        let place = client.get_connection_info().addr().to_string();
+        Ok(Self {
+            client,
+            connection: Mutex::default(),
+            generation: AtomicU64::new(0),
+            lost: Notify::new(),
+            may_be_new: AtomicBool::new(options.first_start),
+            place,
+        })
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Calls a function of the library; its answer is a list of whole numbers.
+    pub(super) async fn call(
+        &self,
+        function: &str,
+        keys: &[String],
+        args: &[Vec<u8>],
+    ) -> Result<Vec<i64>, CallError> {
+        let mut command = redis::cmd("FCALL");
+        command.arg(format!("{LIBRARY}_{function}")).arg(keys.len()).arg(keys).arg(args);
+        let generation = self.generation.load(Ordering::Acquire);
+        let Some(mut connection) = self.lock().clone() else {
+            return Err(CallError::NotDone(format!("{} is not connected", self.place)));
+        };
+        let first = self.ask(&mut connection, generation, &command).await;
+        match first {
+            Err(CallError::NotDone(reason)) if reason.contains("Function not found") => {
+                self.load(&mut connection).await.map_err(|error| self.failed(generation, error))?;
+                self.ask(&mut connection, generation, &command).await
+            }
+            other => other,
+        }
+    }
+
+    async fn ask(
+        &self,
+        connection: &mut MultiplexedConnection,
+        generation: u64,
+        command: &Cmd,
+    ) -> Result<Vec<i64>, CallError> {
+        match timeout(PATIENCE, command.query_async(connection)).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(error)) => Err(self.failed(generation, error)),
+            Err(_) => {
+                self.give_up(generation);
+                Err(CallError::Unknown(format!("{} is silent", self.place)))
+            }
+        }
+    }
+
+    fn failed(&self, generation: u64, error: RedisError) -> CallError {
+        let reason = format!("{}: {error}", self.place);
+        let Some(code) = error.code() else {
+            self.give_up(generation);
+            return CallError::Unknown(reason);
+        };
+        if ["LOADING", "READONLY", "MASTERDOWN", "NOAUTH"].contains(&code) {
+            self.give_up(generation);
+        }
+        CallError::NotDone(reason)
+    }
+
+    /// The connection of that generation is of no more use.
+    fn give_up(&self, generation: u64) {
+        let mut connection = self.lock();
+        if self.generation.load(Ordering::Acquire) == generation && connection.take().is_some() {
+            self.lost.notify_one();
+        }
+    }
+
+    /// Connects, and connects again whenever the connection is lost; it never ends.
+    pub(super) async fn stay_connected(self: Arc<Self>) {
+        let mut pause = BACKOFF.0;
+        loop {
+            if self.is_up() {
+                pause = BACKOFF.0;
+                self.lost.notified().await;
+                continue;
+            }
+            if self.connect().await.is_err() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(BACKOFF.1);
+            }
+        }
+    }
+
+    /// One attempt to connect.
+    pub(super) async fn connect(&self) -> Result<(), String> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(None);
+        let attempt = async {
+            let mut connection =
+                self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            self.load(&mut connection).await?;
+            Ok::<_, RedisError>(connection)
+        };
+        let connection = timeout(2 * PATIENCE, attempt).await;
+        let connection = connection.map_err(|_| format!("{} is silent", self.place))?;
+        let connection = connection.map_err(|error| format!("{}: {error}", self.place))?;
+        // From now on an empty store is one that was emptied.
+        self.may_be_new.store(false, Ordering::Release);
+        let mut current = self.lock();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        *current = Some(connection);
+        Ok(())
+    }
+
+    /// Loads the library where it is missing. It carries the store's present run, and since when
+    /// what the store remembers is everything: since always for one that is new, else since now.
+    async fn load(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
+        let mut list = redis::cmd("FUNCTION");
+        list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY);
+        let known: Vec<redis::Value> = list.query_async(connection).await?;
+        if !known.is_empty() {
+            return Ok(());
+        }
+        let info: String = redis::cmd("INFO").arg("server").query_async(connection).await?;
+        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
+        let entries: u64 = redis::cmd("DBSIZE").query_async(connection).await?;
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(connection).await?;
+        let is_new = entries == 0 && self.may_be_new.load(Ordering::Acquire);
+        let born = if is_new { 0 } else { seconds * 1_000_000 + micros };
+        let text = TEXT.replace("@NAME@", LIBRARY).replace("@RUN@", run.trim());
+        let text = text.replace("@BORN@", &born.to_string());
+        let mut load = redis::cmd("FUNCTION");
+        load.arg("LOAD").arg(text);
+        match load.query_async::<String>(connection).await {
+            // Another node was quicker.
+            Err(error) if error.to_string().contains("already exists") => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<MultiplexedConnection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,359 @@
+//! What a node knows of one meter of the shared store: the capacity that it has leased, and what it
+//! still has to tell. Times are this node's monotonic clock; `since` is the store's.
+
+use super::wire::{Change, Terms, Told};
+use crate::{Bound, Micros, State};
+
+/// Use is measured over such a time, and a lease is for about as long.
+const PACE: Micros = 100_000;
+/// So many requests within two such times are worth a lease.
+const BUSY: u32 = 3;
+/// A lease that is for fewer requests is of no use.
+const LEAST: u64 = 4;
+
+/// Refunds of one meter that are to be told.
+const REFUNDS: usize = 32;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Local {
+    pub(super) name: Box<str>,
+    pub(super) bound: Bound,
+    lease: Option<Lease>,
+    told: State,
+    /// When it was told, here and there.
+    told_at: Micros,
+    store_at: Micros,
+    /// Used from leases since then.
+    since_told: u64,
+    /// By the time that they were taken.
+    refunds: Vec<Refund>,
+    owe: u64,
+    pace: Pace,
+}
+
+/// Capacity that is this node's alone until it ends.
+#[derive(Debug)]
+struct Lease {
+    id: u64,
+    /// Not used.
+    free: u64,
+    /// Used, and not reported.
+    used: u64,
+    /// Counts the reports.
+    reports: u64,
+    until: Micros,
+    /// What was in force when it was given.
+    bound: Bound,
+    /// Whether the store is known to know it.
+    is_granted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Refund {
+    amount: u64,
+    since: Micros,
+    month: u32,
+}
+
+/// How much is used in a while.
+#[derive(Debug, Default)]
+struct Pace {
+    began: Micros,
+    units: u64,
+    requests: u32,
+    units_before: u64,
+    requests_before: u32,
+}
+
+/// What one request took of a meter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) amount: u64,
+    pub(super) month: u32,
+    /// Not later than when the store counted it.
+    pub(super) since: Micros,
+    /// The lease it was taken from, and how many reports that had made.
+    pub(super) from: Option<(u64, u64)>,
+}
+
+impl Pace {
+    fn turn(&mut self, now: Micros) {
+        let passed = now.saturating_sub(self.began);
+        if passed < PACE {
+            return;
+        }
+        let is_next = passed < 2 * PACE;
+        self.units_before = if is_next { self.units } else { 0 };
+        self.requests_before = if is_next { self.requests } else { 0 };
+        (self.began, self.units, self.requests) = (now, 0, 0);
+    }
+
+    fn note(&mut self, amount: u64, now: Micros) {
+        self.turn(now);
+        self.units = self.units.saturating_add(amount);
+        self.requests = self.requests.saturating_add(1);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.requests.saturating_add(self.requests_before) >= BUSY
+    }
+
+    fn target(&self) -> u64 {
+        self.units.max(self.units_before)
+    }
+
+    /// What a request takes, roughly.
+    fn each(&self) -> u64 {
+        let requests = u64::from(self.requests.saturating_add(self.requests_before)).max(1);
+        (self.units.saturating_add(self.units_before) / requests).max(1)
+    }
+}
+
+impl Local {
+    pub(super) fn new(name: &str, bound: Bound) -> Self {
+        Self {
+            name: name.into(),
+            bound,
+            lease: None,
+            told: State::unused(bound),
+            told_at: 0,
+            store_at: 0,
+            since_told: 0,
+            refunds: Vec::new(),
+            owe: 0,
+            pace: Pace::default(),
+        }
+    }
+
+    /// Whether `amount` can be had without asking.
+    pub(super) fn has(&mut self, bound: Bound, amount: u64, now: Micros) -> bool {
+        self.end_lease(now);
+        self.lease.as_ref().is_some_and(|lease| lease.bound == bound && lease.free >= amount)
+    }
+
+    /// Takes what [`Local::has`] said is there.
+    pub(super) fn take(&mut self, amount: u64, now: Micros) -> Taken {
+        self.pace.note(amount, now);
+        let (month, since) = (month(self.bound), self.store_at);
+        let from = self.lease.as_mut().map(|lease| {
+            lease.free = lease.free.saturating_sub(amount);
+            lease.used = lease.used.saturating_add(amount);
+            (lease.id, lease.reports)
+        });
+        self.since_told = self.since_told.saturating_add(amount);
+        Taken { amount, month, since, from }
+    }
+
+    /// What a call for `amount` says of a lease; what this node has not used goes back with it, so
+    /// that it is not in its own way. `fresh` is the name of a new lease.
+    pub(super) fn terms(&mut self, bound: Bound, amount: u64, fresh: u64, ask: Ask) -> Terms {
+        self.end_lease(ask.now);
+        self.pace.note(amount, ask.now);
+        self.bound = bound;
+        if self.lease.as_ref().is_some_and(|lease| lease.bound != bound) {
+            self.lease = None;
+        }
+        let least = self.pace.each().saturating_mul(LEAST);
+        let wanted = ask.leases && self.pace.is_busy();
+        let want = if wanted { self.pace.target().max(2 * least) } else { 0 };
+        let lease = self.lease.get_or_insert(Lease {
+            id: fresh,
+            free: 0,
+            used: 0,
+            reports: 0,
+            until: ask.until,
+            bound,
+            is_granted: false,
+        });
+        Terms { id: lease.id, back: std::mem::take(&mut lease.free), want, least }
+    }
+
+    /// What a call said: how the meter stands, and what was leased under `terms`.
+    pub(super) fn hear(&mut self, told: &Told, id: u64, heard: Heard) {
+        (self.told, self.told_at, self.since_told) = (told.state, heard.now, 0);
+        self.store_at = self.store_at.max(heard.store);
+        let Some(lease) = self.lease.as_mut().filter(|lease| lease.id == id) else { return };
+        self.since_told = lease.used;
+        if !heard.renewed {
+            return;
+        }
+        if !told.known && lease.is_granted {
+            // It has lapsed there, and all of it counts as used.
+            self.lease = None;
+            return;
+        }
+        lease.is_granted |= told.known || told.granted > 0;
+        lease.free = lease.free.saturating_add(told.granted);
+        lease.until = lease.until.max(heard.until);
+    }
+
+    /// It is not known what became of a call: whatever it leased is left to lapse.
+    pub(super) fn forget_lease(&mut self, id: u64) {
+        if self.lease.as_ref().is_some_and(|lease| lease.id == id) {
+            self.lease = None;
+        }
+    }
+
+    /// The meter as this node believes it to be.
+    pub(super) fn state(&self, now: Micros) -> State {
+        let mut state = self.told;
+        state.used = state.used.saturating_add(self.since_told);
+        let Bound::Rate { limit, .. } = self.bound else {
+            state.remaining = state.remaining.saturating_sub(self.since_told);
+            return state;
+        };
+        let passed = u128::from(now.saturating_sub(self.told_at));
+        let back = passed * u128::from(limit.amount) / u128::from(limit.window.max(1));
+        state.used = state.used.saturating_sub(u64::try_from(back).unwrap_or(u64::MAX));
+        state.remaining = limit.amount.saturating_sub(state.used);
+        let full = u128::from(state.used) * u128::from(limit.window);
+        let full = full.div_ceil(u128::from(limit.amount.max(1)));
+        state.until_full = u64::try_from(full).unwrap_or(Micros::MAX);
+        state
+    }
+
+    /// Replaces what was taken by what it really was.
+    pub(super) fn settle(&mut self, taken: Taken, actual: u64, now: Micros) {
+        self.end_lease(now);
+        if actual > taken.amount {
+            self.charge(actual - taken.amount);
+            return;
+        }
+        let amount = taken.amount - actual;
+        let lease = self.lease.as_mut();
+        // Only what the store does not count as used yet: else its refill has begun.
+        let same = lease
+            .filter(|lease| taken.from == Some((lease.id, lease.reports)) && lease.used >= amount);
+        if let Some(lease) = same {
+            lease.used -= amount;
+            lease.free = lease.free.saturating_add(amount);
+            self.since_told = self.since_told.saturating_sub(amount);
+        } else if amount > 0 {
+            self.add_refund(Refund { amount, since: taken.since, month: taken.month });
+        }
+    }
+
+    fn charge(&mut self, amount: u64) {
+        match &mut self.lease {
+            Some(lease) if lease.free >= amount => {
+                lease.free -= amount;
+                lease.used = lease.used.saturating_add(amount);
+                self.since_told = self.since_told.saturating_add(amount);
+            }
+            _ => self.owe = self.owe.saturating_add(amount),
+        }
+    }
+
+    /// Refunds of what was taken at the same time are one. Where there are too many, two that are
+    /// nearest are joined as if both had been taken with the first: that never gives back more.
+    fn add_refund(&mut self, one: Refund) {
+        let all = &mut self.refunds;
+        // What was taken in an older month went with it.
+        all.retain(|known| known.month >= one.month);
+        if all.iter().any(|known| known.month > one.month) {
+            return;
+        }
+        let at = all.partition_point(|known| known.since < one.since);
+        match all.get_mut(at).filter(|known| known.since == one.since) {
+            Some(known) => known.amount = known.amount.saturating_add(one.amount),
+            None => all.insert(at, one),
+        }
+        if all.len() > REFUNDS {
+            let nearest = (0..REFUNDS).min_by_key(|at| all[at + 1].since - all[*at].since);
+            let nearest = nearest.unwrap_or(0);
+            let later = all.remove(nearest + 1);
+            all[nearest].amount = all[nearest].amount.saturating_add(later.amount);
+        }
+    }
+
+    /// Whether the store has to be told something, or a lease has to be looked after.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.refunds.is_empty() || self.owe > 0 || self.lease.is_some()
+    }
+
+    /// What the store has to be told now, in this order; `all` at the end, when everything is given
+    /// back.
+    pub(super) fn changes(&mut self, now: Micros, all: bool) -> Vec<Change> {
+        self.end_lease(now);
+        self.pace.turn(now);
+        let bound = self.bound;
+        let plain = Change::none(bound);
+        let refund = |one: Refund| Change {
+            refund: one.amount,
+            since: one.since,
+            month: one.month,
+            ..plain
+        };
+        let mut changes: Vec<Change> =
+            std::mem::take(&mut self.refunds).into_iter().map(refund).collect();
+        let mut change = Change { owe: std::mem::take(&mut self.owe), ..plain };
+        let least = self.pace.each().saturating_mul(LEAST);
+        let (is_busy, target) = (self.pace.is_busy() && !all, self.pace.target().max(2 * least));
+        if let Some(lease) = &mut self.lease {
+            change.used = std::mem::take(&mut lease.used);
+            lease.reports += 1;
+            change.terms = Terms { id: lease.id, least, ..Terms::default() };
+            if !is_busy {
+                change.terms.back = lease.free;
+                self.lease = None;
+            } else if lease.free < target / 2 {
+                change.terms.want = target - lease.free;
+            } else if lease.free / 4 > target {
+                change.terms.back = lease.free - target;
+                lease.free = target;
+            }
+        }
+        let Terms { back, want, .. } = change.terms;
+        if [change.owe, change.used, back, want] != [0; 4] {
+            changes.push(change);
+        }
+        changes
+    }
+
+    /// What was not reported when a lease ended counts as used when it lapses.
+    fn end_lease(&mut self, now: Micros) {
+        if self.lease.as_ref().is_some_and(|lease| lease.until <= now) {
+            self.lease = None;
+        }
+    }
+}
+
+/// When a call is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) now: Micros,
+    /// Until when a lease that it brings is good.
+    pub(super) until: Micros,
+    /// Whether leases help: they do not where another meter has to be asked for anyway.
+    pub(super) leases: bool,
+}
+
+/// When an answer came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) now: Micros,
+    /// The store's clock.
+    pub(super) store: Micros,
+    /// Until when leases of this call are good.
+    pub(super) until: Micros,
+    /// Whether the call went as far as to lease.
+    pub(super) renewed: bool,
+}
+
+/// Whether leases of such a meter are large enough to be of use to requests of this size.
+pub(super) fn is_leasable(bound: Bound, amount: u64) -> bool {
+    let needed = amount.max(1).saturating_mul(LEAST * 8);
+    match bound {
+        Bound::Rate { limit, .. } => limit.amount >= needed,
+        Bound::Spend { most, .. } => most.is_none_or(|most| most >= needed),
+        Bound::Held { .. } => false,
+    }
+}
+
+pub(super) fn month(bound: Bound) -> u32 {
+    match bound {
+        Bound::Spend { month, .. } => month,
+        _ => 0,
+    }
+}

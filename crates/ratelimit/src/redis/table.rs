@@ -1,0 +1,373 @@
+//! What a node knows of all organizations that it serves from the shared store: their meters, their
+//! open reservations, what is to be told. It makes no call: it says what to call, and hears answers.
+//!
+//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is one refund, one debt and
+//! one report a meter, however long the store is away. An organization that is not used for
+//! [`IDLE`], and has nothing open and nothing to tell, is forgotten.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+
+use super::local::{Ask, Heard, Local, Taken, is_leasable, month};
+use super::wire::{self, Terms, Told};
+use crate::{Bound, Draw, FORGOTTEN, MOST_OPEN, Micros, RequestId, State};
+
+/// Shares of the table.
+const SHARDS: usize = 64;
+/// Changes in a batch: with so many, no further meter is spoken of.
+const BATCH: usize = 64;
+/// How long an organization is remembered.
+const IDLE: Micros = 60_000_000;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Table {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    open: AtomicUsize,
+    next_lease: AtomicU64,
+    next_batch: AtomicU64,
+    node: u64,
+    /// How long a lease is good, by this node's clock.
+    span: Micros,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    organizations: HashMap<Box<str>, Organization, RandomState>,
+    /// Those that have something to tell.
+    dirty: Vec<Box<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Organization {
+    names: HashMap<Box<str>, usize, RandomState>,
+    meters: Vec<Local>,
+    open: HashMap<RequestId, Open, RandomState>,
+    is_dirty: bool,
+    /// The last batch, until it is known to be done.
+    unsure: Option<Batch>,
+    is_telling: bool,
+    used_at: Micros,
+}
+
+#[derive(Debug)]
+struct Open {
+    at: Micros,
+    taken: SmallVec<[(usize, Taken); 8]>,
+    states: Box<[State]>,
+}
+
+/// What the store is to be told of an organization; said again, it is done once.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    pub(super) organization: Box<str>,
+    pub(super) number: u64,
+    pub(super) args: Vec<Vec<u8>>,
+    meters: Vec<(usize, u64)>,
+}
+
+/// A reservation that has to be asked for.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) args: Vec<Vec<u8>>,
+    /// When, by this node's clock.
+    pub(super) sent: Micros,
+    terms: SmallVec<[(usize, Terms); 8]>,
+}
+
+/// What comes of a reservation without a call.
+#[derive(Debug)]
+pub(super) enum Start {
+    /// It is admitted.
+    Admitted(Vec<State>),
+    /// The store has to be asked.
+    Ask(Box<Asked>),
+    /// Too many are open.
+    Full,
+}
+
+impl Table {
+    pub(super) fn new(node: u64, span: Micros) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::default(),
+            open: AtomicUsize::new(0),
+            next_lease: AtomicU64::new(1),
+            next_batch: AtomicU64::new(1),
+            node,
+            span,
+        }
+    }
+
+    pub(super) fn open_requests(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Admits from leases, or says what to ask.
+    pub(super) fn start(
+        &self,
+        organization: &str,
+        request: RequestId,
+        draws: &[Draw<'_>],
+        now: Micros,
+    ) -> Start {
+        let mut shard = self.shard(organization);
+        let ours = shard.organization(organization);
+        ours.used_at = now;
+        if let Some(open) = ours.open.get(&request) {
+            return Start::Admitted(open.states.to_vec());
+        }
+        if self.open.load(Ordering::Relaxed) >= MOST_OPEN {
+            return Start::Full;
+        }
+        let places: SmallVec<[usize; 8]> = draws.iter().map(|draw| ours.place(draw)).collect();
+        let on_same = |at: usize| -> u64 {
+            let same = places.iter().zip(draws).filter(|(place, _)| **place == places[at]);
+            same.fold(0, |sum: u64, (_, draw)| sum.saturating_add(draw.amount))
+        };
+        let meters = &mut ours.meters;
+        let is_here =
+            (0..draws.len()).all(|at| meters[places[at]].has(draws[at].bound, on_same(at), now));
+        if is_here && !draws.is_empty() {
+            let one = |(place, draw): (&usize, &Draw<'_>)| {
+                (*place, ours.meters[*place].take(draw.amount, now))
+            };
+            let taken = places.iter().zip(draws).map(one).collect();
+            let states = ours.states(&places, now);
+            self.open(ours, request, Open { at: now, taken, states: states.clone().into() });
+            shard.mark(organization);
+            return Start::Admitted(states);
+        }
+        Start::Ask(Box::new(self.ask(ours, &places, draws, now)))
+    }
+
+    fn ask(
+        &self,
+        ours: &mut Organization,
+        places: &[usize],
+        draws: &[Draw<'_>],
+        now: Micros,
+    ) -> Asked {
+        let leases = draws.iter().all(|draw| is_leasable(draw.bound, draw.amount));
+        let ask = Ask { now, until: now + self.span, leases };
+        let mut args = Vec::with_capacity(3 + 10 * draws.len());
+        let mut terms: SmallVec<[(usize, Terms); 8]> = SmallVec::new();
+        for (place, draw) in places.iter().zip(draws) {
+            let fresh = self.next_lease.fetch_add(1, Ordering::Relaxed);
+            let mut one = ours.meters[*place].terms(draw.bound, draw.amount, fresh, ask);
+            if terms.iter().any(|(other, _)| other == place) {
+                // One lease a meter: it was asked for already.
+                one.want = 0;
+            }
+            wire::push_draw(&mut args, self.node, draw, one);
+            terms.push((*place, one));
+        }
+        Asked { args, sent: now, terms }
+    }
+
+    /// The store has answered: notes what it said, and what is open now.
+    pub(super) fn answered(
+        &self,
+        organization: &str,
+        request: RequestId,
+        (asked, draws): (&Asked, &[(Bound, u64)]),
+        told: &[Told],
+        (admitted_at, heard): (Option<Micros>, Heard),
+    ) {
+        let mut shard = self.shard(organization);
+        let ours = shard.organization(organization);
+        let heard = Heard { until: asked.sent + self.span, ..heard };
+        for ((place, terms), told) in asked.terms.iter().zip(told) {
+            ours.meters[*place].hear(told, terms.id, heard);
+        }
+        if let Some(since) = admitted_at {
+            let one = |((place, _), (bound, amount)): (&(usize, Terms), &(Bound, u64))| {
+                (*place, Taken { amount: *amount, month: month(*bound), since, from: None })
+            };
+            let taken = asked.terms.iter().zip(draws).map(one).collect();
+            let states = told.iter().map(|told| told.state).collect();
+            self.open(ours, request, Open { at: heard.now, taken, states });
+        }
+        shard.mark(organization);
+    }
+
+    /// It is not known what became of a call.
+    pub(super) fn unanswered(&self, organization: &str, asked: &Asked) {
+        let mut shard = self.shard(organization);
+        let ours = shard.organization(organization);
+        for (place, terms) in &asked.terms {
+            ours.meters[*place].forget_lease(terms.id);
+        }
+    }
+
+    pub(super) fn settle(
+        &self,
+        organization: &str,
+        request: RequestId,
+        actual: &[Option<u64>],
+        now: Micros,
+    ) -> bool {
+        let mut shard = self.shard(organization);
+        let ours = shard.organization(organization);
+        let Some(open) = ours.open.remove(&request) else { return false };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        for ((place, taken), actual) in open.taken.into_iter().zip(actual) {
+            if let Some(actual) = actual {
+                ours.meters[place].settle(taken, *actual, now);
+            }
+        }
+        shard.mark(organization);
+        true
+    }
+
+    /// The batches that are to be said now. Each is to be [`Table::done`] or [`Table::failed`].
+    pub(super) fn batches(&self, now: Micros, all: bool) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            for name in std::mem::take(&mut shard.dirty) {
+                let Some(ours) = shard.organizations.get_mut(&name) else { continue };
+                ours.is_dirty = false;
+                if ours.is_telling {
+                    shard.mark(&name);
+                    continue;
+                }
+                if let Some(batch) = ours.batch(&name, self, now, all) {
+                    ours.is_telling = true;
+                    batches.push(batch);
+                } else if ours.meters.iter().any(Local::is_pending) {
+                    shard.mark(&name);
+                }
+            }
+        }
+        batches
+    }
+
+    /// The store has done this batch, now or, without `told`, before.
+    pub(super) fn done(&self, batch: &Batch, told: Option<&[Told]>, sent: Micros, heard: Heard) {
+        let mut shard = self.shard(&batch.organization);
+        let ours = shard.organization(&batch.organization);
+        (ours.is_telling, ours.unsure) = (false, None);
+        let heard = Heard { until: sent + self.span, ..heard };
+        for (at, (place, lease)) in batch.meters.iter().enumerate() {
+            match told.and_then(|told| told.get(at)) {
+                Some(told) => ours.meters[*place].hear(told, *lease, heard),
+                None => ours.meters[*place].forget_lease(*lease),
+            }
+        }
+        shard.mark(&batch.organization);
+    }
+
+    /// The batch has to be said again.
+    pub(super) fn failed(&self, batch: Batch) {
+        let mut shard = self.shard(&batch.organization);
+        let name = batch.organization.clone();
+        let ours = shard.organization(&name);
+        for (place, lease) in &batch.meters {
+            ours.meters[*place].forget_lease(*lease);
+        }
+        (ours.is_telling, ours.unsure) = (false, Some(batch));
+        shard.mark(&name);
+    }
+
+    /// Whether there is nothing to tell and no lease.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).dirty.is_empty())
+    }
+
+    /// Forgets the organizations of one share that are idle, and reservations that nobody settles.
+    pub(super) fn sweep(&self, share: usize, now: Micros) {
+        let mut shard = lock(&self.shards[share % SHARDS]);
+        let mut closed = 0;
+        shard.organizations.retain(|_, ours| {
+            let before = ours.open.len();
+            let Organization { open, meters, .. } = ours;
+            open.retain(|_, open| {
+                let holds = |place: &usize| matches!(meters[*place].bound, Bound::Held { .. });
+                now.saturating_sub(open.at) < FORGOTTEN
+                    || open.taken.iter().any(|(place, _)| holds(place))
+            });
+            closed += before - open.len();
+            let is_idle = now.saturating_sub(ours.used_at) > IDLE;
+            let is_done = ours.open.is_empty() && !ours.is_dirty && !ours.is_telling;
+            !is_idle || !is_done || ours.unsure.is_some()
+        });
+        self.open.fetch_sub(closed, Ordering::Relaxed);
+    }
+
+    fn open(&self, ours: &mut Organization, request: RequestId, open: Open) {
+        if ours.open.insert(request, open).is_none() {
+            self.open.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn shard(&self, organization: &str) -> MutexGuard<'_, Shard> {
+        use std::hash::BuildHasher;
+        lock(&self.shards[self.hasher.hash_one(organization) as usize % SHARDS])
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shard {
+    fn organization(&mut self, name: &str) -> &mut Organization {
+        if !self.organizations.contains_key(name) {
+            self.organizations.insert(name.into(), Organization::default());
+        }
+        self.organizations.get_mut(name).expect("it was inserted if it was missing")
+    }
+
+    fn mark(&mut self, name: &str) {
+        let Some(ours) = self.organizations.get_mut(name) else { return };
+        if !std::mem::replace(&mut ours.is_dirty, true) {
+            self.dirty.push(name.into());
+        }
+    }
+}
+
+impl Organization {
+    fn place(&mut self, draw: &Draw<'_>) -> usize {
+        if let Some(place) = self.names.get(draw.meter) {
+            return *place;
+        }
+        self.meters.push(Local::new(draw.meter, draw.bound));
+        self.names.insert(draw.meter.into(), self.meters.len() - 1);
+        self.meters.len() - 1
+    }
+
+    fn states(&self, places: &[usize], now: Micros) -> Vec<State> {
+        places.iter().map(|place| self.meters[*place].state(now)).collect()
+    }
+
+    fn batch(&mut self, name: &str, table: &Table, now: Micros, all: bool) -> Option<Batch> {
+        if let Some(unsure) = &self.unsure {
+            return Some(unsure.clone());
+        }
+        let (mut args, mut meters) = (Vec::new(), Vec::new());
+        for (place, meter) in self.meters.iter_mut().enumerate() {
+            if meters.len() >= BATCH {
+                break;
+            }
+            if !meter.is_pending() {
+                continue;
+            }
+            for change in meter.changes(now, all) {
+                wire::push_change(&mut args, table.node, &meter.name, &change);
+                meters.push((place, change.terms.id));
+            }
+        }
+        if meters.is_empty() {
+            return None;
+        }
+        // Never used twice by a node, though it forgets organizations.
+        let number = table.next_batch.fetch_add(1, Ordering::Relaxed);
+        Some(Batch { organization: name.into(), number, args, meters })
+    }
+}

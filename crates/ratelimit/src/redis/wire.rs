@@ -1,0 +1,178 @@
+//! What is said to the functions of the library, and how their answers are read. No I/O.
+
+use crate::{Bound, Decision, Draw, Micros, Remedy, State};
+
+/// Amounts and limits above it count as it: the store's numbers are doubles.
+pub(super) const LARGEST: u64 = 1 << 50;
+/// Windows must be shorter.
+const LONGEST: Micros = 1 << 37;
+
+/// A lease, as a call speaks of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Terms {
+    pub(super) id: u64,
+    /// Units that are given back.
+    pub(super) back: u64,
+    /// Units that are asked for.
+    pub(super) want: u64,
+    /// Fewer of them are of no use.
+    pub(super) least: u64,
+}
+
+/// A change to one meter that does not ask whether it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) bound: Bound,
+    pub(super) refund: u64,
+    pub(super) since: Micros,
+    pub(super) month: u32,
+    pub(super) owe: u64,
+    pub(super) used: u64,
+    pub(super) terms: Terms,
+}
+
+impl Change {
+    /// One that changes nothing.
+    pub(super) fn none(bound: Bound) -> Self {
+        let terms = Terms::default();
+        Self { bound, refund: 0, since: 0, month: 0, owe: 0, used: 0, terms }
+    }
+}
+
+/// What a call said of one meter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) helps: i64,
+    pub(super) state: State,
+    pub(super) granted: u64,
+    /// Whether the store knew the lease before.
+    pub(super) known: bool,
+}
+
+/// Which keys an organization's data has. The braces are the hash tag of a cluster: all of it is in
+/// one place.
+pub(super) fn key(organization: &str, what: &str) -> String {
+    let mut key = String::with_capacity(organization.len() + what.len() + 16);
+    key.push_str("limits:{");
+    for letter in organization.chars() {
+        match letter {
+            '%' => key.push_str("%25"),
+            '{' => key.push_str("%7B"),
+            '}' => key.push_str("%7D"),
+            other => key.push(other),
+        }
+    }
+    key.push_str("}:");
+    key.push_str(what);
+    key
+}
+
+/// Whether the store can count this.
+pub(super) fn check(bound: Bound) -> Result<(), String> {
+    match bound {
+        Bound::Rate { limit, .. } if limit.window == 0 || limit.window >= LONGEST => {
+            Err(format!("a window of {} µs cannot be counted in the store", limit.window))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Adds the ten arguments of a draw.
+pub(super) fn push_draw(args: &mut Vec<Vec<u8>>, node: u64, draw: &Draw<'_>, terms: Terms) {
+    push_bound(args, draw.meter, draw.bound);
+    let counts = matches!(draw.bound, Bound::Rate { counts_refusals: true, .. });
+    push(args, draw.amount.min(LARGEST));
+    push(args, u64::from(counts));
+    args.push(lease(node, terms.id));
+    push(args, terms.back);
+    push(args, terms.want);
+    push(args, terms.least);
+}
+
+/// Adds the thirteen arguments of a change.
+pub(super) fn push_change(args: &mut Vec<Vec<u8>>, node: u64, meter: &str, change: &Change) {
+    push_bound(args, meter, change.bound);
+    push(args, change.refund.min(LARGEST));
+    push(args, change.since);
+    push(args, change.owe.min(LARGEST));
+    args.push(lease(node, change.terms.id));
+    push(args, change.used);
+    push(args, change.terms.back);
+    push(args, change.terms.want);
+    push(args, change.terms.least);
+    push(args, u64::from(change.month));
+}
+
+pub(super) fn push(args: &mut Vec<Vec<u8>>, number: u64) {
+    args.push(number.to_string().into_bytes());
+}
+
+fn lease(node: u64, id: u64) -> Vec<u8> {
+    format!("{node:x}.{id:x}").into_bytes()
+}
+
+/// Kind, name, limit and window; of money the month stands for the window.
+pub(super) fn push_bound(args: &mut Vec<Vec<u8>>, meter: &str, bound: Bound) {
+    let (kind, most, window) = match bound {
+        Bound::Rate { limit, .. } => (0, Some(limit.amount), limit.window),
+        Bound::Spend { most, month } => (1, most, u64::from(month)),
+        Bound::Held { most } => (2, Some(most), 0),
+    };
+    push(args, kind);
+    args.push(meter.as_bytes().to_vec());
+    args.push(most.map_or_else(|| b"-1".to_vec(), |most| most.min(LARGEST).to_string().into()));
+    push(args, window);
+}
+
+/// Reads five numbers a draw.
+pub(super) fn read_told(reply: &[i64]) -> Vec<Told> {
+    let one = |five: &[i64]| Told {
+        helps: five[0],
+        state: state(five[1], five[2], five[3]),
+        granted: granted(five[4]),
+        known: five[4] >= 0,
+    };
+    reply.chunks_exact(5).map(one).collect()
+}
+
+/// Reads four numbers a change.
+pub(super) fn read_changed(reply: &[i64]) -> Vec<Told> {
+    let one = |four: &[i64]| Told {
+        helps: -3,
+        state: state(four[1], four[2], four[3]),
+        granted: granted(four[0]),
+        known: four[0] >= 0,
+    };
+    reply.chunks_exact(4).map(one).collect()
+}
+
+/// What was added to a lease; that of a new one comes negative, and one more.
+fn granted(number: i64) -> u64 {
+    if number < 0 { (number + 1).unsigned_abs() } else { number.unsigned_abs() }
+}
+
+fn state(used: i64, remaining: i64, until_full: i64) -> State {
+    let used = used.try_into().unwrap_or(0);
+    State {
+        used,
+        remaining: remaining.try_into().unwrap_or(u64::MAX - used),
+        until_full: until_full.try_into().unwrap_or(Micros::MAX),
+    }
+}
+
+/// The refusal that stands for all.
+pub(super) fn refused(told: &[Told]) -> Decision {
+    let remedy = |helps: i64| match helps {
+        -1 => Remedy::NothingSoon,
+        -2 => Remedy::GiveBack,
+        -4 => Remedy::AskForLess,
+        wait => Remedy::Wait(wait.try_into().unwrap_or(0)),
+    };
+    let refusals = told.iter().enumerate().filter(|(_, told)| told.helps != -3);
+    let all = refusals.map(|(at, told)| (at, remedy(told.helps)));
+    // Of those that are equal the first.
+    let worst =
+        all.reduce(|worst, one| if one.1.severity() > worst.1.severity() { one } else { worst });
+    let (which, remedy) = worst.unwrap_or((0, Remedy::Wait(0)));
+    Decision::Refused { which, remedy, states: told.iter().map(|told| told.state).collect() }
+}

@@ -1,0 +1,76 @@
+//! A real store for tests: `redis-server` on a socket in a folder of its own, ended with it.
+
+#![allow(unreachable_pub)]
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+pub struct Store {
+    folder: tempfile::TempDir,
+    child: Option<Child>,
+}
+
+impl Store {
+    /// Starts one that keeps nothing on disk.
+    pub fn start() -> Self {
+        let mut store = Self { folder: tempfile::tempdir().unwrap(), child: None };
+        store.run(&[]);
+        store
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("store.sock")
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis+unix://{}", self.socket().display())
+    }
+
+    /// Starts it again, with these options too.
+    pub fn run(&mut self, options: &[&str]) {
+        let socket = self.socket();
+        let child = Command::new("redis-server")
+            .args(["--port", "0", "--save", "", "--loglevel", "warning", "--unixsocket"])
+            .arg(&socket)
+            .arg("--dir")
+            .arg(self.folder.path())
+            .args(options)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("these tests need `redis-server`: install Debian's package `redis-server`");
+        self.child = Some(child);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !self.answers() {
+            assert!(std::time::Instant::now() < deadline, "the store did not start");
+            std::thread::sleep(std::time::Duration::from_millis(5)); // tidy: sleep another process starts
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(client) = redis::Client::open(self.url()) else { return false };
+        let Ok(mut connection) = client.get_connection() else { return false };
+        redis::cmd("PING").query::<String>(&mut connection).is_ok()
+    }
+
+    /// Stops it, or lets it go on.
+    #[allow(dead_code)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        let id = rustix::process::Pid::from_raw(id.cast_signed()).unwrap();
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    /// As when the machine fails.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

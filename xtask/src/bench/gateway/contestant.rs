@@ -1,0 +1,312 @@
+//! What is measured side by side, each started on its core with a configuration of its own: the
+//! gateway with limits and without, nginx and LiteLLM as plain proxies, and the way straight to the
+//! upstream.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::admin::{Admin, PLENTY, exchange};
+use super::running::{Running, Starter};
+
+/// The columns of the report, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Who {
+    Gateway,
+    LimitsOff,
+    Nginx,
+    LiteLlm,
+    Straight,
+}
+
+impl Who {
+    pub(crate) const ALL: [Who; 5] =
+        [Who::Gateway, Who::LimitsOff, Who::Nginx, Who::LiteLlm, Who::Straight];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Who::Gateway => "agentd",
+            Who::LimitsOff => "limits off",
+            Who::Nginx => "nginx",
+            Who::LiteLlm => "LiteLLM",
+            Who::Straight => "straight",
+        }
+    }
+}
+
+/// The programs of the others.
+pub(crate) struct Programs {
+    pub(crate) agentd: PathBuf,
+    pub(crate) nginx: Option<PathBuf>,
+    pub(crate) litellm: Option<PathBuf>,
+}
+
+/// One that runs, or the upstream itself.
+pub(crate) struct Contestant {
+    pub(crate) who: Who,
+    pub(crate) address: SocketAddr,
+    pub(crate) key: Option<String>,
+    pub(crate) process: Option<Running>,
+    /// From its start to the line that says where it listens; the gateway's only.
+    pub(crate) started_in: Duration,
+    /// Its configuration and whatever it writes.
+    folder: TempDir,
+}
+
+impl Contestant {
+    /// Asks the process to end, waits until it has, and gives its folder.
+    pub(crate) fn end(mut self) -> Result<TempDir> {
+        if let Some(process) = &mut self.process {
+            process.end(END_PATIENCE)?;
+        }
+        Ok(self.folder)
+    }
+}
+
+/// What requests name; the gateway resolves it to a dated snapshot.
+pub(crate) const MODEL: &str = "bench";
+const SNAPSHOT: &str = "bench-2026-08-01";
+const TOKEN: &str = "admin-token-of-the-benchmark-0123456789";
+const UPSTREAM_KEY: &str = "key-of-the-upstream";
+/// It refuses to start without one; its requests then need it.
+const LITELLM_KEY: &str = "sk-4be7a1c09d35f2681e7c50b9da83f461296e0d74bc18a5f3";
+/// A gateway with a million keys may take a while when something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than the gateway waits for requests that are under way.
+const END_PATIENCE: Duration = Duration::from_secs(40);
+/// It loads for ten seconds and more.
+const LITELLM_PATIENCE: Duration = Duration::from_secs(180);
+
+/// `None` when it is not on this machine.
+pub(crate) fn start(
+    who: Who,
+    starter: &Starter,
+    programs: &Programs,
+    core: usize,
+    upstream: SocketAddr,
+) -> Result<Option<Contestant>> {
+    let folder = tempfile::tempdir().context("a folder for its configuration")?;
+    let started = match who {
+        Who::Straight => {
+            let started_in = Duration::ZERO;
+            let (key, process) = (None, None);
+            Ok(Contestant { who, address: upstream, key, process, started_in, folder })
+        }
+        Who::Gateway | Who::LimitsOff => {
+            let mut gateway =
+                start_gateway(who, starter, &programs.agentd, core, upstream, folder)?;
+            let admin = Admin { address: gateway.address, token: TOKEN };
+            gateway.key = Some(admin.make_key(SNAPSHOT).context("the admin API")?);
+            Ok(gateway)
+        }
+        Who::Nginx => match &programs.nginx {
+            None => return Ok(None),
+            Some(program) => start_nginx(starter, program, core, upstream, folder),
+        },
+        Who::LiteLlm => match &programs.litellm {
+            None => return Ok(None),
+            Some(program) => start_litellm(starter, program, core, upstream, folder),
+        },
+    };
+    started.map(Some).with_context(|| format!("{} does not start", who.name()))
+}
+
+/// The gateway in a folder, whose database may be there already; makes no key.
+pub(crate) fn start_gateway(
+    who: Who,
+    starter: &Starter,
+    agentd: &Path,
+    core: usize,
+    upstream: SocketAddr,
+    folder: TempDir,
+) -> Result<Contestant> {
+    let limits = if who == Who::LimitsOff { "off:" } else { "memory:" };
+    let token = folder.path().join("token");
+    std::fs::write(&token, TOKEN)?;
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600))?;
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, gateway_config(folder.path(), limits, upstream))?;
+    let mut command = Command::new(agentd);
+    command.args(["gateway", "--config"]).arg(&file);
+    command.env("UPSTREAM_KEY", UPSTREAM_KEY).current_dir(folder.path());
+    let mut process = starter.start(core, &command)?;
+    let (address, started_in) = process
+        .line(PATIENCE, |line| line.strip_prefix("listening on http://")?.trim().parse().ok())
+        .with_context(|| format!("`{} gateway --config {}`", agentd.display(), file.display()))?;
+    Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
+}
+
+/// Every limit there is, and none that is ever reached.
+fn gateway_config(folder: &Path, limits: &str, upstream: SocketAddr) -> String {
+    let folder = folder.display();
+    format!(
+        r#"listen = "127.0.0.1:0"
+
+[admin]
+token_file = "{folder}/token"
+
+[store]
+url = "sqlite://{folder}/gateway.db"
+
+[limits]
+url = "{limits}"
+
+[upstreams.main]
+base_url = "http://{upstream}/v1"
+env_key = "UPSTREAM_KEY"
+
+[models."{SNAPSHOT}"]
+upstream = "main"
+aliases = ["{MODEL}"]
+shared_limit = "bench-family"
+long_context_tokens = 128000
+price = {{ input = 1.25, cached_input = 0.125, output = 10.0 }}
+
+[tiers.free]
+monthly_limit_usd = {PLENTY}
+
+[tiers.free.limits."{SNAPSHOT}"]
+rpm = {PLENTY}
+rpd = {PLENTY}
+tpm = {PLENTY}
+tpd = {PLENTY}
+ipm = {PLENTY}
+audio_minutes_per_minute = 1000000
+batch_queue_tokens = {PLENTY}
+long_context_tpm = {PLENTY}
+
+[tiers.free.limits."bench-family"]
+rpm = {PLENTY}
+tpm = {PLENTY}
+"#
+    )
+}
+
+fn start_nginx(
+    starter: &Starter,
+    program: &Path,
+    core: usize,
+    upstream: SocketAddr,
+    folder: TempDir,
+) -> Result<Contestant> {
+    let address = free_address()?;
+    let file = folder.path().join("nginx.conf");
+    std::fs::write(&file, nginx_config(folder.path(), address, upstream))?;
+    let mut command = Command::new(program);
+    command.arg("-p").arg(folder.path()).arg("-e").arg("stderr").arg("-c").arg(&file);
+    let mut process = starter.start(core, &command)?;
+    wait_until_it_answers(&mut process, address, PATIENCE)?;
+    let (who, started_in) = (Who::Nginx, Duration::ZERO);
+    Ok(Contestant { who, address, key: None, process: Some(process), started_in, folder })
+}
+
+/// One process, connections kept on both sides, nothing written to disk.
+fn nginx_config(folder: &Path, address: SocketAddr, upstream: SocketAddr) -> String {
+    let folder = folder.display();
+    format!(
+        r#"daemon off;
+master_process off;
+worker_processes 1;
+worker_rlimit_nofile 8192;
+pid {folder}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  tcp_nodelay on;
+  keepalive_requests 1000000000;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  upstream main {{
+    server {upstream};
+    keepalive 1024;
+    keepalive_requests 1000000000;
+  }}
+  server {{
+    listen {address} backlog=4096;
+    location / {{
+      proxy_pass http://main;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+    }}
+  }}
+}}
+"#
+    )
+}
+
+fn start_litellm(
+    starter: &Starter,
+    program: &Path,
+    core: usize,
+    upstream: SocketAddr,
+    folder: TempDir,
+) -> Result<Contestant> {
+    let address = free_address()?;
+    let file = folder.path().join("litellm.yaml");
+    let config = format!(
+        "model_list:\n  - model_name: {MODEL}\n    litellm_params:\n      model: openai/{MODEL}\n      \
+         api_base: http://{upstream}/v1\n      api_key: {UPSTREAM_KEY}\n"
+    );
+    std::fs::write(&file, config)?;
+    let mut command = Command::new(program);
+    command.arg("--config").arg(&file).args(["--host", "127.0.0.1", "--num_workers", "1"]);
+    command.args(["--port", &address.port().to_string(), "--telemetry", "False"]);
+    // Its list of prices comes with it; it would fetch a newer one.
+    command.env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_LOG", "ERROR");
+    command.env("LITELLM_MASTER_KEY", LITELLM_KEY);
+    command.current_dir(folder.path());
+    let mut process = starter.start(core, &command)?;
+    wait_until_it_answers(&mut process, address, LITELLM_PATIENCE)?;
+    let (who, started_in) = (Who::LiteLlm, Duration::ZERO);
+    let key = Some(LITELLM_KEY.to_owned());
+    Ok(Contestant { who, address, key, process: Some(process), started_in, folder })
+}
+
+/// A port that was free just now, for programs that do not tell which one they took.
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+fn wait_until_it_answers(
+    process: &mut Running,
+    address: SocketAddr,
+    patience: Duration,
+) -> Result<()> {
+    let deadline = Instant::now() + patience;
+    let request = format!("GET /health/liveliness HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    loop {
+        process.still_runs()?;
+        if exchange(address, &request).is_ok() {
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "it does not answer within {patience:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gateway_s_configuration_is_toml() {
+        let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+        let config = gateway_config(Path::new("/a"), "off:", upstream);
+        let table: toml::Table = config.parse().unwrap();
+        assert_eq!(table["limits"]["url"].as_str(), Some("off:"));
+        assert_eq!(table["store"]["url"].as_str(), Some("sqlite:///a/gateway.db"));
+        assert_eq!(table["models"][SNAPSHOT]["aliases"][0].as_str(), Some(MODEL));
+        assert_eq!(
+            table["tiers"]["free"]["limits"][SNAPSHOT]["rpm"].as_integer(),
+            Some(1_000_000_000)
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! The load generator: one thread with so many connections, each of which sends its next request as
+//! soon as the last one is answered. Runs as a process of its own, so that it can have its core, and
+//! prints what it measured as one line of JSON.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::Timespec;
+use serde::{Deserialize, Serialize};
+
+use super::message::Response;
+
+/// What is to be sent, how often and for how long.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Load {
+    pub(crate) address: SocketAddr,
+    /// A whole request, head and body.
+    pub(crate) request: String,
+    pub(crate) connections: usize,
+    /// Not measured; then what is.
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
+    /// Times are taken to the first byte of the answer's body, not to its end.
+    pub(crate) to_first_byte: bool,
+}
+
+/// What came of it. Times in microseconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Answers a second.
+    pub(crate) rate: f64,
+    pub(crate) median: f64,
+    pub(crate) p99: f64,
+    pub(crate) longest: f64,
+}
+
+/// Nothing at all for so long ends the measurement.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Answers are no longer than this, and most of one is shown when it is bad.
+const MOST_ANSWER: usize = 16 << 20;
+const MOST_SHOWN: usize = 500;
+
+/// Any answer but a good one is an error: figures of anything else would mean nothing.
+pub(crate) fn run(load: &Load) -> Result<Measured> {
+    let poll = epoll::create(CreateFlags::CLOEXEC)?;
+    let mut generator = Generator {
+        load,
+        poll,
+        clients: Vec::with_capacity(load.connections),
+        begin: Instant::now(),
+        times: Vec::with_capacity(1 << 20),
+        room: vec![0; 64 << 10],
+        content: Vec::new(),
+    };
+    for at in 0..load.connections {
+        let client = generator.connect(at)?;
+        generator.clients.push(client);
+    }
+    generator.run()
+}
+
+struct Generator<'l> {
+    load: &'l Load,
+    poll: OwnedFd,
+    clients: Vec<Client>,
+    /// When measuring begins.
+    begin: Instant,
+    /// In nanoseconds, of the answers that were measured.
+    times: Vec<u64>,
+    room: Vec<u8>,
+    content: Vec<u8>,
+}
+
+struct Client {
+    stream: TcpStream,
+    sent_at: Instant,
+    /// How much of the request is written.
+    written: usize,
+    input: Vec<u8>,
+    reading: Option<Response>,
+    first_byte: Option<Instant>,
+}
+
+/// How far the answer is.
+enum Progress {
+    Waiting,
+    Answered,
+    Closed,
+}
+
+impl Generator<'_> {
+    fn run(mut self) -> Result<Measured> {
+        for at in 0..self.clients.len() {
+            self.send(at)?;
+        }
+        self.begin = Instant::now() + self.load.warm_up;
+        let end = self.begin + self.load.time;
+        let mut events = Vec::with_capacity(1024);
+        let patience = Timespec { tv_sec: i64::try_from(PATIENCE.as_secs())?, tv_nsec: 0 };
+        while Instant::now() < end {
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.poll, room, Some(&patience)) {
+                Ok(0) => bail!("no answer for {PATIENCE:?}"),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for answers"),
+            }
+            for event in &events {
+                let event: &epoll::Event = event;
+                self.advance(usize::try_from(event.data.u64())?)?;
+            }
+        }
+        ensure!(!self.times.is_empty(), "no answer within {:?}", self.load.time);
+        Ok(self.measured())
+    }
+
+    fn advance(&mut self, at: usize) -> Result<()> {
+        let client = &mut self.clients[at];
+        client.write(self.load.request.as_bytes())?;
+        match client.read(&mut self.room, &mut self.content)? {
+            Progress::Waiting => return Ok(()),
+            Progress::Answered => {
+                let now = Instant::now();
+                let answered = self.load.to_first_byte.then_some(client.first_byte).flatten();
+                let took = answered.unwrap_or(now) - client.sent_at;
+                if client.sent_at >= self.begin || self.load.connections > 1 && now >= self.begin {
+                    self.times.push(u64::try_from(took.as_nanos())?);
+                }
+            }
+            // Between two answers a server may close.
+            Progress::Closed => self.clients[at] = self.connect(at)?,
+        }
+        self.send(at)
+    }
+
+    fn connect(&self, at: usize) -> Result<Client> {
+        let address = self.load.address;
+        let stream = TcpStream::connect(address).with_context(|| address.to_string())?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        epoll::add(&self.poll, &stream, EventData::new_u64(at as u64), flags)?;
+        Ok(Client {
+            stream,
+            sent_at: Instant::now(),
+            written: 0,
+            input: Vec::new(),
+            reading: None,
+            first_byte: None,
+        })
+    }
+
+    fn send(&mut self, at: usize) -> Result<()> {
+        let client = &mut self.clients[at];
+        client.written = 0;
+        client.first_byte = None;
+        client.sent_at = Instant::now();
+        client.write(self.load.request.as_bytes())
+    }
+
+    fn measured(mut self) -> Measured {
+        self.times.sort_unstable();
+        let quantile = |share: f64| {
+            // Rounded up: the value that so large a share does not pass.
+            let at = (self.times.len() as f64 * share).ceil() as usize;
+            let nanoseconds = self.times.get(at.saturating_sub(1));
+            nanoseconds.map_or(f64::NAN, |&nanoseconds| nanoseconds as f64 / 1e3)
+        };
+        Measured {
+            rate: self.times.len() as f64 / self.load.time.as_secs_f64(),
+            median: quantile(0.5),
+            p99: quantile(0.99),
+            longest: quantile(1.0),
+        }
+    }
+}
+
+impl Client {
+    fn write(&mut self, request: &[u8]) -> Result<()> {
+        while self.written < request.len() {
+            match self.stream.write(&request[self.written..]) {
+                Ok(length) => self.written += length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                // What it had to say before it closed is worth more.
+                Err(error) if is_closed(&error) => return Ok(()),
+                Err(error) => return Err(error).context("sending a request"),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, room: &mut [u8], content: &mut Vec<u8>) -> Result<Progress> {
+        loop {
+            match self.stream.read(room) {
+                Ok(0) if self.reading.is_none() && self.input.is_empty() => {
+                    return Ok(Progress::Closed);
+                }
+                Ok(0) => bail!("the connection was closed within an answer"),
+                Ok(length) => {
+                    self.input.extend_from_slice(&room[..length]);
+                    if self.take(content)? {
+                        return Ok(Progress::Answered);
+                    }
+                    ensure!(self.input.len() < MOST_ANSWER, "an answer without an end");
+                    if length < room.len() {
+                        return Ok(Progress::Waiting);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Ok(Progress::Waiting);
+                }
+                Err(error) if is_closed(&error) => return Ok(Progress::Closed),
+                Err(error) => return Err(error).context("reading an answer"),
+            }
+        }
+    }
+
+    /// Whether the answer that is being read is whole now.
+    fn take(&mut self, content: &mut Vec<u8>) -> Result<bool> {
+        let mut used = 0;
+        if self.reading.is_none() {
+            let Some((response, length)) = Response::read(&self.input)? else { return Ok(false) };
+            self.reading = Some(response);
+            used = length;
+            content.clear();
+        }
+        let Some(response) = &mut self.reading else { return Ok(false) };
+        let before = content.len();
+        used += response.body.take(&self.input[used..], content)?;
+        if content.len() > before && self.first_byte.is_none() {
+            self.first_byte = Some(Instant::now());
+        }
+        self.input.drain(..used);
+        if response.status != 200 {
+            let shown = &content[..content.len().min(MOST_SHOWN)];
+            bail!("answered {}: {}", response.status, String::from_utf8_lossy(shown));
+        }
+        if !response.body.is_done() {
+            content.clear();
+            return Ok(false);
+        }
+        self.reading = None;
+        Ok(true)
+    }
+}
+
+fn is_closed(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}

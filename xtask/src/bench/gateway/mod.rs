@@ -1,0 +1,147 @@
+//! `cargo xtask bench gateway`: measures the gateway from outside, side by side with nginx and
+//! LiteLLM's proxy, on cores that are given to each. It judges nothing; the goals are printed beside
+//! the figures.
+
+mod admin;
+mod answers;
+mod contestant;
+mod fill;
+mod load;
+mod message;
+mod options;
+mod report;
+mod running;
+mod scenarios;
+mod stage;
+mod upstream;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::process;
+use contestant::Programs;
+use options::Options;
+use report::Report;
+use running::Starter;
+use scenarios::SCENARIOS;
+use stage::Bench;
+
+pub(crate) use running::PART;
+
+/// Percent of the cores in use; a machine where more is in use before it starts is not idle.
+const MOST_BUSY: f64 = 5.0;
+
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+    let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+    let Some(options) = Options::parse(arguments, &names)? else {
+        println!("{}\nscenarios: {}", options::USAGE, names.join(", "));
+        return Ok(());
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    ensure!(cores >= 2, "two cores are needed: one for the proxy, one for load and upstream");
+    let bench = Bench {
+        root,
+        options: &options,
+        starter: Starter { parts: release_build(root, "xtask", "xtask")? },
+        programs: programs(root, &options)?,
+    };
+    let mut report = Report::default();
+    let busy = process::busy(Duration::from_secs(1))? * 100.0;
+    if busy > MOST_BUSY {
+        let note = format!(
+            "Before the first measurement other programs used {busy:.0} % of the cores: these figures \
+             are worse than they should be."
+        );
+        eprintln!("{note}");
+        report.notes.push(note);
+    }
+    for (name, measure) in SCENARIOS.iter().filter(|(name, _)| options.wants(name)) {
+        eprintln!("{name}");
+        measure(&bench, &mut report).with_context(|| (*name).to_owned())?;
+    }
+    publish(root, &options, report, arguments)
+}
+
+/// A process of a measurement, started by [`run`]: `upstream PACE`, `load LOAD`, both as JSON, or
+/// `pinned CORE PROGRAM [ARGUMENT…]`.
+pub(crate) fn part(arguments: &[&str]) -> Result<()> {
+    match arguments {
+        ["upstream", pace] => upstream::serve(serde_json::from_str(pace)?),
+        ["load", load] => {
+            let measured = load::run(&serde_json::from_str(load)?)?;
+            println!("{}", serde_json::to_string(&measured)?);
+            Ok(())
+        }
+        ["pinned", core, program, arguments @ ..] => {
+            running::become_pinned(core.parse()?, Path::new(program), arguments)
+        }
+        _ => bail!("`{PART}` is for the benchmark itself"),
+    }
+}
+
+fn publish(root: &Path, options: &Options, mut report: Report, arguments: &[&str]) -> Result<()> {
+    println!("{}", report::table(&report.rows));
+    for note in &report.notes {
+        println!("{note}\n");
+    }
+    let Some(file) = &options.write else { return Ok(()) };
+    report.notes.push(
+        "What counts of the machine: the number of cores, of which this uses two, each for what it \
+         is given; the kernel, through which every byte goes four times; and that nothing else runs."
+            .to_owned(),
+    );
+    let command = super::options::shown(&[&["gateway"], arguments].concat());
+    let page = report::page(&report, &process::machine(), &command);
+    let file = root.join(file);
+    std::fs::write(&file, page).with_context(|| file.display().to_string())?;
+    println!("written to {}", file.display());
+    Ok(())
+}
+
+fn programs(root: &Path, options: &Options) -> Result<Programs> {
+    let wanted = options.has(contestant::Who::Gateway) || options.has(contestant::Who::LimitsOff);
+    let agentd = match &options.agentd {
+        Some(program) => program.clone(),
+        None if wanted => release_build(root, "cli", "agentd")?,
+        None => PathBuf::new(),
+    };
+    let other = |given: &Option<PathBuf>, name: &str| -> Result<Option<PathBuf>> {
+        if let Some(given) = given {
+            ensure!(given.is_file(), "{}: no such program", given.display());
+            return Ok(Some(given.canonicalize()?));
+        }
+        let found = on_path(name);
+        if found.is_none() {
+            eprintln!("{name} is not on the path: it is left out");
+        }
+        Ok(found)
+    };
+    Ok(Programs {
+        agentd,
+        nginx: other(&options.nginx, "nginx")?,
+        litellm: other(&options.litellm, "litellm")?,
+    })
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Debian keeps nginx where only root looks.
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// Builds a package for speed; gives its program.
+fn release_build(root: &Path, package: &str, program: &str) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--package", package])
+        .current_dir(root)
+        .status()
+        .context("cargo")?;
+    ensure!(built.success(), "`cargo build --release --package {package}` failed: see above");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(root.join(target).join("release").join(program))
+}

@@ -1,0 +1,153 @@
+//! Processes of a measurement: each on the core it is given, and gone when the measurement is, however
+//! that ends.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tempfile::NamedTempFile;
+
+/// A process that was started, and is killed when this is dropped.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    errors: NamedTempFile,
+    began: Instant,
+}
+
+/// Starts programs through the release build of this one: see [`become_pinned`].
+pub(crate) struct Starter {
+    pub(crate) parts: PathBuf,
+}
+
+/// What the word `PART` of the command line stands for.
+pub(crate) const PART: &str = "gateway-part";
+
+impl Starter {
+    /// A part of the benchmark itself.
+    pub(crate) fn part(&self, core: usize, name: &str, arguments: &str) -> Result<Running> {
+        self.start(core, Command::new(&self.parts).args(["bench", PART, name, arguments]))
+    }
+
+    /// Starts it with the same program, arguments and environment on one core.
+    pub(crate) fn start(&self, core: usize, command: &Command) -> Result<Running> {
+        let errors = NamedTempFile::new().context("a file for its standard error")?;
+        let mut pinned = Command::new(&self.parts);
+        pinned.args(["bench", PART, "pinned", &core.to_string()]);
+        pinned.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => pinned.env(name, value),
+                None => pinned.env_remove(name),
+            };
+        }
+        if let Some(folder) = command.get_current_dir() {
+            pinned.current_dir(folder);
+        }
+        let began = Instant::now();
+        let mut child = pinned
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors.reopen()?)
+            .spawn()
+            .with_context(|| self.parts.display().to_string())?;
+        let output = child.stdout.take().context("its output")?;
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Nobody may listen any more; the pipe is still to be emptied.
+                let _ = sender.send(line);
+            }
+        });
+        Ok(Running { child, lines, errors, began })
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its next line on standard output that `wanted` wants, and how long after its start that came.
+    pub(crate) fn line<T>(
+        &mut self,
+        patience: Duration,
+        wanted: impl Fn(&str) -> Option<T>,
+    ) -> Result<(T, Duration)> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    if let Some(found) = wanted(&line) {
+                        return Ok((found, self.began.elapsed()));
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    bail!(
+                        "it did not say what was waited for within {patience:?}; {}",
+                        self.last_words()
+                    );
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let status = self.child.wait()?;
+                    bail!("it ended with {status}; {}", self.last_words());
+                }
+            }
+        }
+    }
+
+    /// Whether it ended by itself, which none should.
+    pub(crate) fn still_runs(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(anyhow!("it ended with {status}; {}", self.last_words())),
+        }
+    }
+
+    /// Asks it to end and waits until it has.
+    pub(crate) fn end(&mut self, patience: Duration) -> Result<()> {
+        rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let deadline = Instant::now() + patience;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("it did not end within {patience:?}; {}", self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        let text = std::fs::read(self.errors.path()).unwrap_or_default();
+        let tail = &text[text.len().saturating_sub(2000)..];
+        format!("its standard error ends: {}", String::from_utf8_lossy(tail).trim())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is fine too.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Makes this process that program, on that core, killed when the one that started it ends, and with
+/// as many open files as it may have.
+pub(crate) fn become_pinned(core: usize, program: &Path, arguments: &[&str]) -> Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).with_context(|| format!("core {core}"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files })?;
+    let error = Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| program.display().to_string())
+}

@@ -1,0 +1,235 @@
+//! What is measured: throughput, latency, the first streamed token, start and memory, the cost of a
+//! decision.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::admin::exchange;
+use super::contestant::{self, Who};
+use super::fill;
+use super::load::Measured;
+use super::report::{Goal, Report, Row};
+use super::stage::{
+    Ask, Bench, Placement, Showing, Stage, Turns, more_than, over_turns, request, upstream,
+};
+use super::upstream::Pace;
+use crate::bench::process;
+use crate::bench::report::{median, megabytes, milliseconds};
+
+type Measure = fn(&Bench<'_>, &mut Report) -> Result<()>;
+
+pub(crate) const SCENARIOS: &[(&str, Measure)] = &[
+    ("throughput", throughput),
+    ("latency", latency),
+    ("first-token", first_token),
+    ("idle", idle),
+    ("million-keys", million_keys),
+    ("decision", decision),
+];
+
+const CONNECTIONS: usize = 512;
+const TURNS: u32 = 5;
+const AT_ONCE: Pace = Pace { delay_us: 0, piece_us: 1000 };
+const IN_20_MS: Pace = Pace { delay_us: 20_000, piece_us: 1000 };
+/// LiteLLM computes now and then when nobody asks it: it has a stage of its own.
+const QUICK: &[Who] = &[Who::Straight, Who::Gateway, Who::Nginx, Who::LimitsOff];
+const SLOW: &[Who] = &[Who::LiteLlm];
+
+/// What each shows: first those that stand together, then each of the others alone.
+fn show(
+    bench: &Bench<'_>,
+    placement: Placement,
+    pace: Pace,
+    ask: Ask,
+    connections: usize,
+) -> Result<Vec<Showing>> {
+    let time = bench.options.time;
+    let quick = Turns {
+        count: TURNS,
+        warm_up: Duration::from_millis(500),
+        time: (time / TURNS).max(Duration::from_secs(1)),
+    };
+    let mut showings =
+        Stage::set(bench, placement, pace, QUICK)?.go_round(ask, connections, quick)?;
+    // It takes seconds to answer so many connections once, and loads much when first asked.
+    let slow = Turns { count: 1, warm_up: Duration::from_secs(5), time };
+    showings.extend(Stage::set(bench, placement, pace, SLOW)?.go_round(ask, connections, slow)?);
+    Ok(showings)
+}
+
+fn throughput(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    let showings = show(bench, Placement::Apart, IN_20_MS, Ask::Whole, CONNECTIONS)?;
+    let rates = cells(&showings, |showing| over_turns(showing, |turn| turn.rate));
+    let what =
+        "requests a second, 512 connections, an upstream that takes 20 ms, a core of its own";
+    report.rows.push(Row::new(what, "", rates).goal(Goal::AtLeast(12_000.0)));
+    if let (Some(on), Some(off)) = (of(&showings, Who::Gateway), of(&showings, Who::LimitsOff)) {
+        let turns = on.turns.iter().zip(&off.turns);
+        let lost = median(turns.map(|(on, off)| (1.0 - on.rate / off.rate) * 100.0).collect());
+        let row = Row::new("the same, lost to limits", "%", vec![(Who::Gateway, lost)]);
+        report.rows.push(row.goal(Goal::AtMost(10.0)));
+    }
+    let with_cpu: Vec<&Showing> = showings.iter().filter(|s| !s.cpu.is_empty()).collect();
+    let cpu = with_cpu.iter().map(|showing| (showing.who, median(showing.cpu.clone()))).collect();
+    report.rows.push(Row::new("the same, processor time for a request", "µs", cpu));
+    for (what, of) in quantiles() {
+        let cells = cells(&showings, |showing| over_turns(showing, of) / 1e3);
+        report.rows.push(Row::new(format!("the same, until the answer: {what}"), "ms", cells));
+    }
+    Ok(())
+}
+
+fn latency(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    for placement in [Placement::Together, Placement::Apart] {
+        let showings = show(bench, placement, AT_ONCE, Ask::Whole, 1)?;
+        let goals = match placement {
+            Placement::Together => [Goal::AtMost(60.0), Goal::AtMost(150.0)],
+            Placement::Apart => [Goal::None, Goal::None],
+        };
+        let title = format!("one connection, {}", placement.words());
+        compare(&title, &showings, goals, report);
+        let found = (of(&showings, Who::Gateway), of(&showings, Who::Nginx));
+        if let (Placement::Apart, (Some(ours), Some(nginx))) = (placement, found) {
+            for ((what, of), most) in quantiles().into_iter().zip([40.0, 150.0]) {
+                let more = vec![(Who::Gateway, more_than(ours, nginx, of))];
+                let row = Row::new(format!("the same, more than nginx: {what}"), "µs", more);
+                report.rows.push(row.goal(Goal::AtMost(most)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn first_token(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    for placement in [Placement::Together, Placement::Apart] {
+        let showings = show(bench, placement, AT_ONCE, Ask::Streamed, 1)?;
+        let goals = [Goal::None, Goal::AtMost(200.0)];
+        let title = format!("the first token of a stream, {}", placement.words());
+        compare(&title, &showings, goals, report);
+    }
+    Ok(())
+}
+
+/// How long it takes with each, and how much of that each adds to the way straight.
+fn compare(title: &str, showings: &[Showing], goals: [Goal; 2], report: &mut Report) {
+    for (what, of) in quantiles() {
+        let cells = cells(showings, |showing| over_turns(showing, of));
+        report.rows.push(Row::new(format!("{title}: {what}"), "µs", cells));
+    }
+    let Some(straight) = of(showings, Who::Straight) else { return };
+    for ((what, of), goal) in quantiles().into_iter().zip(goals) {
+        let proxies = showings.iter().filter(|showing| showing.who != Who::Straight);
+        let added = proxies.map(|showing| (showing.who, more_than(showing, straight, of)));
+        let row = Row::new(format!("the same, added: {what}"), "µs", added.collect());
+        report.rows.push(row.goal(goal));
+    }
+}
+
+/// A name, and which of the measured values has it.
+type Quantile = (&'static str, fn(&Measured) -> f64);
+
+fn quantiles() -> [Quantile; 2] {
+    [("median", |turn| turn.median), ("99th percentile", |turn| turn.p99)]
+}
+
+fn cells(showings: &[Showing], value: impl Fn(&Showing) -> f64) -> Vec<(Who, f64)> {
+    showings.iter().map(|showing| (showing.who, value(showing))).collect()
+}
+
+fn of(showings: &[Showing], who: Who) -> Option<&Showing> {
+    showings.iter().find(|showing| showing.who == who)
+}
+
+/// Start and memory of a gateway that has served one request.
+fn idle(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    let placement = Placement::Apart;
+    let (_upstream, address) = upstream(&bench.starter, placement.load(), AT_ONCE)?;
+    let [mut starts, mut resident, mut anonymous] = [(); 3].map(|()| Vec::new());
+    for who in [Who::Gateway, Who::Nginx, Who::LiteLlm] {
+        if !bench.options.has(who) {
+            continue;
+        }
+        let (starter, programs) = (&bench.starter, &bench.programs);
+        let started = contestant::start(who, starter, programs, placement.proxy(), address)?;
+        let Some(contestant) = started else { continue };
+        let (status, body) = exchange(contestant.address, &request(&contestant, Ask::Whole))?;
+        let body = String::from_utf8_lossy(&body);
+        ensure!(status == 200, "{} answered {status}: {body}", who.name());
+        let Some(process) = &contestant.process else { continue };
+        if who == Who::Gateway {
+            starts.push((who, milliseconds(contestant.started_in)));
+        }
+        resident.push((who, megabytes(process::resident(process.pid())?)));
+        anonymous.push((who, megabytes(process::anonymous(process.pid())?)));
+    }
+    report.rows.push(Row::new("start to `listening on`, an empty database", "ms", starts));
+    let row = Row::new("resident memory after one request", "MB", resident);
+    report.rows.push(row.goal(Goal::AtMost(12.0)));
+    report.rows.push(Row::new("the same, not backed by files", "MB", anonymous));
+    Ok(())
+}
+
+/// Start and memory with as many keys as the largest organizations together have.
+fn million_keys(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    if !bench.options.has(Who::Gateway) {
+        return Ok(());
+    }
+    let (_upstream, address) = upstream(&bench.starter, Placement::Apart.load(), AT_ONCE)?;
+    let start = |folder| {
+        let (starter, agentd) = (&bench.starter, &bench.programs.agentd);
+        contestant::start_gateway(Who::Gateway, starter, agentd, 0, address, folder)
+    };
+    // Its first start makes the tables.
+    let folder = start(tempfile::tempdir()?)?.end()?;
+    let key = fill::database(&folder.path().join("gateway.db"), 1_000_000, 10_000)?;
+    let mut gateway = start(folder)?;
+    gateway.key = Some(key);
+    let (status, body) = exchange(gateway.address, &request(&gateway, Ask::Whole))?;
+    let body = String::from_utf8_lossy(&body);
+    ensure!(status == 200, "a key among a million is answered {status}: {body}");
+    let process = gateway.process.as_ref().context("a gateway is a process")?;
+    let pid = process.pid();
+    let row = |what, unit, value, most| {
+        Row::new(what, unit, vec![(Who::Gateway, value)]).goal(Goal::AtMost(most))
+    };
+    let what = "start with 1,000,000 keys of 10,000 organizations";
+    report.rows.push(row(what, "ms", milliseconds(gateway.started_in), 1000.0));
+    let what = "the same, resident memory after one request";
+    report.rows.push(row(what, "MB", megabytes(process::resident(pid)?), 300.0));
+    Ok(())
+}
+
+/// The example of the crate itself, whose output is passed on as it is.
+fn decision(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
+    const EXAMPLE: &str = "crates/ratelimit/examples/decision_cost.rs";
+    if !bench.options.has(Who::Gateway) {
+        return Ok(());
+    }
+    ensure!(bench.root.join(EXAMPLE).is_file(), "{EXAMPLE} is missing");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "ratelimit",
+            "--example",
+            "decision_cost",
+        ])
+        .current_dir(bench.root)
+        .output()
+        .context("cargo")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the example decision_cost failed: {errors}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    report.notes.push(format!(
+        "The cost of a decision over seven dimensions in memory (goal: ≤ 5 µs at the 99th \
+         percentile), as `cargo run --release -p ratelimit --example decision_cost` prints it:\n\n\
+         ```text\n{}\n```",
+        text.trim_end()
+    ));
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Where the contestants stand: which cores they and the load have, the upstream behind them, and
+//! measurements that go round among them.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::admin;
+use super::contestant::{self, Contestant, MODEL, Programs, Who};
+use super::load::{Load, Measured};
+use super::options::Options;
+use super::running::{Running, Starter};
+use super::upstream::Pace;
+use crate::bench::process;
+use crate::bench::report::median;
+
+/// What every scenario is given.
+pub(crate) struct Bench<'b> {
+    pub(crate) root: &'b Path,
+    pub(crate) options: &'b Options,
+    pub(crate) starter: Starter,
+    pub(crate) programs: Programs,
+}
+
+/// Which cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Everything on one.
+    Together,
+    /// The proxy on one, the load generator and the upstream on the other.
+    Apart,
+}
+
+impl Placement {
+    pub(crate) fn proxy(self) -> usize {
+        match self {
+            Placement::Together => 1,
+            Placement::Apart => 0,
+        }
+    }
+
+    pub(crate) fn load(self) -> usize {
+        1
+    }
+
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Placement::Together => "everything on one core",
+            Placement::Apart => "a core of its own",
+        }
+    }
+}
+
+/// Contestants that run, and their upstream.
+pub(crate) struct Stage<'b> {
+    bench: &'b Bench<'b>,
+    placement: Placement,
+    contestants: Vec<Contestant>,
+    _upstream: Running,
+}
+
+/// Which request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Whole,
+    /// Times are taken to its first byte.
+    Streamed,
+}
+
+/// What one contestant showed in each turn.
+pub(crate) struct Showing {
+    pub(crate) who: Who,
+    pub(crate) turns: Vec<Measured>,
+    /// Processor time of the proxy for one request, in microseconds, in each turn.
+    pub(crate) cpu: Vec<f64>,
+}
+
+/// How often it goes round, and how long each is not measured and then is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turns {
+    pub(crate) count: u32,
+    pub(crate) warm_up: Duration,
+    pub(crate) time: Duration,
+}
+
+const UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Starts the upstream.
+pub(crate) fn upstream(
+    starter: &Starter,
+    core: usize,
+    pace: Pace,
+) -> Result<(Running, SocketAddr)> {
+    let mut upstream = starter.part(core, "upstream", &serde_json::to_string(&pace)?)?;
+    let address = upstream
+        .line(UPSTREAM_PATIENCE, |line| line.strip_prefix("listening on http://")?.parse().ok());
+    let (address, _) = address.context("the upstream")?;
+    Ok((upstream, address))
+}
+
+impl<'b> Stage<'b> {
+    /// Starts those of `who` that are wanted and there.
+    pub(crate) fn set(
+        bench: &'b Bench<'b>,
+        placement: Placement,
+        pace: Pace,
+        who: &[Who],
+    ) -> Result<Stage<'b>> {
+        let (upstream, address) = upstream(&bench.starter, placement.load(), pace)?;
+        let mut contestants = Vec::new();
+        for who in who.iter().filter(|who| bench.options.has(**who)) {
+            let (starter, programs) = (&bench.starter, &bench.programs);
+            let core = placement.proxy();
+            contestants.extend(contestant::start(*who, starter, programs, core, address)?);
+        }
+        Ok(Stage { bench, placement, contestants, _upstream: upstream })
+    }
+
+    /// Measures each in turn, several times.
+    pub(crate) fn go_round(
+        &mut self,
+        ask: Ask,
+        connections: usize,
+        turns: Turns,
+    ) -> Result<Vec<Showing>> {
+        let showing = |contestant: &Contestant| Showing {
+            who: contestant.who,
+            turns: Vec::new(),
+            cpu: Vec::new(),
+        };
+        let mut showings: Vec<Showing> = self.contestants.iter().map(showing).collect();
+        for turn in 0..turns.count as usize {
+            for step in 0..showings.len() {
+                // Not always behind the same one.
+                let at = (turn + step) % showings.len();
+                let name = showings[at].who.name();
+                self.measure((ask, connections), turns, at, &mut showings[at])
+                    .with_context(|| format!("{name}, {}", self.placement.words()))?;
+            }
+        }
+        Ok(showings)
+    }
+
+    fn measure(
+        &mut self,
+        (ask, connections): (Ask, usize),
+        turns: Turns,
+        at: usize,
+        showing: &mut Showing,
+    ) -> Result<()> {
+        let contestant = &mut self.contestants[at];
+        let Turns { warm_up, time, .. } = turns;
+        let load = Load {
+            address: contestant.address,
+            request: request(contestant, ask),
+            connections,
+            warm_up,
+            time,
+            to_first_byte: ask == Ask::Streamed,
+        };
+        let pid = contestant.process.as_ref().map(Running::pid);
+        let before = pid.map(process::cpu).transpose()?;
+        let measured = self.run(&load)?;
+        if let (Some(pid), Some(before)) = (pid, before) {
+            let used = process::cpu(pid)?.saturating_sub(before);
+            // The warm-up's requests are not counted, but cost the same.
+            let requests = measured.rate * (time + warm_up).as_secs_f64();
+            showing.cpu.push(used.as_secs_f64() * 1e6 / requests);
+        }
+        showing.turns.push(measured);
+        Ok(())
+    }
+
+    fn run(&self, load: &Load) -> Result<Measured> {
+        let arguments = serde_json::to_string(load)?;
+        let mut generator = self.bench.starter.part(self.placement.load(), "load", &arguments)?;
+        let patience = load.warm_up + load.time + Duration::from_secs(60);
+        let measured = generator.line(patience, |line| serde_json::from_str(line).ok());
+        Ok(measured.context("the load generator")?.0)
+    }
+}
+
+/// The same for everybody, but for the key and the stream.
+pub(crate) fn request(contestant: &Contestant, ask: Ask) -> String {
+    let mut body = serde_json::json!({
+        "model": MODEL,
+        "messages": [
+            { "role": "system", "content": "You explain how servers work, in two short sentences \
+                that a person who has never run one can follow. You use no lists and no headings." },
+            { "role": "user", "content": "How does a token bucket decide whether a request may pass, \
+                and what does a client that is refused have to do next?" },
+        ],
+        "temperature": 0.2,
+        "max_completion_tokens": 100,
+    });
+    if ask == Ask::Streamed {
+        body["stream"] = true.into();
+    }
+    let key = contestant.key.as_deref();
+    admin::request("/v1/chat/completions", contestant.address, key, &body.to_string())
+}
+
+/// The median over the turns of something measured.
+pub(crate) fn over_turns(showing: &Showing, of: fn(&Measured) -> f64) -> f64 {
+    median(showing.turns.iter().map(of).collect())
+}
+
+/// The median over the turns of how much more one showed than another in the same turn.
+pub(crate) fn more_than(showing: &Showing, other: &Showing, of: fn(&Measured) -> f64) -> f64 {
+    let turns = showing.turns.iter().zip(&other.turns);
+    median(turns.map(|(one, other)| of(one) - of(other)).collect())
+}

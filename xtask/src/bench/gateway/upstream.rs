@@ -1,0 +1,348 @@
+//! The upstream that everything under test calls: one thread that answers chats and responses, whole
+//! or streamed, after a set time. Runs as a process of its own, so that it can have its core.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use serde::{Deserialize, Serialize};
+
+use super::answers::Answers;
+use super::message::Request;
+
+/// How it answers.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Pace {
+    /// From a request's end to the answer, or to the stream's first piece.
+    pub(crate) delay_us: u64,
+    /// From one piece of a stream to the next.
+    pub(crate) piece_us: u64,
+}
+
+/// It serves no more connections at once; more are closed.
+const MOST_CONNECTIONS: usize = 8192;
+/// Longer requests are refused by closing the connection.
+const MOST_REQUEST: usize = 16 << 20;
+
+const LISTENER: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+/// Serves until the process is ended. Prints `listening on http://ADDRESS` first.
+pub(crate) fn serve(pace: Pace) -> Result<()> {
+    let upstream = Upstream::bind(pace)?;
+    println!("listening on http://{}", upstream.listener.local_addr()?);
+    upstream.run()
+}
+
+struct Upstream {
+    pace: Pace,
+    answers: Answers,
+    poll: OwnedFd,
+    listener: TcpListener,
+    timer: OwnedFd,
+    /// When the timer goes off.
+    armed: Option<Instant>,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+    /// Which connection has a piece to send at what time; the last number tells it from others that
+    /// had its place.
+    due: BinaryHeap<Reverse<(Instant, usize, u64)>>,
+    room: Vec<u8>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    serial: u64,
+    input: Vec<u8>,
+    reading: Option<Request>,
+    content: Vec<u8>,
+    /// Pieces of the answer that are still to be sent, the next one last.
+    pieces: Vec<&'static [u8]>,
+    output: Vec<u8>,
+}
+
+impl Upstream {
+    fn bind(pace: Pace) -> Result<Upstream> {
+        let listener = TcpListener::bind("127.0.0.1:0").context("a port for the upstream")?;
+        // Many connections come at once; the standard library's queue for them is short.
+        rustix::net::listen(&listener, 4096)?;
+        listener.set_nonblocking(true)?;
+        let poll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+        epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)?;
+        Ok(Upstream {
+            pace,
+            answers: Answers::new(),
+            poll,
+            listener,
+            timer,
+            armed: None,
+            connections: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            room: vec![0; 64 << 10],
+        })
+    }
+
+    fn run(mut self) -> Result<()> {
+        let mut events = Vec::with_capacity(1024);
+        loop {
+            events.clear();
+            match epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for requests"),
+            }
+            for event in &events {
+                let event: &epoll::Event = event;
+                match event.data.u64() {
+                    LISTENER => self.accept()?,
+                    TIMER => self.armed = None,
+                    at => self.serve_one(usize::try_from(at)?),
+                }
+            }
+            self.send_due();
+            self.arm()?;
+        }
+    }
+
+    fn accept(&mut self) -> Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error).context("accepting a connection"),
+            };
+            if self.connections.len() - self.free.len() >= MOST_CONNECTIONS {
+                continue;
+            }
+            stream.set_nonblocking(true)?;
+            stream.set_nodelay(true)?;
+            let at = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            epoll::add(&self.poll, &stream, EventData::new_u64(at as u64), flags)?;
+            self.connections[at] = Some(Connection::new(stream));
+        }
+    }
+
+    /// Reads what has come and takes up the request; closes the connection when it is over or bad.
+    fn serve_one(&mut self, at: usize) {
+        let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else {
+            return;
+        };
+        let goes_on =
+            connection.flush().is_ok() && connection.fill(&mut self.room).unwrap_or(false);
+        let goes_on = goes_on && connection.take_up(&self.answers).is_ok();
+        if !goes_on {
+            self.connections[at] = None;
+            self.free.push(at);
+            return;
+        }
+        if let Some(serial) = connection.begun() {
+            let delay = Duration::from_micros(self.pace.delay_us);
+            self.due.push(Reverse((Instant::now() + delay, at, serial)));
+        }
+    }
+
+    fn send_due(&mut self) {
+        let mut now = Instant::now();
+        while let Some(Reverse((due, at, serial))) = self.due.peek().copied() {
+            if due > now {
+                now = Instant::now();
+                if due > now {
+                    return;
+                }
+            }
+            self.due.pop();
+            let Some(connection) = self.connections[at].as_mut() else { continue };
+            if connection.serial != serial {
+                continue;
+            }
+            let Some(piece) = connection.pieces.pop() else { continue };
+            if connection.send(piece).is_err() {
+                self.connections[at] = None;
+                self.free.push(at);
+            } else if connection.pieces.is_empty() {
+                connection.serial = 0;
+                // The next request may be there already.
+                self.serve_one(at);
+            } else {
+                let next = due + Duration::from_micros(self.pace.piece_us);
+                self.due.push(Reverse((next, at, serial)));
+            }
+        }
+    }
+
+    fn arm(&mut self) -> Result<()> {
+        let Some(Reverse((due, ..))) = self.due.peek() else { return Ok(()) };
+        if self.armed.is_some_and(|armed| armed <= *due) {
+            return Ok(());
+        }
+        // A time of zero would disarm it.
+        let wait = due.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
+        let value = Timespec {
+            tv_sec: i64::try_from(wait.as_secs())?,
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(self.timer.as_fd(), TimerfdTimerFlags::empty(), &once)?;
+        self.armed = Some(*due);
+        Ok(())
+    }
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Connection {
+        Connection {
+            stream,
+            serial: 0,
+            input: Vec::new(),
+            reading: None,
+            content: Vec::new(),
+            pieces: Vec::new(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Reads all that is there; false when the client has closed.
+    fn fill(&mut self, room: &mut [u8]) -> std::io::Result<bool> {
+        loop {
+            match self.stream.read(room) {
+                Ok(0) => return Ok(false),
+                Ok(length) => {
+                    self.input.extend_from_slice(&room[..length]);
+                    if self.input.len() > MOST_REQUEST {
+                        return Ok(false);
+                    }
+                    // Less than there was room for is all; an end is told by an event of its own.
+                    if length < room.len() {
+                        return Ok(true);
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads the request, unless an answer is still being sent; a whole one gets its answer.
+    fn take_up(&mut self, answers: &Answers) -> Result<()> {
+        if !self.pieces.is_empty() || self.input.is_empty() {
+            return Ok(());
+        }
+        let mut used = 0;
+        if self.reading.is_none() {
+            let Some((request, length)) = Request::read(&self.input)? else { return Ok(()) };
+            self.reading = Some(request);
+            used = length;
+        }
+        let Some(request) = &mut self.reading else { return Ok(()) };
+        used += request.body.take(&self.input[used..], &mut self.content)?;
+        self.input.drain(..used);
+        if request.body.is_done() {
+            self.pieces.extend(answers.pieces(&request.path, &self.content).iter().rev());
+            self.reading = None;
+            self.content.clear();
+        }
+        Ok(())
+    }
+
+    /// The mark of an answer that was found just now.
+    fn begun(&mut self) -> Option<u64> {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.pieces.is_empty() || self.serial != 0 {
+            return None;
+        }
+        self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        Some(self.serial)
+    }
+
+    fn send(&mut self, piece: &[u8]) -> std::io::Result<()> {
+        if self.output.is_empty() {
+            let sent = match self.stream.write(piece) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                Err(error) => return Err(error),
+            };
+            self.output.extend_from_slice(&piece[sent..]);
+            return Ok(());
+        }
+        self.output.extend_from_slice(piece);
+        self.flush()
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                Ok(sent) => drop(self.output.drain(..sent)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::gateway::admin::{exchange, request};
+    use crate::bench::gateway::load::{self, Load};
+
+    fn started(pace: Pace) -> std::net::SocketAddr {
+        let upstream = Upstream::bind(pace).unwrap();
+        let address = upstream.listener.local_addr().unwrap();
+        // It serves for as long as the tests run.
+        std::thread::spawn(move || upstream.run());
+        address
+    }
+
+    #[test]
+    fn load_is_answered_in_the_upstream_s_time() {
+        let address = started(Pace { delay_us: 3000, piece_us: 1000 });
+        for (path, body, to_first_byte, least) in [
+            ("/v1/chat/completions", "{}", false, 3000.0),
+            ("/v1/responses", r#"{"stream":true}"#, true, 3000.0),
+            // Six more pieces follow the first.
+            ("/v1/chat/completions", r#"{"stream":true}"#, false, 9000.0),
+        ] {
+            let load = Load {
+                address,
+                request: request(path, address, Some("key"), body),
+                connections: 3,
+                warm_up: Duration::ZERO,
+                time: Duration::from_millis(200),
+                to_first_byte,
+            };
+            let measured = load::run(&load).unwrap();
+            assert!(measured.median >= least && measured.p99 <= measured.longest, "{measured:?}");
+            assert!(measured.rate > 0.0 && measured.rate <= 3e6 / least, "{measured:?}");
+        }
+    }
+
+    #[test]
+    fn a_bad_answer_ends_the_load() {
+        let address = started(Pace { delay_us: 0, piece_us: 0 });
+        let request = request("/v1/other", address, None, "{}");
+        let (status, body) = exchange(address, &request).unwrap();
+        assert_eq!(status, 404, "{}", String::from_utf8_lossy(&body));
+        let (connections, to_first_byte) = (1, false);
+        let (warm_up, time) = (Duration::ZERO, Duration::from_secs(10));
+        let load = Load { address, request, connections, warm_up, time, to_first_byte };
+        let error = load::run(&load).unwrap_err().to_string();
+        assert!(error.contains("answered 404: ") && error.contains("no such path"), "{error}");
+    }
+}
