@@ -22,7 +22,7 @@ use arc_swap::ArcSwap;
 use authority::Authority;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::routing::{any, get, post};
+use axum::routing::{get, post};
 use hyper::StatusCode;
 
 use crate::database::{Database, DatabaseError};
@@ -51,16 +51,15 @@ pub struct Context {
 type Shared = State<Arc<Context>>;
 type Answer = Result<axum::Json<serde_json::Value>, ApiError>;
 
-/// All routes, `/v1/organizations…` and `/v1/organization/…`, and nothing else.
+/// Everything under `/v1/organizations` and `/v1/organization`. Requests for these paths go to this
+/// router as a whole: it answers for those that it does not have, too.
 pub fn router(context: Arc<Context>) -> Router {
     Router::new()
         .merge(of_organizations())
         .merge(of_projects())
         .merge(of_keys())
         .merge(of_money())
-        .route("/v1/organization", any(nothing))
-        .route("/v1/organization/{*rest}", any(nothing))
-        .route("/v1/organizations/{*rest}", any(nothing))
+        .fallback(nothing)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .with_state(context)
