@@ -85,6 +85,7 @@ impl Gateway {
             database,
             limits,
             spend: Default::default(),
+            room: Default::default(),
             upstreams: upstream::Client::new()?,
             traces: Default::default(),
             metrics: Default::default(),

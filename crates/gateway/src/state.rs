@@ -12,6 +12,7 @@ use crate::database::Database;
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::serve::intake::Room;
 use crate::settings::Settings;
 use crate::spend::Spend;
 use crate::traces::Traces;
@@ -44,6 +45,8 @@ pub struct Gateway {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Arc<dyn Random>,
+    /// Memory for large bodies.
+    pub room: Room,
     /// Numbers for requests.
     pub ids: Ids,
     /// Where the log goes.
