@@ -1,9 +1,9 @@
 //! What a node knows of all organizations that it serves from the shared store: their meters, their
 //! open reservations, what is to be told. It makes no call: it says what to call, and hears answers.
 //!
-//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is one refund, one debt and
-//! one report a meter, however long the store is away. An organization that is not used for
-//! [`IDLE`], and has nothing open and nothing to tell, is forgotten.
+//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is a bounded number of
+//! refunds, one debt and one report a meter, however long the store is away. An organization that is
+//! not used for [`IDLE`], and has nothing open and nothing to tell, is forgotten.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
