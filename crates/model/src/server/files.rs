@@ -9,9 +9,6 @@ use super::{
     reply::{Answered, Refused, Reply},
 };
 
-/// Bytes of all files together.
-const MAX_BYTES: usize = 256 << 20;
-
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) object: Value,
@@ -58,13 +55,12 @@ impl Offline {
             "created_at": self.now(), "expires_at": null, "filename": file.file_name,
             "purpose": purpose, "status": "processed", "status_details": null});
         let mut kept = self.kept();
-        let held: usize = kept.files.values().map(|file| file.content.len()).sum();
-        if kept.files.is_full() || held + file.content.len() > MAX_BYTES {
+        if !kept.files.fits(file.content.len()) {
             let message = "The offline model keeps 1000 files of 256 MiB together; delete some.";
             return Err(Refused::new(StatusCode::BAD_REQUEST, "storage_full", message));
         }
         let content = Bytes::copy_from_slice(file.content);
-        kept.files.push(id, File { object: object.clone(), content });
+        kept.files.push(id, File { object: object.clone(), content }, file.content.len());
         Ok(Reply::Json(object))
     }
 }

@@ -79,3 +79,36 @@ fn names(head: &[u8]) -> Option<(String, Option<String>)> {
     };
     Some((value("name")?, value("filename")))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TYPE: &str = "multipart/form-data; boundary=\"b\"";
+
+    #[test]
+    fn fields_are_found() {
+        let body = b"--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\none\r\n--b\r\n\
+            content-disposition: form-data; name=\"image[]\"; filename=\"a.png\"\r\n\
+            Content-Type: image/png\r\n\r\n\r\n--\r\n--b--\r\n";
+        let form = Form::read(TYPE, body).unwrap();
+        assert_eq!((form.text("x"), form.text("y")), (Some("one"), None));
+        let file = form.file("image").unwrap();
+        assert_eq!((file.file_name.as_deref(), file.content), (Some("a.png"), &b"\r\n--"[..]));
+        assert!(form.file("x").is_err());
+        for bad in [&b""[..], b"--b", b"--b\r\n\r\nx\r\n--b--", b"--c--", &body[..60]] {
+            assert!(Form::read(TYPE, bad).is_err());
+        }
+        assert!(Form::read("application/json", body).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(body in prop::collection::vec(any::<u8>(), 0..100), kind in ".{0,40}") {
+            let _ = Form::read(&kind, &body);
+            let _ = Form::read(TYPE, &[b"--b\r\n", &body[..], b"\r\n\r\n\r\n--b--"].concat());
+        }
+    }
+}

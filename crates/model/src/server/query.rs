@@ -34,3 +34,26 @@ fn decoded(text: &str) -> Cow<'_, str> {
     }
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn values_are_decoded() {
+        let query = Query("a=1&b=x%20y+z&a=2&c&d=%zz%4");
+        let get = |name| query.get(name);
+        assert_eq!((get("a").as_deref(), get("b").as_deref()), (Some("1"), Some("x y z")));
+        assert_eq!((get("c"), get("d").as_deref()), (None, Some("%zz%4")));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in ".{0,40}") {
+            decoded(&text);
+            Query(&text).get("a");
+        }
+    }
+}

@@ -54,7 +54,7 @@ impl Offline {
         }
         if body["store"] != false {
             let id = object["id"].as_str().unwrap_or_default().to_owned();
-            self.kept().responses.push(id, Stored { object, queued });
+            self.kept().responses.push(id, Stored { object, queued }, call.bytes.len());
         }
         Ok(match stream {
             true => Reply::Events(Box::new(play())),

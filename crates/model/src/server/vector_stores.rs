@@ -12,6 +12,8 @@ use super::{
 
 /// Files, and batches, of one store.
 const MAX_FILES: usize = 10_000;
+/// Bytes of what a request says about a store, and about all files that it adds.
+const MAX_ABOUT: usize = 16 << 10;
 /// Files of one request.
 const MAX_BATCH: usize = 2000;
 
@@ -75,9 +77,10 @@ impl Offline {
             "expires_after": body["expires_after"], "expires_at": null, "last_active_at": now,
             "metadata": metadata});
         let (files, batches) = (Kept::new(MAX_FILES), Kept::new(MAX_FILES));
+        check_length(&object, "metadata")?;
         let mut store = VectorStore { object, files, batches };
         let mut kept = self.kept();
-        if kept.vector_stores.is_full() {
+        if !kept.vector_stores.fits(0) {
             let message = "The offline model keeps 1000 vector stores; delete some.";
             return Err(Refused::new(StatusCode::BAD_REQUEST, "storage_full", message));
         }
@@ -86,7 +89,7 @@ impl Offline {
             self.add(&mut store, size, &wanted(&body)?)?;
         }
         let shown = store.shown();
-        kept.vector_stores.push(id, store);
+        kept.vector_stores.push(id, store, 0);
         Ok(Reply::Json(shown))
     }
 
@@ -103,7 +106,7 @@ impl Offline {
         let object = match (method, path) {
             ("GET", []) => store.shown(),
             ("POST", []) => {
-                set(&mut store.object, &call.json()?, &["name", "metadata", "expires_after"]);
+                set(&mut store.object, &call.json()?, &["name", "metadata", "expires_after"])?;
                 store.shown()
             }
             ("POST", ["files"]) => {
@@ -115,7 +118,7 @@ impl Offline {
             ("GET", ["files", id]) => store.files.get(id).ok_or_else(|| unknown(id))?.clone(),
             ("POST", ["files", id]) => {
                 let file = store.files.get_mut(id).ok_or_else(|| unknown(id))?;
-                set(file, &call.json()?, &["attributes"]);
+                set(file, &call.json()?, &["attributes"])?;
                 file.clone()
             }
             ("DELETE", ["files", id]) => {
@@ -133,7 +136,7 @@ impl Offline {
                 let batch = json!({"id": id, "object": "vector_store.file_batch",
                     "created_at": self.now(), "vector_store_id": store.object["id"],
                     "status": "completed", "file_counts": counts(ids.len())});
-                store.batches.push(id, (batch.clone(), ids));
+                store.batches.push(id, (batch.clone(), ids), 0);
                 batch
             }
             ("GET", ["file_batches", id]) | ("POST", ["file_batches", id, "cancel"]) => {
@@ -160,6 +163,7 @@ impl Offline {
         let mut added = Vec::new();
         for file in files {
             let id = file["file_id"].as_str().unwrap_or_default();
+            check_length(&file["attributes"], "attributes")?;
             let size = size(id).ok_or_else(|| Refused::unknown("file", id))?;
             let static_chunks = json!({"type": "static",
                 "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}});
@@ -175,7 +179,7 @@ impl Offline {
         for file in &added {
             let id = file["id"].as_str().unwrap_or_default().to_owned();
             store.files.remove(&id);
-            store.files.push(id, file.clone());
+            store.files.push(id, file.clone(), 0);
         }
         Ok(added)
     }
@@ -197,9 +201,19 @@ fn wanted(body: &Value) -> Result<Vec<Value>, Refused> {
     Ok(files)
 }
 
+/// Refuses what is too long to be kept for every store or file.
+fn check_length(value: &Value, name: &'static str) -> Result<(), Refused> {
+    if value.to_string().len() <= MAX_ABOUT {
+        return Ok(());
+    }
+    Err(Refused::value(name, format!("`{name}` has at most 16 KiB.")))
+}
+
 /// Takes over those `members` that `from` has.
-fn set(object: &mut Value, from: &Value, members: &[&str]) {
+fn set(object: &mut Value, from: &Value, members: &[&'static str]) -> Result<(), Refused> {
     for name in members.iter().filter(|name| !from[**name].is_null()) {
+        check_length(&from[*name], name)?;
         object[*name] = from[*name].clone();
     }
+    Ok(())
 }

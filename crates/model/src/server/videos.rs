@@ -8,6 +8,9 @@ use super::{
     reply::{Answered, Refused, Reply},
 };
 
+/// Bytes of one text of a request.
+const MAX_TEXT: usize = 32_000;
+
 impl Offline {
     pub(super) fn videos(&self, method: &str, path: &[&str], call: &Call<'_>) -> Answered {
         let unknown = |id: &str| Refused::unknown("video", id);
@@ -50,12 +53,16 @@ impl Offline {
         if body["prompt"].as_str().is_none_or(str::is_empty) {
             return Err(Refused::value("prompt", "`prompt` is missing."));
         }
+        if ["prompt", "model", "seconds", "size"].iter().any(|name| text(name, "").len() > MAX_TEXT)
+        {
+            return Err(Refused::value("prompt", "`prompt` has at most 32000 bytes."));
+        }
         let (id, now) = (self.id("video_"), self.now());
         let video = json!({"id": id, "object": "video", "model": text("model", "offline"),
             "status": "completed", "progress": 100, "created_at": now, "completed_at": now,
             "expires_at": null, "seconds": text("seconds", "4"), "size": text("size", "720x1280"),
             "prompt": body["prompt"], "remixed_from_video_id": remixed, "error": null});
-        self.kept().videos.push(id, video.clone());
+        self.kept().videos.push(id, video.clone(), 4 * MAX_TEXT);
         Ok(Reply::Json(video))
     }
 }
