@@ -9,7 +9,10 @@ pub(crate) enum Line {
     Client(String),
     Check(Check),
     /// The last one.
-    Count { passed: usize, failed: usize },
+    Count {
+        passed: usize,
+        failed: usize,
+    },
     /// Nothing that is counted.
     Other,
 }
@@ -96,7 +99,10 @@ mod tests {
     #[test]
     fn lines_are_told_apart() {
         for (line, expected) in [
-            ("client openai 1.2.3 on Python 3", Line::Client("openai 1.2.3 on Python 3".to_owned())),
+            (
+                "client openai 1.2.3 on Python 3",
+                Line::Client("openai 1.2.3 on Python 3".to_owned()),
+            ),
             ("ok    files: list", check("files", "list", true)),
             ("FAIL  files: list: Error: x", check("files", "list: Error: x", false)),
             ("12 passed, 1 failed", Line::Count { passed: 12, failed: 1 }),

@@ -58,7 +58,13 @@ pub(crate) fn page(outcomes: &[Outcome]) -> String {
     let mut page = format!("{INTRODUCTION}\nLast run with:\n\n");
     // Writing to a text cannot fail.
     for outcome in outcomes {
-        let _ = writeln!(page, "- {}: {}, {} checks", outcome.language, outcome.client, outcome.checks.len());
+        let _ = writeln!(
+            page,
+            "- {}: {}, {} checks",
+            outcome.language,
+            outcome.client,
+            outcome.checks.len()
+        );
     }
     let languages: Vec<&str> = outcomes.iter().map(|outcome| outcome.language).collect();
     let _ = writeln!(page, "\n| | | {} |", languages.join(" | "));
