@@ -82,34 +82,40 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
     let tenant = stage.tenant("Northwind").await;
     stage.fill(&tenant).await;
     let page = see(&stage, &organization(&tenant), TOKEN).await;
-    has(&page, &[
-        // One limit of a model, of a group, and of each other kind.
-        "Requests a minute, atlas-2026-08-01: 192 of 600 used, 408 left",
-        "Long-context tokens a minute, atlas-2026-08-01: 260,000 of 300,000 used, 40,000 left",
-        "Tokens a minute, atlas-family: 895,000 of 1,200,000 used",
-        "Images a minute, canvas-2: 19 of 20 used, 1 left",
-        "Audio minutes a minute, scribe-1: 19 of 30 used",
-        "Shared by <code>atlas-2026-02-10</code>, <code>atlas-2026-08-01</code>",
-        "atlas-2026-08-01: 0 of 5,000,000 tokens queued",
-        "Monthly limit of Tier 2: $",
-        "Hard limit: $",
-        "Tier 2</strong> · $65 paid in all · $35 more paid leads to Tier 3.",
-        "the soft limit of $",
-        "<span class=\"tag high\">passed</span>",
-        "By tokens: atlas-2026-08-01, ",
-        "By cost: atlas-2026-08-01, ",
-        "ends on 2027-02-26 and was used by one project in the last 30 days.",
-        "Last 24 hours",
-        "Last 30 days",
-    ]);
+    has(
+        &page,
+        &[
+            // One limit of a model, of a group, and of each other kind.
+            "Requests a minute, atlas-2026-08-01: 192 of 600 used, 408 left",
+            "Long-context tokens a minute, atlas-2026-08-01: 260,000 of 300,000 used, 40,000 left",
+            "Tokens a minute, atlas-family: 895,000 of 1,200,000 used",
+            "Images a minute, canvas-2: 19 of 20 used, 1 left",
+            "Audio minutes a minute, scribe-1: 19 of 30 used",
+            "Shared by <code>atlas-2026-02-10</code>, <code>atlas-2026-08-01</code>",
+            "atlas-2026-08-01: 0 of 5,000,000 tokens queued",
+            "Monthly limit of Tier 2: $",
+            "Hard limit: $",
+            "Tier 2</strong> · $65 paid in all · $35 more paid leads to Tier 3.",
+            "the soft limit of $",
+            "<span class=\"tag high\">passed</span>",
+            "By tokens: atlas-2026-08-01, ",
+            "By cost: atlas-2026-08-01, ",
+            "ends on 2027-02-26 and was used by one project in the last 30 days.",
+            "Last 24 hours",
+            "Last 30 days",
+        ],
+    );
     let page = see(&stage, &project(&tenant), TOKEN).await;
-    has(&page, &[
-        "Requests a minute, atlas-2026-08-01: 192 of 200 used, 8 left",
-        "Hard limit: $",
-        "sk-proj-********",
-        "Production server",
-        "in force",
-    ]);
+    has(
+        &page,
+        &[
+            "Requests a minute, atlas-2026-08-01: 192 of 200 used, 8 left",
+            "Hard limit: $",
+            "sk-proj-********",
+            "Production server",
+            "in force",
+        ],
+    );
     assert!(!page.body.contains(&tenant.key));
     let page = see(&stage, "/dashboard/deprecations", TOKEN).await;
     has(&page, &["atlas-2026-02-10", "2027-02-26", "Northwind", "the last on 2026-11-21 16:04"]);

@@ -114,10 +114,8 @@ pub(super) async fn check(
     if !matches!(opened, Ok(None)) {
         context.attempts.succeeded(from, now);
     }
-    let credential = |key: admin_keys::AdminKey| Credential::Key {
-        id: key.id,
-        organization: key.organization,
-    };
+    let credential =
+        |key: admin_keys::AdminKey| Credential::Key { id: key.id, organization: key.organization };
     Ok(opened?.map(credential))
 }
 

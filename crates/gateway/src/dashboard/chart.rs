@@ -118,7 +118,11 @@ impl Columns<'_> {
         let most = self.columns.iter().max_by_key(|column| sum(column)).unwrap_or(last);
         let (from, to) = (&first.label, &last.label);
         let all = format!("{} {} from {from} to {to}", count(all), self.unit);
-        format!("{all}; most, {}, at {}. The table below has all numbers.", count(sum(most)), most.label)
+        format!(
+            "{all}; most, {}, at {}. The table below has all numbers.",
+            count(sum(most)),
+            most.label
+        )
     }
 }
 

@@ -17,14 +17,15 @@ mod text;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::map_response;
+use axum::extract::State;
+use axum::middleware::map_response_with_state;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use hyper::header::{self, HeaderName, HeaderValue};
 
 use crate::state::Gateway;
 use attempts::Attempts;
-use page::Failure;
+use page::{Failure, Told};
 use session::SignedOut;
 
 /// What pages work with.
@@ -36,15 +37,15 @@ struct Context {
     signed_out: SignedOut,
 }
 
-type Shared = axum::extract::State<Arc<Context>>;
+type Shared = State<Arc<Context>>;
 
 /// All routes at and below `/dashboard`.
 pub(crate) fn router(gateway: &Arc<Gateway>) -> Router {
-    let context = Context {
+    let context = Arc::new(Context {
         gateway: Arc::clone(gateway),
         attempts: Attempts::default(),
         signed_out: SignedOut::default(),
-    };
+    });
     Router::new()
         .route("/dashboard", get(organizations::page))
         .route("/dashboard/", get(|| async { Redirect::permanent("/dashboard") }))
@@ -57,8 +58,8 @@ pub(crate) fn router(gateway: &Arc<Gateway>) -> Router {
         .route("/dashboard/icon.svg", get(|| file("image/svg+xml", include_str!("icon.svg"))))
         .route("/dashboard/{*rest}", any(|| async { Failure::NotFound("no such page".into()) }))
         .method_not_allowed_fallback(|| async { Failure::Method })
-        .layer(map_response(secured))
-        .with_state(Arc::new(context))
+        .layer(map_response_with_state(Arc::clone(&context), secured))
+        .with_state(context)
 }
 
 /// What every answer says to browsers: no scripts, no frames, nothing from elsewhere, nothing kept.
@@ -77,7 +78,10 @@ const SECURITY: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-async fn secured(mut response: Response) -> Response {
+async fn secured(State(context): Shared, mut response: Response) -> Response {
+    if let Some(Told(why)) = response.extensions().get() {
+        context.gateway.log.line(format_args!("dashboard: {why}"));
+    }
     let headers = response.headers_mut();
     for (name, value) in SECURITY {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

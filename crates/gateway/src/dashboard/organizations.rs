@@ -48,12 +48,8 @@ pub(super) async fn page(
     let now = gateway.clock.now();
     let text: String = query.q.trim().chars().take(LONGEST).collect();
     let from_behind = query.before.is_some();
-    let paged = Page {
-        after: query.after.clone(),
-        before: query.before,
-        limit: ROWS,
-        descending: false,
-    };
+    let paged =
+        Page { after: query.after.clone(), before: query.before, limit: ROWS, descending: false };
     let listed = match text.is_empty() {
         true => organizations::list(&gateway.database, &paged).await?,
         false => organizations::search(&gateway.database, &text, &paged).await?,
@@ -152,12 +148,7 @@ fn row(organization: &Organization, spent: MicroDollars, settings: &Settings) ->
     }
 }
 
-fn pager(
-    listed: &Listed<Organization>,
-    text: &str,
-    is_first: bool,
-    from_behind: bool,
-) -> Markup {
+fn pager(listed: &Listed<Organization>, text: &str, is_first: bool, from_behind: bool) -> Markup {
     let (Some(first), Some(last)) = (listed.items.first(), listed.items.last()) else {
         return html! {};
     };

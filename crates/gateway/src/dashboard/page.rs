@@ -1,6 +1,8 @@
 //! What all pages have in common: the frame around their content, and the pages that stand for
 //! errors. Everything that is written into a page is escaped by the templates.
 
+use std::sync::Arc;
+
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::http::Uri;
@@ -114,6 +116,10 @@ pub(super) fn refreshes(address: &Uri) -> bool {
     address.query().is_some_and(|query| query.split('&').any(|pair| pair == "refresh=on"))
 }
 
+/// What of an answer is for the operator: it is put into the log.
+#[derive(Clone, Debug)]
+pub(super) struct Told(pub(super) Arc<str>);
+
 /// Why there is no such page for whoever asks.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -137,8 +143,8 @@ pub(super) enum Failure {
     Slow,
     /// The store is away, or takes too long.
     Unavailable,
-    /// The store refuses a statement.
-    Fault,
+    /// The store refuses a statement. Why is for the log: the page may be anybody's.
+    Fault(String),
 }
 
 impl Failure {
@@ -158,7 +164,7 @@ impl Failure {
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::OtherSite => StatusCode::FORBIDDEN,
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
-            Self::Fault => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -168,10 +174,9 @@ impl Failure {
                 "Not signed in",
                 html! { "The password is neither the admin token nor an admin key in force." },
             ),
-            Self::TooManyAttempts { seconds } => (
-                "Too many failed sign-ins",
-                html! { "Please try again in " (seconds) " s." },
-            ),
+            Self::TooManyAttempts { seconds } => {
+                ("Too many failed sign-ins", html! { "Please try again in " (seconds) " s." })
+            }
             Self::Closed => ("The dashboard is closed", closed()),
             Self::NotFound(what) => (
                 "Not found",
@@ -194,9 +199,9 @@ impl Failure {
                 html! { "The gateway cannot read its store now, or it takes too long. Please try \
                 again in a moment; if it stays so, look into the gateway's log." },
             ),
-            Self::Fault => (
+            Self::Fault(_) => (
                 "Something is wrong with the store",
-                html! { "It refuses a statement, which is a fault of the gateway." },
+                html! { "It refuses a statement; the gateway's log says why." },
             ),
         }
     }
@@ -233,6 +238,9 @@ impl IntoResponse for Failure {
         if let Self::TooManyAttempts { seconds } = self {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        if let Self::Fault(why) = self {
+            response.extensions_mut().insert(Told(why.into()));
+        }
         response
     }
 }
@@ -242,7 +250,6 @@ impl From<DatabaseError> for Failure {
         if error.is_unavailable() {
             return Self::Unavailable;
         }
-        metrics::counter!("gateway_store_errors_total").increment(1);
-        Self::Fault
+        Self::Fault(error.to_string())
     }
 }

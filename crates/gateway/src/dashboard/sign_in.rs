@@ -44,10 +44,7 @@ pub(super) async fn form(
 }
 
 /// `POST /dashboard/sign-in`.
-pub(super) async fn sign_in(
-    State(context): Shared,
-    request: Request,
-) -> Result<Response, Failure> {
+pub(super) async fn sign_in(State(context): Shared, request: Request) -> Result<Response, Failure> {
     let token = access::configured(&context)?;
     let (parts, body) = request.into_parts();
     is_own(&parts.headers)?;

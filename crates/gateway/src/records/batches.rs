@@ -185,10 +185,7 @@ pub async fn open(
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn queued(
-    database: &Database,
-    organization: &str,
-) -> Result<Vec<Queued>, DatabaseError> {
+pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queued>, DatabaseError> {
     let sql = "SELECT model, CAST(SUM(queued_tokens) AS BIGINT) AS tokens, COUNT(*) FROM batches \
                WHERE ended_at IS NULL AND organization = $1 \
                GROUP BY model ORDER BY tokens DESC, model LIMIT 1000";

@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gateway::ledger::{Endpoint, Entry};
 use gateway::policy::plan::{Demand, Plan};
-use gateway::records::{admin_keys, keys, organizations, payments, project_limits, projects, spend};
+use gateway::records::{
+    admin_keys, keys, organizations, payments, project_limits, projects, spend,
+};
 use gateway::settings::{Settings, Surroundings};
 use gateway::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
 use gateway::world::{Clock, Random};
 use gateway::{Gateway, Log, World};
+use ratelimit::Decision;
 use tempfile::TempDir;
 
 pub const TOKEN: &str = "an-admin-token-of-this-test";
@@ -144,12 +147,19 @@ impl Stage {
         let now = self.gateway.clock.now();
         let then = now - 200 * 24 * HOUR;
         let made = organizations::create(database, name, Tier::Two, then, chance).await.unwrap();
-        payments::create(database, &made.id, 6_500, &[(Tier::One, 500), (Tier::Two, 5_000)], now,
-            chance).await.unwrap();
+        payments::create(
+            database,
+            &made.id,
+            6_500,
+            &[(Tier::One, 500), (Tier::Two, 5_000)],
+            now,
+            chance,
+        )
+        .await
+        .unwrap();
         let organization = organizations::get(database, &made.id).await.unwrap().unwrap();
         let name = format!("{name} production");
-        let project =
-            projects::create(database, &organization.id, &name, None, then, chance).await;
+        let project = projects::create(database, &organization.id, &name, None, then, chance).await;
         let project = project.unwrap().unwrap().project;
         let (admin, text) =
             admin_keys::create(database, &organization.id, "admin", None, now, chance)
@@ -157,13 +167,7 @@ impl Stage {
                 .unwrap()
                 .unwrap();
         let key = self.key(&project.id, "Production server").await;
-        Tenant {
-            organization,
-            project,
-            admin: text.reveal().to_owned(),
-            admin_id: admin.id,
-            key,
-        }
+        Tenant { organization, project, admin: text.reveal().to_owned(), admin_id: admin.id, key }
     }
 
     pub async fn key(&self, project: &str, name: &str) -> String {
@@ -185,7 +189,7 @@ impl Stage {
         spend::set_hard(database, scope, Some(25_000), now).await.unwrap();
         let limits = ProjectLimits {
             max_requests_per_1_minute: Some(200),
-            max_tokens_per_1_minute: Some(300_000),
+            max_tokens_per_1_minute: Some(800_000),
             ..ProjectLimits::default()
         };
         project_limits::set(database, project, "atlas", &limits, now).await.unwrap().unwrap();
@@ -216,7 +220,8 @@ impl Stage {
             let draws = plan.draws(&demand, now);
             let number = self.gateway.ids.next();
             let id = &*caller.organization.id;
-            self.gateway.limits.reserve(id, number, &draws, now).await.unwrap();
+            let decision = self.gateway.limits.reserve(id, number, &draws, now).await.unwrap();
+            assert!(matches!(decision, Decision::Admitted(_)), "{} {decision:?}", model.name);
             self.gateway.limits.settle(id, number, &vec![None; draws.len()], now);
         }
     }
@@ -233,8 +238,9 @@ impl Stage {
         for hour in 0..30 * 24_u64 {
             let at = now - hour * HOUR;
             let of_day = at / HOUR % 24;
-            let busy = [1, 1, 1, 1, 1, 2, 4, 7, 12, 16, 18, 17, 14, 16, 18, 19, 17, 13, 9, 6, 4, 3, 2, 1]
-                [of_day as usize];
+            let busy =
+                [1, 1, 1, 1, 1, 2, 4, 7, 12, 16, 18, 17, 14, 16, 18, 19, 17, 13, 9, 6, 4, 3, 2, 1]
+                    [of_day as usize];
             let weekend = (at / HOUR / 24 + 4) % 7 % 6 == 0;
             let busy = if weekend { busy / 4 } else { busy } * (100 - hour / 12) / 100;
             for (model, weight, tokens) in models {

@@ -132,9 +132,8 @@ impl Limits {
 fn of_model(view: &View<'_>, model: &Model) -> (Vec<Meter>, Vec<Meter>) {
     let nobody = Arc::new(Project::default());
     let mut meters = live::meters(view.organization, &nobody, model, view.settings);
-    meters.retain(|meter| {
-        meter.scope == Scope::Organization && meter.dimension != Dimension::Spend
-    });
+    meters
+        .retain(|meter| meter.scope == Scope::Organization && meter.dimension != Dimension::Spend);
     meters.into_iter().partition(|meter| meter.name.starts_with("m:"))
 }
 

@@ -40,8 +40,7 @@ pub(in super::super) async fn spent(
     organization: &Organization,
     now: Micros,
 ) -> Result<Spent, Failure> {
-    let sums =
-        ledger::month_spend(&gateway.database, &organization.id, world::month(now)).await?;
+    let sums = ledger::month_spend(&gateway.database, &organization.id, world::month(now)).await?;
     let mut spent = Spent { organization: 0, projects: HashMap::with_capacity(sums.len()) };
     for sum in sums {
         match sum.project {
