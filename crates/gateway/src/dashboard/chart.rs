@@ -17,26 +17,37 @@ pub(super) fn bar(what: &str, used: u64, limit: u64) -> Markup {
         HIGH..100 => ("high", Some("high")),
         _ => ("full", Some("used up")),
     };
-    // A trace of use is to be seen.
-    let width = if used == 0 { 0 } else { percent.clamp(1, 100) };
     html! {
         div.meter {
-            svg.bar.(class) role="img" aria-label=(what) viewBox="0 0 100 8"
-                preserveAspectRatio="none" {
-                rect.track width="100" height="8" {}
-                rect.fill width=(width) height="8" {}
-            }
+            (draw(what, class, used, percent))
             span.percent { (percent.min(999)) " %" }
             @if let Some(word) = word { span.tag.(class) { (word) } }
         }
     }
 }
 
+/// The same for a limit that may be passed; the word for that stands elsewhere.
+pub(super) fn soft_bar(what: &str, used: u64, limit: u64) -> Markup {
+    let percent = percent(used, limit);
+    let class = if percent < 100 { "fine" } else { "high" };
+    html! {
+        div.meter {
+            (draw(what, class, used, percent))
+            span.percent { (percent.min(999)) " %" }
+        }
+    }
+}
+
 /// A share of a whole, without a judgement.
 pub(super) fn share(what: &str, part: u64, whole: u64) -> Markup {
-    let width = percent(part, whole.max(1)).min(100);
+    draw(what, "fine", part, percent(part, whole.max(1)))
+}
+
+fn draw(what: &str, class: &str, part: u64, percent: u64) -> Markup {
+    // A trace of use is to be seen.
+    let width = if part == 0 { 0 } else { percent.clamp(1, 100) };
     html! {
-        svg.bar.fine role="img" aria-label=(what) viewBox="0 0 100 8" preserveAspectRatio="none" {
+        svg.bar.(class) role="img" aria-label=(what) viewBox="0 0 100 8" preserveAspectRatio="none" {
             rect.track width="100" height="8" {}
             rect.fill width=(width) height="8" {}
         }
@@ -100,8 +111,8 @@ impl Columns<'_> {
                     path.axis d={ "M0 " (HEIGHT) "H" (width) } {}
                 }
                 div.labels aria-hidden="true" {
-                    @for column in self.columns.iter().step_by(self.labelled.max(1)) {
-                        span { (column.label) }
+                    @for (at, column) in self.columns.iter().enumerate() {
+                        span { @if at % self.labelled.max(1) == 0 { span { (column.label) } } }
                     }
                 }
             }

@@ -60,7 +60,9 @@ impl Frame<'_> {
                     a.skip href="#content" { "Skip to the content" }
                     (self.header())
                     main #content tabindex="-1" { (content) }
-                    footer { p { "All times are UTC. Money is US dollars." } }
+                    footer {
+                        @if self.access.is_some() { p { "All times are UTC. Money is US dollars." } }
+                    }
                 }
             }
         };
@@ -79,8 +81,8 @@ impl Frame<'_> {
                 @if let Some(access) = self.access {
                     nav aria-label="Main" {
                         @if access.only().is_none() {
-                            a href="/dashboard" { "Organizations" }
-                            a href="/dashboard/deprecations" { "Deprecations" }
+                            (self.entry("/dashboard", "Organizations"))
+                            (self.entry("/dashboard/deprecations", "Deprecations"))
                         }
                     }
                     (self.refreshing())
@@ -92,6 +94,12 @@ impl Frame<'_> {
                 }
             }
         }
+    }
+
+    /// An entry of the main navigation; the page that it leads to has its name.
+    fn entry(&self, path: &str, name: &str) -> Markup {
+        let current = (self.title == name).then_some("page");
+        html! { a href=(path) aria-current=[current] { (name) } }
     }
 
     fn refreshing(&self) -> Markup {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::Shared;
 use super::access::Access;
 use super::live;
-use super::organization::{Row, of_project, spent, table};
+use super::organization::{Row, list, of_project, spent};
 use super::page::{self, Asked, Failure, Frame, refreshes};
 use super::text::{date, moment, query_value};
 use crate::policy::plan::{Dimension, Scope};
@@ -120,7 +120,7 @@ async fn limits(
             @for (name, meters) in &cards {
                 section.card {
                     h3 { (name) }
-                    (table(name, &rows.by_ref().take(meters.len()).collect::<Vec<_>>()))
+                    (list(name, &rows.by_ref().take(meters.len()).collect::<Vec<_>>()))
                 }
             }
         }

@@ -21,13 +21,13 @@ use ratelimit::Decision;
 use tempfile::TempDir;
 
 pub const TOKEN: &str = "an-admin-token-of-this-test";
-/// 2026-11-21 16:04:30 UTC.
-pub const NOW: u64 = 1_795_277_070_000_000;
+/// 2026-11-19 16:04:30 UTC.
+pub const NOW: u64 = 1_795_104_270_000_000;
 const HOUR: u64 = 3_600_000_000;
 
 const SETTINGS: &str = r#"
 [store]
-url = "sqlite:///FOLDER/gateway.db"
+url = "STORE"
 [upstreams.main]
 base_url = "http://127.0.0.1:9/v1"
 [models."atlas-2026-08-01"]
@@ -107,16 +107,18 @@ pub struct Tenant {
 impl Stage {
     /// With an admin token.
     pub async fn new() -> Self {
-        Self::with("[admin]\ntoken_file = \"token\"\n").await
+        Self::with("[admin]\ntoken_file = \"token\"\n", None).await
     }
 
-    pub async fn with(more: &str) -> Self {
+    /// With these lines before the others, and a store of its own unless there is another one.
+    pub async fn with(more: &str, store: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = folder.path().join("token");
         std::fs::write(&token, TOKEN).unwrap();
         std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600))
             .unwrap();
-        let text = SETTINGS.replace("/FOLDER", folder.path().to_str().unwrap());
+        let file = format!("sqlite://{}", folder.path().join("gateway.db").display());
+        let text = SETTINGS.replace("STORE", store.unwrap_or(&file));
         let around = Surroundings {
             environment: &|_| None,
             folder: folder.path(),
@@ -193,6 +195,7 @@ impl Stage {
             ..ProjectLimits::default()
         };
         project_limits::set(database, project, "atlas", &limits, now).await.unwrap().unwrap();
+        self.record(tenant).await;
         let caller = self.gateway.directory.caller(&tenant.key).await.unwrap();
         self.used(&caller, "atlas", 190, 1_500, false).await;
         self.used(&caller, "atlas", 2, 130_000, true).await;
@@ -200,7 +203,12 @@ impl Stage {
         self.used(&caller, "atlas-mini", 400, 2_000, false).await;
         self.used(&caller, "canvas-2", 19, 100, false).await;
         self.used(&caller, "scribe-1", 12, 0, false).await;
-        self.recorded(&caller, now);
+    }
+
+    /// A month of usage.
+    pub async fn record(&self, tenant: &Tenant) {
+        let caller = self.gateway.directory.caller(&tenant.key).await.unwrap();
+        self.recorded(&caller, self.gateway.clock.now());
         self.gateway.ledger.flush(std::time::Duration::from_secs(20)).await.unwrap();
     }
 
@@ -226,7 +234,7 @@ impl Stage {
         }
     }
 
-    /// A month of usage, with nights and weekends.
+    /// With nights and weekends.
     fn recorded(&self, caller: &Caller, now: u64) {
         let models: [(&str, u64, u64); 5] = [
             ("atlas-2026-08-01", 7, 60_000),
@@ -241,7 +249,8 @@ impl Stage {
             let busy =
                 [1, 1, 1, 1, 1, 2, 4, 7, 12, 16, 18, 17, 14, 16, 18, 19, 17, 13, 9, 6, 4, 3, 2, 1]
                     [of_day as usize];
-            let weekend = (at / HOUR / 24 + 4) % 7 % 6 == 0;
+            // Day 0 was a Thursday.
+            let weekend = (at / HOUR / 24 + 3) % 7 >= 5;
             let busy = if weekend { busy / 4 } else { busy } * (100 - hour / 12) / 100;
             for (model, weight, tokens) in models {
                 let input = busy * tokens * weight / 9;

@@ -14,7 +14,7 @@ use super::super::text::{count, minutes, query_value, span};
 use super::View;
 use crate::policy::plan::{Dimension, Meter, Scope};
 use crate::records::batches;
-use crate::settings::{LimitsUrl, Model};
+use crate::settings::{LimitsUrl, Model, NO_MODEL};
 use crate::tenants::Project;
 
 /// Models, or groups, of a page.
@@ -237,7 +237,7 @@ fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
             @for card in &part.cards {
                 section.card {
                     h3 {
-                        (card.name)
+                        (shown(&card.name))
                         @if card.is_ending { " " span.tag.high { "deprecated" } }
                     }
                     @if !card.names.is_empty() {
@@ -251,7 +251,7 @@ fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
                             long-context limit." }
                     }
                     @if card.meters.is_empty() { p.empty { "No limit in this tier." } }
-                    @else if !card.rows.is_empty() { (table(&card.name, &card.rows)) }
+                    @else if !card.rows.is_empty() { (list(&card.name, &card.rows)) }
                 }
             }
         }
@@ -263,37 +263,25 @@ fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
     }
 }
 
+/// The name of what requests without a model draw on says nothing.
+pub(in super::super) fn shown(name: &str) -> &str {
+    if name == NO_MODEL { "requests without a model" } else { name }
+}
+
 /// At most so many names, and how many more there are.
 fn listing(names: &[Box<str>]) -> Markup {
     const SHOWN: usize = 20;
     html! {
         @for (at, name) in names.iter().take(SHOWN).enumerate() {
-            @if at > 0 { ", " } code { (name) }
+            @if at > 0 { ", " } code { (shown(name)) }
         }
         @if names.len() > SHOWN { " and " (count((names.len() - SHOWN) as u64)) " more" }
     }
 }
 
 /// Limits of something, with their bars.
-pub(in super::super) fn table(of: &str, rows: &[Row]) -> Markup {
-    html! {
-        div.scroll tabindex="0" role="region" aria-label={ "Limits of " (of) } {
-            table.limits {
-                caption.unseen { "Limits of " (of) }
-                thead {
-                    tr {
-                        th scope="col" { "Limit" }
-                        th scope="col" { "Use" }
-                        th.number scope="col" { "Used" }
-                        th.number scope="col" { "Of" }
-                        th.number scope="col" { "Left" }
-                        th.number scope="col" { "Full in" }
-                    }
-                }
-                tbody { @for row in rows { (show(of, row)) } }
-            }
-        }
-    }
+pub(in super::super) fn list(of: &str, rows: &[Row]) -> Markup {
+    html! { ul.limits { @for row in rows { li { (show(of, row)) } } } }
 }
 
 fn show(of: &str, row: &Row) -> Markup {
@@ -304,13 +292,11 @@ fn show(of: &str, row: &Row) -> Markup {
     let (used, limit, left) = (number(row.used), number(row.limit), number(row.left));
     let what = format!("{}, {of}: {used} of {limit} used, {left} left", row.name);
     html! {
-        tr {
-            th scope="row" { (row.name) }
-            td { (bar(&what, row.used, row.limit)) }
-            td.number { (used) }
-            td.number { (limit) }
-            td.number { (left) }
-            td.number { @if row.used == 0 { "now" } @else { (span(row.until_full)) } }
+        p.what { span { (row.name) } span.number { (used) " of " (limit) } }
+        (bar(&what, row.used, row.limit))
+        p.hint {
+            (left) " left"
+            @if row.used > 0 { " · resets in " (span(row.until_full)) }
         }
     }
 }

@@ -18,12 +18,12 @@ use serde::Deserialize;
 use super::Shared;
 use super::access::Access;
 use super::page::{self, Asked, Failure, Frame, refreshes};
-use super::text::{count, date, money, percent};
+use super::text::{count, date, money, percent, short};
 use crate::records::organizations;
 use crate::settings::Settings;
 use crate::state::Gateway;
 use crate::tenants::{Organization, Tier};
-pub(super) use limits::{Row, table};
+pub(super) use limits::{Row, list};
 pub(super) use spend::{Spent, of_project, spent};
 
 /// Where lists of the page go on.
@@ -75,8 +75,7 @@ pub(super) async fn page(
         (attention(&notices))
         (tiles(&view, &spent, &usage))
         (contents())
-        (spend::section(&view, &spent))
-        (spend::tier(&view))
+        div.pair { (spend::section(&view, &spent)) (spend::tier(&view)) }
         (limits::sections(&limits, &address))
         (projects::section(&view, &projects))
         (usage.section())
@@ -107,7 +106,7 @@ fn head(view: &View<'_>, has_list: bool) -> Markup {
         }
         h1 { (organization.name) }
         p.hint {
-            code { (organization.id) } " · since " (date(organization.created_at))
+            code { (organization.id) } " · since " span.nowrap { (date(organization.created_at)) }
             @if organization.zero_data_retention { " · zero data retention" }
         }
     }
@@ -133,7 +132,7 @@ fn attention(notices: &[Notice]) -> Markup {
 
 fn tiles(view: &View<'_>, spent: &Spent, usage: &usage::Usage) -> Markup {
     let limit = spend::limit(view);
-    let [requests, tokens] = usage.last_day();
+    let ([requests, tokens], [requests_before, tokens_before]) = usage.totals();
     html! {
         dl.tiles {
             div {
@@ -150,10 +149,12 @@ fn tiles(view: &View<'_>, spent: &Spent, usage: &usage::Usage) -> Markup {
             div {
                 dt { "Requests, last 24 hours" }
                 dd { (count(requests)) }
+                dd.hint { (count(requests_before)) " in 30 days" }
             }
             div {
                 dt { "Tokens, last 24 hours" }
-                dd { (count(tokens)) }
+                dd { (short(tokens)) }
+                dd.hint { (short(tokens_before)) " in 30 days" }
             }
         }
     }

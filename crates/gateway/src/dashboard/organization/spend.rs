@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use ratelimit::Micros;
 
-use super::super::chart::bar;
+use super::super::chart::{bar, share, soft_bar};
 use super::super::text::{count, money, month};
 use super::super::{live, page::Failure};
 use super::{Notice, View, tier_name};
@@ -105,8 +105,8 @@ pub(super) fn notices(view: &View<'_>, spent: &Spent) -> Vec<Notice> {
         ": requests that cost are refused until the month is over or the limit is raised." };
         notices.push(Notice { is_bad: true, text });
     }
-    let passed = view.organization.spend.alerts.iter().filter(|alert| alert.threshold <= used);
-    if let Some(alert) = passed.last() {
+    let mut passed = view.organization.spend.alerts.iter().filter(|alert| alert.threshold <= used);
+    if let Some(alert) = passed.next_back() {
         let text = html! { "the soft limit of " (money(alert.threshold)) " is passed: "
         (money(used)) " is spent." };
         notices.push(Notice { is_bad: false, text });
@@ -168,7 +168,7 @@ fn soft(used: MicroDollars, threshold: MicroDollars) -> Markup {
                 "Soft limit "
                 @if used >= threshold { span.tag.high { "passed" } }
             }
-            td { (bar(&what, used, threshold)) }
+            td { (soft_bar(&what, used, threshold)) }
             td.number { (money(used)) }
             td.number { (money(threshold)) }
             td.number { (money(threshold.saturating_sub(used))) }
@@ -238,7 +238,7 @@ pub(super) fn tier(view: &View<'_>) -> Markup {
                     }
                 }
                 @if let Some((next, needs)) = next(view) {
-                    (super::super::chart::share(
+                    (share(
                         &format!("{} of the {} paid that {} needs",
                             dollars(organization.paid_cents), dollars(needs), tier_name(next)),
                         organization.paid_cents, needs))

@@ -6,8 +6,10 @@ use super::super::chart::{Column, Columns, share};
 use super::super::page::Failure;
 use super::super::text::{count, date, moment, money, month_start};
 use super::View;
+use super::limits::shown;
 use crate::database::DatabaseError;
 use crate::ledger::{GroupBy, Sum, UsageQuery, sums};
+use crate::settings::NO_MODEL;
 use crate::world::seconds;
 
 const HOUR: u64 = 3600;
@@ -69,11 +71,15 @@ fn tokens(sum: &Sum) -> u64 {
     sum.input_tokens.saturating_add(sum.output_tokens)
 }
 
+fn totals(sums: &[Sum]) -> [u64; 2] {
+    let all = |of: fn(&Sum) -> u64| sums.iter().map(of).fold(0, u64::saturating_add);
+    [all(|sum| sum.requests), all(tokens)]
+}
+
 impl Usage {
-    /// Requests and tokens of the last 24 hours.
-    pub(super) fn last_day(&self) -> [u64; 2] {
-        let sum = |of: fn(&Sum) -> u64| self.hours.iter().map(of).fold(0, u64::saturating_add);
-        [sum(|sum| sum.requests), sum(tokens)]
+    /// Requests and tokens of the last 24 hours, and of the last 30 days.
+    pub(super) fn totals(&self) -> ([u64; 2], [u64; 2]) {
+        (totals(&self.hours), totals(&self.days))
     }
 
     pub(super) fn section(&self) -> Markup {
@@ -201,10 +207,7 @@ fn top(
 }
 
 fn top_row(title: &str, sum: &Sum, part: u64, all: u64, show: fn(u64) -> String) -> Markup {
-    let name = match sum.model.as_deref() {
-        None | Some("*") => "without a model",
-        Some(name) => name,
-    };
+    let name = shown(sum.model.as_deref().unwrap_or(NO_MODEL));
     html! {
         tr {
             th scope="row" { (name) }
