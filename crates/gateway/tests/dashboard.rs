@@ -95,7 +95,7 @@ async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
             "Images a minute, canvas-2: 19 of 20 used, 1 left",
             "Audio minutes a minute, scribe-1: 19 of 30 used",
             "Shared by <code>atlas-2026-02-10</code>, <code>atlas-2026-08-01</code>",
-            "atlas-2026-08-01: 0 of 5,000,000 tokens queued",
+            "atlas-2026-08-01: 1,850,000 of 5,000,000 tokens queued",
             "Monthly limit of Tier 2: $",
             "Hard limit: $",
             "Tier 2</strong> · $65 paid in all · $35 more paid leads to Tier 3.",

@@ -20,7 +20,7 @@ pub(super) fn bar(what: &str, used: u64, limit: u64) -> Markup {
     html! {
         div.meter {
             (draw(what, class, used, percent))
-            span.percent { (percent.min(999)) " %" }
+            span.percent { (percent.min(999)) "\u{a0}%" }
             @if let Some(word) = word { span.tag.(class) { (word) } }
         }
     }
@@ -33,7 +33,7 @@ pub(super) fn soft_bar(what: &str, used: u64, limit: u64) -> Markup {
     html! {
         div.meter {
             (draw(what, class, used, percent))
-            span.percent { (percent.min(999)) " %" }
+            span.percent { (percent.min(999)) "\u{a0}%" }
         }
     }
 }
@@ -193,10 +193,10 @@ mod tests {
                 assert!(drawn.contains(expected), "{expected} in {drawn}");
             }
         };
-        check(0, 10, &["width=\"0\"", "0 %"]);
-        check(1, 1_000, &["width=\"1\"", "0 %"]);
+        check(0, 10, &["width=\"0\"", "0\u{a0}%"]);
+        check(1, 1_000, &["width=\"1\"", "0\u{a0}%"]);
         check(8, 10, &["width=\"80\"", "high"]);
-        check(30, 10, &["width=\"100\"", "300 %", "used up"]);
+        check(30, 10, &["width=\"100\"", "300\u{a0}%", "used up"]);
         check(u64::MAX, 0, &["used up"]);
     }
 

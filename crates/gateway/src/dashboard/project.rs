@@ -116,7 +116,7 @@ async fn limits(
     };
     let mut rows = readings.into_iter().map(Row::from);
     html! {
-        div.cards {
+        div.cards.packed {
             @for (name, meters) in &cards {
                 section.card {
                     h3 { (name) }

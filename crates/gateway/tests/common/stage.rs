@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use gateway::database::{Statement, Value};
 use gateway::ledger::{Endpoint, Entry};
 use gateway::policy::plan::{Demand, Plan};
 use gateway::records::{
@@ -196,6 +197,8 @@ impl Stage {
         };
         project_limits::set(database, project, "atlas", &limits, now).await.unwrap().unwrap();
         self.record(tenant).await;
+        self.queue(tenant, &format!("batch_1_{organization}"), 1_200_000).await;
+        self.queue(tenant, &format!("batch_2_{organization}"), 650_000).await;
         let caller = self.gateway.directory.caller(&tenant.key).await.unwrap();
         self.used(&caller, "atlas", 190, 1_500, false).await;
         self.used(&caller, "atlas", 2, 130_000, true).await;
@@ -232,6 +235,25 @@ impl Stage {
             assert!(matches!(decision, Decision::Admitted(_)), "{} {decision:?}", model.name);
             self.gateway.limits.settle(id, number, &vec![None; draws.len()], now);
         }
+    }
+
+    /// A batch that has so many tokens in the queue.
+    async fn queue(&self, tenant: &Tenant, id: &str, tokens: u64) {
+        let sql = "INSERT INTO batches (id, organization, project, api_key, endpoint, model, \
+                   input_file, status, queued_tokens, total, completed, failed, created_at, \
+                   expires_at, lease_until) VALUES ($1, $2, $3, 'key_1', '/v1/responses', 'atlas', \
+                   'file-1', 'in_progress', $4, 9, 0, 0, $5, $6, 0)";
+        let now = self.gateway.clock.now() / 1_000_000;
+        let (organization, project) = (&tenant.organization.id, &tenant.project.id);
+        let values: [Value; 6] = [
+            id.into(),
+            organization.into(),
+            project.into(),
+            tokens.into(),
+            now.into(),
+            (now + 86_400).into(),
+        ];
+        self.gateway.database.transact(vec![Statement::new(sql, values)]).await.unwrap();
     }
 
     /// With nights and weekends.

@@ -233,7 +233,7 @@ pub(super) fn sections(limits: &Limits, address: &Uri) -> Markup {
 fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
     let is_group = next == "groups_after";
     html! {
-        div.cards {
+        div.cards.packed {
             @for card in &part.cards {
                 section.card {
                     h3 {

@@ -139,7 +139,7 @@ fn tiles(view: &View<'_>, spent: &Spent, usage: &usage::Usage) -> Markup {
                 dt { "Spent this month" }
                 dd { (money(spent.of_organization())) }
                 dd.hint { "of " (money(limit)) ", "
-                    (percent(spent.of_organization(), limit)) " %" }
+                    (percent(spent.of_organization(), limit)) "\u{a0}%" }
             }
             div {
                 dt { "Tier" }
