@@ -177,7 +177,7 @@ async fn it_is_readable_in_the_dark_and_on_a_phone() {
             if folder.is_some() {
                 let whole = browser.evaluate("document.documentElement.scrollHeight");
                 let whole = u32::try_from(whole.as_u64().unwrap()).unwrap();
-                browser.resize(width, whole.clamp(height, 1900));
+                browser.resize(width, whole.clamp(height, 4000));
             }
             match (scheme, width) {
                 ("light", 1280) => shoot(&mut browser, name),

@@ -219,14 +219,16 @@ pub(super) fn sections(limits: &Limits, address: &Uri) -> Markup {
                 p.hint { "Without a limit in this tier: " (listing(&limits.unlimited)) "." }
             }
         }
-        section aria-labelledby="groups" {
-            h2 #groups { "Shared limits" }
-            @if limits.groups.cards.is_empty() {
-                p.empty { "No models share a limit." }
+        div.pair.reversed {
+            section aria-labelledby="groups" {
+                h2 #groups { "Shared limits" }
+                @if limits.groups.cards.is_empty() {
+                    p.empty { "No models share a limit." }
+                }
+                (cards(&limits.groups, address, "groups_after"))
             }
-            (cards(&limits.groups, address, "groups_after"))
+            (queue_section(&limits.queue))
         }
-        (queue_section(&limits.queue))
     }
 }
 
