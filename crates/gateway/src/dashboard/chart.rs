@@ -155,11 +155,11 @@ fn draw_column(column: &Column, at: u64, most: u64, fill: &str) -> Markup {
     }
 }
 
-/// The next 1, 2 or 5 with zeros.
+/// The next number with one digit that is easy to halve, and zeros.
 fn round_up(number: u64) -> u64 {
     let mut step = 1_u64;
     loop {
-        for factor in [1, 2, 5] {
+        for factor in [1, 2, 3, 4, 6, 8] {
             let round = step.saturating_mul(factor);
             if round >= number || round == u64::MAX {
                 return round.max(2);
@@ -178,7 +178,7 @@ mod tests {
     fn scales() {
         let check = |number, expected| assert_eq!(round_up(number), expected);
         check(0, 2);
-        check(3, 5);
+        check(5, 6);
         check(1_000, 1_000);
         check(1_001, 2_000);
         check(u64::MAX, u64::MAX);
