@@ -22,10 +22,14 @@ pub async fn whole(body: &mut Incoming, most: u64, patience: Duration) -> Result
     if announced.lower() > most {
         return Err(too_large());
     }
-    tokio::time::timeout(patience, collect(body, most)).await.unwrap_or_else(|_| {
-        let message = "The request's body did not come in time. Please send it faster.";
-        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message))
-    })
+    let collected = tokio::time::timeout(patience, collect(body, most)).await;
+    collected.unwrap_or_else(|_| Err(too_slow()))
+}
+
+/// 408.
+pub fn too_slow() -> ApiError {
+    let message = "The request's body did not come in time. Please send it faster.";
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
 }
 
 async fn collect(body: &mut Incoming, most: u64) -> Result<Bytes, ApiError> {
@@ -50,7 +54,11 @@ async fn collect(body: &mut Incoming, most: u64) -> Result<Bytes, ApiError> {
     Ok(whole.freeze())
 }
 
-async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
+/// The next piece; `None` behind the last one.
+///
+/// # Errors
+/// 400 when it ends too early.
+pub async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };
         let frame = frame.map_err(|_| {

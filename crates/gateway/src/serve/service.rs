@@ -107,6 +107,7 @@ async fn dispatch(
         region,
         model: None,
         headers: HeaderMap::new(),
+        batch: false,
     };
     let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;
     seen.headers = exchange.headers;
