@@ -29,6 +29,19 @@ pub(crate) struct Arguments {
     check: bool,
 }
 
+/// A thread for each processor that this process may use; on a single one nothing is handed from
+/// thread to thread.
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match processors {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        _ => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(processors)
+            .enable_all()
+            .build(),
+    }
+}
+
 /// Runs the subcommand until it is asked to end. The address is printed in one line.
 pub(crate) async fn run(
     arguments: Arguments,
@@ -54,7 +67,7 @@ pub(crate) async fn run(
     })?;
     let address = listener.local_addr()?;
     let machine = gateway::World {
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(SteadyClock::start()),
         random: Arc::new(SystemRandom),
         log: Log(Arc::new(|line| tell(line))),
     };
@@ -169,11 +182,24 @@ impl Offline {
     }
 }
 
-struct SystemClock;
+/// Unix time as it was at the start, and what has passed since: a clock that is set while the gateway
+/// runs neither frees nor freezes a limit.
+struct SteadyClock {
+    began: u64,
+    since: std::time::Instant,
+}
 
-impl gateway::world::Clock for SystemClock {
+impl SteadyClock {
+    fn start() -> Self {
+        let began = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
+        Self { began, since: std::time::Instant::now() }
+    }
+}
+
+impl gateway::world::Clock for SteadyClock {
     fn now(&self) -> u64 {
-        u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
+        let passed = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.began.saturating_add(passed)
     }
 }
 

@@ -2,12 +2,14 @@
 //! stored; all others are sent on, what has come and what is still to come.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
 use hyper::http::request;
-use hyper::{Request, Response, StatusCode, header};
+use hyper::{Request, header};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::forward::{self, Given};
 use super::{Answered, Exchange, files, listing};
@@ -16,8 +18,7 @@ use crate::database::DatabaseError;
 use crate::error::ApiError;
 use crate::records::files::{self as records, CHUNK, File, Purpose};
 use crate::records::ids;
-use crate::serve::answer::AnswerBody;
-use crate::serve::intake;
+use crate::serve::intake::{self, Room};
 use crate::serve::route::Api;
 use crate::upstream::{OutBody, too_large};
 use crate::world::seconds;
@@ -36,7 +37,11 @@ pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) 
     if incoming.size_hint().lower() > server.max_body_bytes {
         return Err(too_large());
     }
-    let taken = take(&mut incoming, &boundary, server.max_body_bytes);
+    // Large bodies have their place among all others until they are stored.
+    let mut place = None;
+    let gateway = Arc::clone(&exchange.gateway);
+    let room = (&gateway.room, &mut place);
+    let taken = take(&mut incoming, &boundary, server.max_body_bytes, room);
     let taken = tokio::time::timeout(server.body_timeout, taken).await;
     match taken.unwrap_or_else(|_| Err(intake::too_slow()))? {
         Taken::Ours(body) => {
@@ -70,12 +75,22 @@ enum Taken {
 }
 
 /// Reads until it is known whose the file is, and to the end where it is ours.
-async fn take(incoming: &mut Incoming, boundary: &str, most: u64) -> Result<Taken, ApiError> {
+async fn take(
+    incoming: &mut Incoming,
+    boundary: &str,
+    most: u64,
+    (room, place): (&Room, &mut Option<OwnedSemaphorePermit>),
+) -> Result<Taken, ApiError> {
+    let announced = usize::try_from(incoming.size_hint().lower().min(most)).unwrap_or(0);
     let mut body = BytesMut::new();
     let (mut looked, mut is_ours) = (0, false);
     while let Some(piece) = intake::data(incoming).await? {
         if (body.len() + piece.len()) as u64 > most {
             return Err(too_large());
+        }
+        if !body.is_empty() {
+            // It has to be kept: all that was announced is set aside at once.
+            intake::grow(room, place, announced.max(body.len() + piece.len())).await?;
         }
         body.extend_from_slice(&piece);
         // The form is looked at again when it has doubled: in all that is no more than twice.
@@ -128,13 +143,7 @@ async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
         exchange.gateway.log.line(format_args!("{}: {error}", file.id));
         ApiError::store_unavailable()
     })?;
-    Ok(made(&file))
-}
-
-fn made(file: &File) -> Response<AnswerBody> {
-    let mut response = listing::json(&files::Shown::of(file));
-    *response.status_mut() = StatusCode::OK;
-    response
+    Ok(listing::json(&files::Shown::of(&file)))
 }
 
 fn stays(upload: &Upload) -> Result<i64, ApiError> {

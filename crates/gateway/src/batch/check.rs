@@ -25,7 +25,7 @@ use crate::tenants::Caller;
 use crate::world::seconds;
 
 /// Most lines of a batch.
-pub const MOST_LINES: u64 = 50_000;
+const MOST_LINES: u64 = 50_000;
 /// Most errors that are told; the file is not read any further then.
 const MOST_ERRORS: usize = 100;
 /// Longest `custom_id`, in bytes.

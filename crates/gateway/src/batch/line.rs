@@ -88,6 +88,7 @@ async fn ask(job: &Job) -> Ran {
             now: job.gateway.clock.now(),
             region: None,
             model: None,
+            trace: None,
             headers: HeaderMap::new(),
             batch: true,
         };
