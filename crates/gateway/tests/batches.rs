@@ -4,6 +4,8 @@
 
 #[path = "common/batching.rs"]
 mod batching;
+#[path = "common/servers.rs"]
+mod servers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,17 +35,20 @@ struct Setting {
     folder: tempfile::TempDir,
     clock: Arc<Set>,
     upstream: Arc<Upstream>,
+    store: String,
 }
 
 impl Setting {
     async fn new(script: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self { folder, clock: Set::new(), upstream: Upstream::start(script).await }
+        let upstream = Upstream::start(script).await;
+        Self { folder, clock: Set::new(), upstream, store: String::new() }
     }
 
     async fn node(&self, limits: &str, extra: &str) -> Node {
         let config = format!("{MODELS}{extra}");
-        Node::start(self.folder.path(), &self.clock, &self.upstream, limits, &config).await
+        let kept = (&*self.store, limits);
+        Node::start(self.folder.path(), &self.clock, &self.upstream, kept, &config).await
     }
 }
 
@@ -326,9 +331,8 @@ async fn failures_of_the_model_server_are_tried_again() {
     let statuses: Vec<_> = errors.iter().map(|line| &line["response"]["status_code"]).collect();
     assert_eq!(statuses, [503, 502, 502]);
     assert_eq!(errors[0]["response"]["body"]["error"]["message"], "no");
-    let tries = |text: &str| {
-        setting.upstream.asked().iter().filter(|asked| asked.text() == text).count()
-    };
+    let tries =
+        |text: &str| setting.upstream.asked().iter().filter(|asked| asked.text() == text).count();
     assert_eq!([0, 1, 2, 3, 5].map(|n| tries(&format!("say {n}"))), [3, 2, 3, 3, 1]);
     node.end().await;
 }
@@ -361,7 +365,18 @@ async fn two_nodes_run_each_line_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_dies_is_taken_over() {
-    let setting = Setting::new(chat).await;
+    is_taken_over(Setting::new(chat).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_dies_is_taken_over_on_postgresql() {
+    let server = servers::Postgres::start();
+    let mut setting = Setting::new(chat).await;
+    setting.store = server.url();
+    is_taken_over(setting).await;
+}
+
+async fn is_taken_over(setting: Setting) {
     let node = setting.node("off:", "").await;
     let (key, _) = node.key().await;
     let client = Client::new(&node.base, &key);
@@ -431,5 +446,46 @@ async fn lines_that_take_too_long_to_drain_are_released() {
     let client = Client::new(&node.base, &key);
     let batch = client.ended(&batch).await;
     assert_eq!(batch["request_counts"], json!({"total": 10, "completed": 10, "failed": 0}));
+    node.end().await;
+}
+
+/// However often nodes die, and wherever: each line has one result, and what has one is not run
+/// again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_die_anywhere_lose_nothing() {
+    let setting = Setting::new(chat).await;
+    let mut node = setting.node("off:", "").await;
+    let (key, _) = node.key().await;
+    let client = Client::new(&node.base, &key);
+    let batch = client.batch("/v1/chat/completions", &chats("m", 120)).await;
+    let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap());
+    // Chance that is the same in every run says how far each node comes.
+    let mut chance: u64 = 7;
+    let mut deaths = 0;
+    loop {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let steps = (chance >> 33) % 40;
+        let asked = setting.upstream.asked().len() + steps as usize;
+        let client = Client::new(&node.base, &key);
+        let ended = loop {
+            let (_, batch) = client.get(&path).await;
+            if batch["status"] == "completed" || setting.upstream.asked().len() >= asked {
+                break batch["status"] == "completed";
+            }
+        };
+        if ended {
+            break;
+        }
+        node.crash();
+        deaths += 1;
+        setting.clock.add_seconds(31);
+        node = setting.node("off:", "").await;
+    }
+    let client = Client::new(&node.base, &key);
+    let (_, batch) = client.get(&path).await;
+    assert_eq!(batch["request_counts"], json!({"total": 120, "completed": 120, "failed": 0}));
+    assert_eq!(names(&client.lines(&batch["output_file_id"]).await), all(120));
+    // A death costs at most the lines that were under way.
+    assert!(setting.upstream.asked().len() <= 120 + 8 * deaths, "{deaths}");
     node.end().await;
 }

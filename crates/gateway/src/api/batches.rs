@@ -75,7 +75,8 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     let batch = wanted.checked(exchange).await?;
     let gateway = Arc::clone(&exchange.gateway);
     let until = gateway.clock.now() + batch::LEASE;
-    batches::insert(&gateway.database, &batch, &gateway.batches.owner, until)
+    let owner = gateway.batches.owner();
+    batches::insert(&gateway.database, &batch, &owner, until)
         .await
         .map_err(|_| ApiError::store_unavailable())?;
     // It goes on when the client goes away; when this node does, another one checks the file.
@@ -85,7 +86,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
         if let Err(error) = checked {
             gateway.log.line(format_args!("{}: {error}", batch.id));
         }
-        batch::hand_over(&gateway, &batch.id).await;
+        batch::hand_over(&gateway, &batch.id, &owner).await;
     });
     // A batch that is still being checked is shown as such.
     let _ = tokio::time::timeout(PATIENCE, check).await;
@@ -318,4 +319,3 @@ impl ShownUsage {
         }
     }
 }
-

@@ -102,10 +102,7 @@ pub(super) async fn send(
 ///
 /// # Errors
 /// Whatever is not a good answer, ready for the client.
-pub(super) async fn fetch(
-    exchange: &Exchange,
-    outgoing: Outgoing<'_>,
-) -> Result<Bytes, ApiError> {
+pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result<Bytes, ApiError> {
     let gateway = &exchange.gateway;
     let upstream = outgoing.upstream;
     let sent = gateway.upstreams.send(outgoing).await;

@@ -134,11 +134,7 @@ fn limits(settings: &Settings, caller: &Caller, model: &Model, now: i64) -> Vec<
     limits
 }
 
-async fn fail(
-    gateway: &Gateway,
-    batch: &Batch,
-    errors: &[Fault],
-) -> Result<(), DatabaseError> {
+async fn fail(gateway: &Gateway, batch: &Batch, errors: &[Fault]) -> Result<(), DatabaseError> {
     let errors = serde_json::to_string(errors).unwrap_or_default();
     let outcome = Outcome { errors: Some(&errors), ..Outcome::default() };
     let (from, to) = (&[Status::Validating], Status::Failed);

@@ -17,37 +17,39 @@ const RETRY: Duration = Duration::from_secs(1);
 /// So long before its end a lease counts as over: clocks of nodes differ a little.
 const MARGIN: Micros = 6_000_000;
 
-/// Renews the lease, and ends when it is lost: to another node, or because the store was away for
-/// too long.
-pub(super) async fn keep(gateway: &Arc<Gateway>, batch: &str, mut until: Micros) {
-    let mut pause = RENEW;
-    loop {
-        tokio::time::sleep(pause).await;
-        let next = gateway.clock.now() + LEASE;
-        match renew(gateway, batch, next).await {
-            Ok(true) => (until, pause) = (next, RENEW),
-            Ok(false) => return,
-            Err(_) => pause = RETRY,
-        }
-        if gateway.clock.now() + MARGIN > until {
-            return;
-        }
-    }
+/// A batch that is worked at, and for whom.
+pub(super) struct Lease {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) batch: Box<str>,
+    pub(super) owner: Box<str>,
+    pub(super) until: Micros,
 }
 
-/// Gives a batch back, for any node.
-///
-/// # Errors
-/// The store's. Then it is free when the lease is over.
-pub(super) async fn give_back(gateway: &Gateway, batch: &str) -> Result<(), DatabaseError> {
-    batches::renew(&gateway.database, batch, &gateway.batches.owner, 0).await.map(drop)
-}
-
-async fn renew(gateway: &Gateway, batch: &str, until: Micros) -> Result<bool, DatabaseError> {
-    let (database, owner) = (&gateway.database, &*gateway.batches.owner);
-    if batches::renew(database, batch, owner, until).await?.is_none() {
-        return Ok(false);
+impl Lease {
+    /// Renews it, and ends when it is lost: to another node, or because the store was away for too
+    /// long.
+    pub(super) async fn keep(&self) {
+        let (clock, mut until, mut pause) = (&self.gateway.clock, self.until, RENEW);
+        loop {
+            tokio::time::sleep(pause).await;
+            let next = clock.now() + LEASE;
+            match self.renew(next).await {
+                Ok(true) => (until, pause) = (next, RENEW),
+                Ok(false) => return,
+                Err(_) => pause = RETRY,
+            }
+            if clock.now() + MARGIN > until {
+                return;
+            }
+        }
     }
-    batch_lines::renew(database, batch, owner, until).await?;
-    Ok(true)
+
+    async fn renew(&self, until: Micros) -> Result<bool, DatabaseError> {
+        let database = &self.gateway.database;
+        if batches::renew(database, &self.batch, &self.owner, until).await?.is_none() {
+            return Ok(false);
+        }
+        batch_lines::renew(database, &self.batch, &self.owner, until).await?;
+        Ok(true)
+    }
 }

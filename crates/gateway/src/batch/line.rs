@@ -29,6 +29,8 @@ const LAST_WRITES: u32 = 5;
 /// A line that is to be run.
 pub(super) struct Job {
     pub(super) gateway: Arc<Gateway>,
+    /// Who holds it.
+    pub(super) owner: Box<str>,
     pub(super) batch: Arc<Batch>,
     pub(super) caller: Arc<Caller>,
     pub(super) line: Line,
@@ -180,7 +182,7 @@ fn reasoning(body: &[u8]) -> u64 {
 
 /// Writes the result down: what was paid for must not be lost.
 async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) -> Gone {
-    let (database, owner) = (&job.gateway.database, &*job.gateway.batches.owner);
+    let (database, owner) = (&job.gateway.database, &*job.owner);
     let (mut pause, mut writes) = (Duration::from_millis(100), 0);
     loop {
         let written =
@@ -204,7 +206,7 @@ async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) 
 }
 
 async fn release(job: &Job, gone: Gone) -> Gone {
-    let (database, owner) = (&job.gateway.database, &*job.gateway.batches.owner);
+    let (database, owner) = (&job.gateway.database, &*job.owner);
     match batch_lines::release(database, &job.batch.id, job.line.number, owner).await {
         Ok(Some(())) => gone,
         // It comes free with its lease.

@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::lease::Lease;
 use super::line::{self, Gone, Job};
 use super::{LEASE, Phase, outcome};
 use crate::database::DatabaseError;
@@ -38,13 +39,14 @@ pub(super) enum Ended {
 /// # Errors
 /// The store's; lines that were under way have been given back.
 pub(super) async fn run(
-    gateway: &Arc<Gateway>,
+    lease: &Lease,
     batch: &Batch,
     phase: watch::Receiver<Phase>,
     cut: watch::Receiver<bool>,
 ) -> Result<Ended, DatabaseError> {
     let mut lines = Lines {
-        gateway,
+        gateway: &lease.gateway,
+        owner: &lease.owner,
         batch: Arc::new(batch.clone()),
         running: JoinSet::new(),
         stop: watch::Sender::new(false),
@@ -62,6 +64,7 @@ pub(super) async fn run(
 
 struct Lines<'a> {
     gateway: &'a Arc<Gateway>,
+    owner: &'a str,
     batch: Arc<Batch>,
     running: JoinSet<Gone>,
     /// Ends lines that wait for their model server.
@@ -142,7 +145,7 @@ impl Lines<'_> {
         let more = || Arc::clone(permits).try_acquire_owned().ok();
         let permits: Vec<_> =
             std::iter::once(first).chain(std::iter::from_fn(more).take(room - 1)).collect();
-        let (database, owner) = (&self.gateway.database, &*self.gateway.batches.owner);
+        let (database, owner) = (&self.gateway.database, self.owner);
         let now = self.gateway.clock.now();
         let limit = u32::try_from(permits.len()).unwrap_or(1);
         let lines =
@@ -151,6 +154,7 @@ impl Lines<'_> {
         for (line, permit) in lines.into_iter().zip(permits) {
             let job = Job {
                 gateway: Arc::clone(self.gateway),
+                owner: self.owner.into(),
                 batch: Arc::clone(&self.batch),
                 caller: Arc::clone(&caller),
                 line,
@@ -211,7 +215,9 @@ impl Lines<'_> {
             _ => {}
         }
         self.ask_for_caller().await;
-        if self.rest.is_some() && !stops {
+        // Lines that are being stopped are still given back one by one.
+        let is_stopping = *self.stop.borrow() && !self.running.is_empty();
+        if self.rest.is_some() && !stops && !is_stopping {
             self.end_rest().await?;
         }
         Ok(())
@@ -249,7 +255,7 @@ impl Lines<'_> {
         };
         loop {
             let now = gateway.clock.now();
-            let (database, owner) = (&gateway.database, &*gateway.batches.owner);
+            let (database, owner) = (&gateway.database, self.owner);
             let ended =
                 batch_lines::end_rest(database, &batch.id, owner, now + LEASE, now, text).await?;
             if ended == 0 {

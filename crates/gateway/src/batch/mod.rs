@@ -14,9 +14,11 @@ mod reading;
 mod results;
 mod run;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use lease::Lease;
 use ratelimit::Micros;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -42,8 +44,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// See the module.
 #[derive(Debug)]
 pub struct Runner {
-    /// Who this node is in leases.
-    pub(crate) owner: Box<str>,
+    /// Who this node is.
+    node: Box<str>,
+    /// Leases that it has asked for.
+    leases: AtomicU64,
     /// Places for checks.
     pub(crate) checks: Semaphore,
     lines: Arc<Semaphore>,
@@ -64,15 +68,22 @@ enum Phase {
 }
 
 impl Runner {
-    pub(crate) fn new(owner: &str, lines_per_node: u32) -> Self {
+    pub(crate) fn new(node: &str, lines_per_node: u32) -> Self {
         Self {
-            owner: owner.into(),
+            node: node.into(),
+            leases: AtomicU64::new(0),
             checks: Semaphore::new(MOST_CHECKS),
             lines: Arc::new(Semaphore::new(lines_per_node as usize)),
             wake: Notify::new(),
             phase: watch::Sender::new(Phase::Run),
             task: Mutex::default(),
         }
+    }
+
+    /// Who holds a new lease. Each has a name of its own: what a node has lost is lost to itself
+    /// too.
+    pub(crate) fn owner(&self) -> Box<str> {
+        format!("{}-{}", self.node, self.leases.fetch_add(1, Ordering::Relaxed)).into()
     }
 
     /// There is something to do.
@@ -113,9 +124,9 @@ pub(crate) fn start(gateway: &Arc<Gateway>) {
 }
 
 /// Gives a batch that was checked to whoever runs it.
-pub(crate) async fn hand_over(gateway: &Gateway, batch: &str) {
-    if let Err(error) = lease::give_back(gateway, batch).await {
-        gateway.log.line(format_args!("{batch} is run when its lease is over: {error}"));
+pub(crate) async fn hand_over(gateway: &Gateway, batch: &str, owner: &str) {
+    if let Err(error) = batches::renew(&gateway.database, batch, owner, 0).await {
+        gateway.log.line(format_args!("{batch} is free when its lease is over: {error}"));
     }
     gateway.batches.wake();
 }
@@ -167,14 +178,16 @@ async fn round(
     running: &mut JoinSet<()>,
     polls: u32,
 ) -> Result<(), crate::database::DatabaseError> {
-    let (database, owner) = (&gateway.database, &*gateway.batches.owner);
+    let database = &gateway.database;
     while running.len() < MOST_BATCHES {
         let now = gateway.clock.now();
         if !batches::waits(database, now).await? {
             break;
         }
-        let Some(batch) = batches::claim(database, owner, now + LEASE, now).await? else { break };
-        running.spawn(run::run(Arc::clone(gateway), batch.id, now + LEASE, phase.clone()));
+        let (owner, until) = (gateway.batches.owner(), now + LEASE);
+        let Some(batch) = batches::claim(database, &owner, until, now).await? else { break };
+        let lease = Lease { gateway: Arc::clone(gateway), batch: batch.id, owner, until };
+        running.spawn(run::run(lease, phase.clone()));
     }
     if polls.is_multiple_of(TIDY_EVERY) {
         let second = crate::world::seconds(gateway.clock.now());

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ratelimit::Micros;
 use tokio::sync::watch;
 
-use super::{GRACE, Phase, check, lease, lines, results};
+use super::lease::Lease;
+use super::{GRACE, Phase, check, hand_over, lines, results};
 use crate::database::DatabaseError;
 use crate::records::batches::{self, Batch, Outcome, Status};
 use crate::state::Gateway;
@@ -17,17 +17,12 @@ use crate::world::seconds;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Works at a batch until it has ended, the lease is lost, or the node stops.
-pub(super) async fn run(
-    gateway: Arc<Gateway>,
-    id: Box<str>,
-    until: Micros,
-    mut phase: watch::Receiver<Phase>,
-) {
+pub(super) async fn run(lease: Lease, mut phase: watch::Receiver<Phase>) {
     let (cut, is_cut) = watch::channel(false);
-    let mut work = std::pin::pin!(work(&gateway, &id, phase.clone(), is_cut));
+    let mut work = std::pin::pin!(work(&lease, phase.clone(), is_cut));
     let is_over = tokio::select! {
         () = &mut work => true,
-        () = lease::keep(&gateway, &id, until) => false,
+        () = lease.keep() => false,
         () = cut_phase(&mut phase) => false,
     };
     if !is_over {
@@ -35,10 +30,7 @@ pub(super) async fn run(
         // What is not over then is dropped; its lines come free with their leases.
         let _ = tokio::time::timeout(GRACE, work).await;
     }
-    if let Err(error) = lease::give_back(&gateway, &id).await {
-        gateway.log.line(format_args!("{id} is kept until its lease is over: {error}"));
-    }
-    gateway.batches.wake();
+    hand_over(&lease.gateway, &lease.batch, &lease.owner).await;
 }
 
 async fn cut_phase(phase: &mut watch::Receiver<Phase>) {
@@ -47,14 +39,10 @@ async fn cut_phase(phase: &mut watch::Receiver<Phase>) {
     }
 }
 
-async fn work(
-    gateway: &Arc<Gateway>,
-    id: &str,
-    phase: watch::Receiver<Phase>,
-    cut: watch::Receiver<bool>,
-) {
+async fn work(lease: &Lease, phase: watch::Receiver<Phase>, cut: watch::Receiver<bool>) {
+    let (gateway, id) = (&lease.gateway, &lease.batch);
     loop {
-        match step(gateway, id, &phase, &cut).await {
+        match step(lease, &phase, &cut).await {
             Ok(Next::Go) => {}
             Ok(Next::End) => return,
             Err(error) => {
@@ -75,11 +63,11 @@ enum Next {
 }
 
 async fn step(
-    gateway: &Arc<Gateway>,
-    id: &str,
+    lease: &Lease,
     phase: &watch::Receiver<Phase>,
     cut: &watch::Receiver<bool>,
 ) -> Result<Next, DatabaseError> {
+    let (gateway, id) = (&lease.gateway, &*lease.batch);
     let stops = || *cut.borrow() || *phase.borrow() != Phase::Run;
     let Some(batch) = batches::find(&gateway.database, id).await? else { return Ok(Next::End) };
     if batch.status.is_final() || stops() {
@@ -88,7 +76,7 @@ async fn step(
     match batch.status {
         Status::Validating => check(gateway, &batch).await?,
         Status::InProgress | Status::Cancelling => {
-            match lines::run(gateway, &batch, phase.clone(), cut.clone()).await? {
+            match lines::run(lease, &batch, phase.clone(), cut.clone()).await? {
                 lines::Ended::Paused => return Ok(Next::End),
                 lines::Ended::Done => after_lines(gateway, id).await?,
             }

@@ -69,12 +69,7 @@ impl Upload {
     }
 }
 
-fn text(
-    head: &Head,
-    span: Span,
-    body: &[u8],
-    name: &'static str,
-) -> Result<String, FormError> {
+fn text(head: &Head, span: Span, body: &[u8], name: &'static str) -> Result<String, FormError> {
     let text = std::str::from_utf8(span.of(body)).ok();
     let is_plain = !head.is_file() && !head.charset;
     let text = text.filter(|text| is_plain && text.len() <= MAX_VALUE);

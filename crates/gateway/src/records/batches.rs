@@ -3,8 +3,8 @@
 
 use ratelimit::Micros;
 
-use super::{batch_lines, found};
 use super::page::{self, Listed, Page, Source};
+use super::{batch_lines, found};
 use crate::database::{Database, DatabaseError, Row, Statement};
 
 const COLUMNS: &str = "id, organization, project, api_key, endpoint, model, input_file, \

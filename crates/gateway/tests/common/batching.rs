@@ -183,19 +183,21 @@ pub struct Node {
 }
 
 impl Node {
-    /// `extra` is added to the configuration; `limits` is `memory:` or `off:`.
+    /// `extra` is added to the configuration; `limits` is `memory:` or `off:`, `store` a URL, or
+    /// empty for a SQLite file in `folder`.
     pub async fn start(
         folder: &Path,
         clock: &Arc<Set>,
         upstream: &Upstream,
-        limits: &str,
+        (store, limits): (&str, &str),
         extra: &str,
     ) -> Self {
         static SEED: AtomicU64 = AtomicU64::new(1);
+        let sqlite = format!("sqlite://{}/g.db", folder.display());
+        let store = if store.is_empty() { &sqlite } else { store };
         let text = format!(
-            "listen = \"127.0.0.1:0\"\n[store]\nurl = \"sqlite://{}/g.db\"\n[limits]\n\
+            "listen = \"127.0.0.1:0\"\n[store]\nurl = \"{store}\"\n[limits]\n\
              url = \"{limits}\"\n[upstreams.main]\nbase_url = \"{}\"\n{extra}",
-            folder.display(),
             upstream.address,
         );
         let environment = |_: &str| None;
