@@ -79,7 +79,7 @@ impl Paging {
 /// A page of a list.
 pub(super) fn page<'a, T: Serialize>(
     data: &[T],
-    ids: impl DoubleEndedIterator<Item = &'a str> + Clone,
+    mut ids: impl DoubleEndedIterator<Item = &'a str> + Clone,
     has_more: bool,
 ) -> Response<AnswerBody> {
     #[derive(Serialize)]
@@ -90,7 +90,7 @@ pub(super) fn page<'a, T: Serialize>(
         last_id: Option<&'a str>,
         has_more: bool,
     }
-    let (first_id, last_id) = (ids.clone().next(), ids.clone().next_back());
+    let (first_id, last_id) = (ids.clone().next(), ids.next_back());
     json(&List { object: "list", data, first_id, last_id, has_more })
 }
 

@@ -105,7 +105,7 @@ impl Lines<'_> {
                 if stops {
                     return Ok(Ended::Paused);
                 }
-                if !self.is_claimable && self.is_done().await? {
+                if !self.is_claimable && patient(self.is_done().await)?.unwrap_or(false) {
                     return Ok(Ended::Done);
                 }
             }
@@ -114,9 +114,10 @@ impl Lines<'_> {
                 Some(gone) = self.running.join_next() => self.take(gone),
                 permit = Arc::clone(&permits).acquire_owned(), if wants => {
                     let Ok(permit) = permit else { return Ok(Ended::Paused) };
-                    self.begin(permit, &permits).await?;
+                    self.is_claimable = patient(self.begin(permit, &permits).await)?.is_some()
+                        && self.is_claimable;
                 }
-                _ = tick.tick() => self.look(stops).await?,
+                _ = tick.tick() => drop(patient(self.look(stops).await)?),
                 _ = phase.changed(), if !stops => {}
                 _ = cut.changed(), if !*self.stop.borrow() => {}
             }
@@ -267,8 +268,24 @@ impl Lines<'_> {
 
     /// Whether all lines are done; those that another node held may not be.
     async fn is_done(&mut self) -> Result<bool, DatabaseError> {
-        let left = batch_lines::left(&self.gateway.database, &self.batch.id).await?;
-        Ok(left == 0)
+        let database = &self.gateway.database;
+        if batch_lines::left(database, &self.batch.id).await? == 0 {
+            return Ok(true);
+        }
+        // A call that the store did not answer may have taken lines for us that nobody runs.
+        let freed = batch_lines::release_all(database, &self.batch.id, self.owner).await?;
+        self.is_claimable |= freed > 0;
+        Ok(false)
+    }
+}
+
+/// What the store does not answer now it answers at the next tick: until the lease is over, lines
+/// under way go on. The same for what another node has done already.
+fn patient<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(DatabaseError::Unavailable(_) | DatabaseError::Unmet(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

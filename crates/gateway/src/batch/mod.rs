@@ -34,6 +34,8 @@ pub const LEASE: Micros = 30_000_000;
 const POLL: Duration = Duration::from_secs(1);
 /// Polls between two rounds of tidying: a minute.
 const TIDY_EVERY: u32 = 60;
+/// Steps of a round of tidying: each takes some files, and some thousand lines.
+const TIDY_STEPS: u32 = 20;
 /// Batches that a node works at, at once. What is beyond waits in the store.
 const MOST_BATCHES: usize = 64;
 /// Input files that are checked at once: each is held by the line, and its names.
@@ -191,8 +193,13 @@ async fn round(
     }
     if polls.is_multiple_of(TIDY_EVERY) {
         let second = crate::world::seconds(gateway.clock.now());
-        while files::prune(database, second).await? > 0 {}
-        while batches::tidy(database).await? {}
+        // A little at a time: what is left is for the next round.
+        for _ in 0..TIDY_STEPS {
+            let pruned = files::prune(database, second).await?;
+            if !batches::tidy(database).await? && pruned == 0 {
+                break;
+            }
+        }
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) async fn run(lease: Lease, mut phase: watch::Receiver<Phase>) {
 
 async fn cut_phase(phase: &mut watch::Receiver<Phase>) {
     if phase.wait_for(|phase| *phase == Phase::Cut).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

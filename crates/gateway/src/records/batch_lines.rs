@@ -116,6 +116,24 @@ pub async fn renew(
     database.transact(vec![update]).await.map(drop)
 }
 
+/// Gives all lines back that a node holds; none of them may be run any more. Answers how many.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn release_all(
+    database: &Database,
+    batch: &str,
+    owner: &str,
+) -> Result<u64, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batch_lines SET state = 0, lease_until = 0 \
+         WHERE batch = $1 AND lease_owner = $2 AND state = 1",
+        [batch.into(), owner.into()],
+    );
+    let done = database.transact(vec![update]).await?;
+    Ok(done.first().map_or(0, |done| done.affected))
+}
+
 /// Writes down what became of a line, and counts it. `None`: the owner does not hold it any more,
 /// and the result is another node's.
 ///
