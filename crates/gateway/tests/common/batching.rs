@@ -208,11 +208,7 @@ impl Node {
             random: Arc::new(Counted(AtomicU64::new(
                 SEED.fetch_add(1, Ordering::SeqCst).wrapping_mul(0xd1b5_4a32_d192_ed03),
             ))),
-            log: Log(Arc::new(|line| {
-                if let Some(out) = option_env!("GATEWAY_TEST_LOG") {
-                    eprintln!("{out}{line}");
-                }
-            })),
+            log: Log(Arc::new(|_| {})),
         };
         let gateway = Gateway::open(settings, folder, world).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
