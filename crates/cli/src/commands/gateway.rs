@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use gateway::settings::{Settings, Surroundings};
 use gateway::{Gateway, Log};
-use model::script::Script;
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
@@ -171,9 +170,13 @@ impl Offline {
         tokio::spawn(async move {
             let served = async {
                 let listener = TcpListener::from_std(self.listener)?;
-                let script = Script::built_in("echo").context("the script `echo` is missing")?;
+                // Another seed for each process: what was made under an id stays that project's.
+                let seed = rand::rngs::OsRng.try_next_u64()?;
+                let clock = SteadyClock::start();
+                let clock = Arc::new(move || gateway::world::Clock::now(&clock) / 1_000_000);
+                let model = model::OfflineModel { seed, clock };
                 let never = std::future::pending();
-                anyhow::Ok(model::server::serve(listener, script, None, never).await?)
+                anyhow::Ok(model::serve_offline(listener, model, None, never).await?)
             };
             if let Err(error) = served.await {
                 tell(format_args!("agentd: the offline model has ended: {error:#}"));
