@@ -25,7 +25,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use check::check;
 
-use crate::records::{batches, files};
+use crate::records::batches;
 use crate::state::Gateway;
 
 /// How long a node holds what it works at, without word from it.
@@ -34,7 +34,7 @@ pub const LEASE: Micros = 30_000_000;
 const POLL: Duration = Duration::from_secs(1);
 /// Polls between two rounds of tidying: a minute.
 const TIDY_EVERY: u32 = 60;
-/// Steps of a round of tidying: each takes some files, and some thousand lines.
+/// Steps of a round of tidying: each takes some thousand lines.
 const TIDY_STEPS: u32 = 20;
 /// Batches that a node works at, at once. What is beyond waits in the store.
 const MOST_BATCHES: usize = 64;
@@ -192,11 +192,9 @@ async fn round(
         running.spawn(run::run(lease, phase.clone()));
     }
     if polls.is_multiple_of(TIDY_EVERY) {
-        let second = crate::world::seconds(gateway.clock.now());
         // A little at a time: what is left is for the next round.
         for _ in 0..TIDY_STEPS {
-            let pruned = files::prune(database, second).await?;
-            if !batches::tidy(database).await? && pruned == 0 {
+            if !batches::tidy(database).await? {
                 break;
             }
         }
