@@ -4,6 +4,7 @@
 mod account;
 pub mod admin;
 pub mod api;
+pub mod batch;
 pub mod body;
 mod dashboard;
 pub mod database;

@@ -90,7 +90,10 @@ pub async fn serve(
     }
     drop(listener);
     let patience = gateway.settings.load().server.drain;
-    let drained = tokio::time::timeout(patience, graceful.shutdown()).await;
+    let (drained, ()) = tokio::join!(
+        tokio::time::timeout(patience, graceful.shutdown()),
+        gateway.batches.drain(patience),
+    );
     Ok(if drained.is_ok() { Ending::Drained } else { Ending::Cut })
 }
 
