@@ -64,6 +64,8 @@ pub enum End {
         /// What the client was answered.
         status: u16,
     },
+    /// The gateway answered it itself: it takes nothing but its count.
+    Served,
     /// It came to its end.
     Answered {
         /// What the client was answered.
@@ -197,6 +199,7 @@ impl Facts {
     fn bill(&self, end: End) -> Bill {
         match end {
             End::Failed { status } => Bill::nothing(status),
+            End::Served => Bill::nothing(200),
             End::Answered { status, outcome } => {
                 let audio = outcome.duration_ms.filter(|_| self.demand.audio_milliseconds > 0);
                 let images = outcome.data_entries.filter(|_| self.demand.images > 0);

@@ -132,6 +132,18 @@ impl ApiError {
         self.0.code
     }
 
+    /// The type.
+    #[must_use]
+    pub fn kind_name(&self) -> &'static str {
+        self.0.r#type
+    }
+
+    /// A header that was added.
+    #[must_use]
+    pub fn find_header(&self, name: HeaderName) -> Option<&HeaderValue> {
+        self.0.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
     /// The message.
     #[must_use]
     pub fn message(&self) -> &str {

@@ -4,7 +4,9 @@
 mod account;
 pub mod admin;
 pub mod api;
+pub mod batch;
 pub mod body;
+mod dashboard;
 pub mod database;
 pub mod directory;
 pub mod error;

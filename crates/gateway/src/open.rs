@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use ratelimit::{Limits, Memory, Redis, RedisOptions};
 
 use crate::api::Remembered;
+use crate::batch;
 use crate::database::{Database, DatabaseError};
 use crate::directory::{self, Directory};
 use crate::ledger::Ledger;
@@ -77,7 +78,9 @@ impl Gateway {
         let capacity = directory::CAPACITY;
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
+        let lines = settings.batches.lines_per_node;
         let gateway = Arc::new(Self {
+            batches: batch::Runner::new(&writer, lines),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger: Ledger::start(Arc::clone(&database), writer.into()),
@@ -94,6 +97,7 @@ impl Gateway {
             ids,
             log,
         });
+        batch::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(traces::send(Arc::downgrade(&gateway)));
         Ok(gateway)
@@ -117,6 +121,8 @@ impl Gateway {
 
     /// Writes what is not written yet. To be called when no request is under way any more.
     pub async fn close(&self) {
+        // Nothing is left to do where serving has ended it already.
+        self.batches.drain(Duration::ZERO).await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
             self.log.line(format_args!("the ledger was not written to its end: {left:?}"));
         }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
 
 use crate::api::Remembered;
+use crate::batch;
 use crate::database::Database;
 use crate::directory::Directory;
 use crate::ledger::Ledger;
@@ -35,6 +36,8 @@ pub struct Gateway {
     pub ledger: Ledger,
     /// Money: what the ledger knows, and who is to be told.
     pub spend: Spend,
+    /// What runs batches.
+    pub batches: batch::Runner,
     /// Model servers.
     pub upstreams: upstream::Client,
     /// Traces.

@@ -114,13 +114,16 @@ fn batch(id: &str) -> Batch {
         finalizing_at: None,
         cancelling_at: None,
         ended_at: None,
+        output_expires_after: None,
+        expiring_at: None,
+        usage: batches::Usage::default(),
     }
 }
 
 async fn a_batch_goes_through_its_states_once(node: &Node) {
     let database = &node.database;
     for id in ["batch_1", "batch_2"] {
-        batches::insert(database, &batch(id)).await.unwrap();
+        batches::insert(database, &batch(id), "maker", 0).await.unwrap();
     }
     let (now, until) = (NOW * SECOND, (NOW + 5) * SECOND);
     let mine = batches::claim(database, "me", until, now).await.unwrap().unwrap();
@@ -153,8 +156,8 @@ async fn a_batch_goes_through_its_states_once(node: &Node) {
     let late = (NOW + 6) * SECOND;
     let again = batches::claim(database, "me", late + SECOND, late).await.unwrap().unwrap();
     assert_eq!(&*again.id, "batch_2");
-    let open = batches::open(database, "", 10).await.unwrap();
-    assert_eq!(open.iter().map(|one| &*one.id).collect::<Vec<_>>(), ["batch_2"]);
+    assert!(!batches::waits(database, late).await.unwrap());
+    assert!(batches::waits(database, late + 2 * SECOND).await.unwrap());
     let page = Page { descending: true, ..Page::first(1) };
     let listed = batches::list(database, "proj_1", &page).await.unwrap();
     assert_eq!((&*listed.items[0].id, listed.has_more), ("batch_2", true));
@@ -172,7 +175,7 @@ fn lines(count: u64) -> Vec<batch_lines::Line> {
 
 async fn no_line_is_run_by_two_nodes(node: &Node) {
     let other = node.another().await;
-    batches::insert(&node.database, &batch("batch_1")).await.unwrap();
+    batches::insert(&node.database, &batch("batch_1"), "maker", 0).await.unwrap();
     for _ in 0..2 {
         batch_lines::insert(&node.database, "batch_1", &lines(200)).await.unwrap();
     }
@@ -186,8 +189,9 @@ async fn no_line_is_run_by_two_nodes(node: &Node) {
                 return ran;
             }
             for line in claimed {
-                let outcome =
-                    batch_lines::Outcome { failed: line.number % 10 == 0, text: "{}".into() };
+                let failed = line.number % 10 == 0;
+                let usage = batches::Usage { input_tokens: 2, ..batches::Usage::default() };
+                let outcome = batch_lines::Outcome { failed, text: "{}".into(), usage };
                 let (database, number) = (&node.database, line.number);
                 let done = batch_lines::finish(database, "batch_1", number, owner, &outcome);
                 done.await.unwrap().unwrap();
@@ -201,7 +205,7 @@ async fn no_line_is_run_by_two_nodes(node: &Node) {
     let all: Vec<u64> = [one, two, three].concat();
     assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (200, 200));
     let done = batches::get(&node.database, "proj_1", "batch_1").await.unwrap().unwrap();
-    assert_eq!((done.completed, done.failed), (180, 20));
+    assert_eq!((done.completed, done.failed, done.usage.input_tokens), (180, 20, 400));
     assert_eq!(batch_lines::left(&node.database, "batch_1").await.unwrap(), 0);
     let errors = batch_lines::results(&node.database, "batch_1", true, -1, 15).await.unwrap();
     assert_eq!((errors.len(), errors[1].0), (15, 10));
@@ -213,7 +217,7 @@ async fn no_line_is_run_by_two_nodes(node: &Node) {
 
 async fn lines_of_a_dead_node_are_taken_over(node: &Node) {
     let database = &node.database;
-    batches::insert(database, &batch("batch_1")).await.unwrap();
+    batches::insert(database, &batch("batch_1"), "maker", 0).await.unwrap();
     batch_lines::insert(database, "batch_1", &lines(3)).await.unwrap();
     let claim = async |owner: &str, until: u64, now: u64| {
         let lines = batch_lines::claim(database, "batch_1", owner, 2, until * SECOND, now * SECOND);
@@ -223,7 +227,11 @@ async fn lines_of_a_dead_node_are_taken_over(node: &Node) {
     assert_eq!(claim("me", 20, 2).await, [2]);
     batch_lines::release(database, "batch_1", 2, "me").await.unwrap().unwrap();
     assert_eq!(claim("me", 20, 11).await, [0, 1]);
-    let outcome = batch_lines::Outcome { failed: false, text: "late".into() };
+    let outcome = batch_lines::Outcome {
+        failed: false,
+        text: "late".into(),
+        usage: batches::Usage::default(),
+    };
     let late = batch_lines::finish(database, "batch_1", 0, "dead", &outcome).await.unwrap();
     assert_eq!(late, None, "who lost the lease has no say");
     let text = |number: u64, id: &str| format!("{number} {id}").into();

@@ -63,6 +63,14 @@ impl Asked {
         }
     }
 
+    /// Whether the answer is to be a stream.
+    pub(super) fn streams(&self) -> bool {
+        match self {
+            Self::Json(_, scanned) => scanned.stream,
+            Self::Form(form) => form.stream,
+        }
+    }
+
     /// Tokens of the input by its characters, at least 1.
     pub(super) fn input_estimate(&self) -> u64 {
         let chars = match self {

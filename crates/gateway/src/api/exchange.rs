@@ -6,13 +6,13 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
-use crate::account::{Account, Facts, Traced};
+use crate::account::{Account, End, Facts, Traced};
 use crate::error::ApiError;
 use crate::ledger::Endpoint;
 use crate::metrics::Rejected;
 use crate::policy::plan::{Demand, Dimension, Plan, Scope};
 use crate::policy::{announce, headers, refusal};
-use crate::settings::{Base, Model, Settings, Upstream};
+use crate::settings::{Base, Model, Price, Settings, Upstream};
 use crate::state::Gateway;
 use crate::tenants::Caller;
 
@@ -36,6 +36,9 @@ pub struct Exchange {
     pub trace: Option<Traced>,
     /// Headers of its answer: limits, announcements.
     pub headers: HeaderMap,
+    /// A batch runs it: it draws on money alone, at the batch's price (specification: Synchronous
+    /// traffic vs Batch API).
+    pub batch: bool,
 }
 
 /// A model that a request is for, and what it draws on.
@@ -47,6 +50,8 @@ pub struct Recognised {
     pub model: Arc<Model>,
     /// What its requests draw on.
     pub plan: Arc<Plan>,
+    /// What they cost.
+    pub price: Option<Price>,
 }
 
 impl Exchange {
@@ -80,9 +85,14 @@ impl Exchange {
             return Err(announce::gone(name, shutdown));
         }
         announce::add(&mut self.headers, &model, self.now);
-        let plan = Plan::of(&self.caller, &model, &self.settings);
+        let mut plan = Plan::of(&self.caller, &model, &self.settings);
+        let mut price = model.price;
+        if self.batch {
+            plan = Arc::new(plan.money_alone());
+            price = model.batch_price.or(price);
+        }
         self.model = Some(Arc::clone(&model));
-        Ok(Recognised { name: name.into(), model, plan })
+        Ok(Recognised { name: name.into(), model, plan, price })
     }
 
     /// Reserves what the request asks for, and notes the headers of the limits. On an error the
@@ -101,7 +111,7 @@ impl Exchange {
             // What cannot be written down is not served.
             return Err(ApiError::store_unavailable());
         }
-        let Recognised { name, model, plan } = recognised;
+        let Recognised { name, model, plan, price } = recognised;
         let decision = self.decide(plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
         headers::add(&mut self.headers, plan, &demand, states);
@@ -120,11 +130,27 @@ impl Exchange {
                 request: self.request,
                 endpoint,
                 input_estimate,
-                price: model.price,
-                batch: false,
+                price: *price,
+                batch: self.batch,
                 trace: self.trace.take(),
             },
         ))
+    }
+
+    /// Counts a request that the gateway answers itself: it draws on what requests without a model
+    /// draw on, where there is such a thing, and takes nothing but its count.
+    ///
+    /// # Errors
+    /// 429 when it does not fit, 503 when the limits cannot be known.
+    pub async fn count_request(&mut self) -> Result<(), ApiError> {
+        if self.settings.catalog.no_model().is_none() {
+            return Ok(());
+        }
+        let recognised = self.without_model()?;
+        let demand = Demand { tokens: 1, ..Demand::default() };
+        let account = self.reserve(&recognised, demand, Endpoint::Other, 1).await?;
+        account.close(End::Served);
+        Ok(())
     }
 
     async fn decide(&self, plan: &Plan, demand: &Demand) -> Result<Decision, ApiError> {

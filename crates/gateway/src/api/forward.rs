@@ -34,6 +34,24 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Answered {
     let (head, incoming) = request.into_parts();
+    pass(exchange, api, head, Given::Client(incoming)).await
+}
+
+/// The body of a request that is sent on.
+pub(super) enum Given {
+    /// As the client sends it.
+    Client(Incoming),
+    /// As somebody has looked at it.
+    Ready(OutBody),
+}
+
+/// The same for a request whose body has been looked at.
+pub(super) async fn pass(
+    exchange: &mut Exchange,
+    api: Api<'_>,
+    head: request::Parts,
+    given: Given,
+) -> Answered {
     let path = head.uri.path().to_owned();
     let segments = route::segments(&path)?;
     let mut recognised = exchange.without_model()?;
@@ -42,7 +60,10 @@ pub(super) async fn answer(
         recognised.model = at_upstream(exchange, &recognised.model, upstream);
     }
     let base = exchange.base(&recognised.model.upstream)?.clone();
-    let body = body(exchange, &head, incoming).await?;
+    let body = match given {
+        Given::Client(incoming) => body(exchange, &head, incoming).await?,
+        Given::Ready(body) => body,
+    };
     if let Api::Ingest(store) = api {
         recognised.plan = recognised.plan.with_ingestion(store).into();
     }

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
+use hyper::header;
 use hyper::http::request;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 
 use super::asked::Asked;
-use super::relay::{self, Relayed};
+use super::relay::{self, Relayed, Whole};
 use super::{Answered, Exchange, Recognised};
 use crate::body::{Edits, Kind, Member, UsageFilter};
 use crate::error::ApiError;
@@ -36,25 +37,58 @@ pub(super) async fn answer(
         Ok(asked) => asked,
         Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
     };
-    let recognised = recognise(exchange, generation.kind, &asked, &body)?;
-    if let Err(error) = check(exchange, &asked, &body).await {
+    let headers = upstream::for_upstream(&head.headers);
+    let (relayed, removes_usage) =
+        relayed(exchange, generation, &asked, &body, (path(&head), headers)).await?;
+    Ok(pass(exchange, generation.kind, relayed, removes_usage))
+}
+
+/// The same for a line of a batch: the whole answer of its model server.
+///
+/// # Errors
+/// What a client would be answered instead.
+pub(super) async fn whole(
+    exchange: &mut Exchange,
+    generation: Generation,
+    path: &str,
+    body: Bytes,
+) -> Result<Whole, ApiError> {
+    let headers = HeaderMap::from_iter([(
+        header::CONTENT_TYPE,
+        header::HeaderValue::from_static("application/json"),
+    )]);
+    let asked = Asked::read(&body, generation, &headers).map_err(|(error, _)| error)?;
+    let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
+    let told = (generation.kind == Kind::Responses).then(|| exchange.remembers_response());
+    relayed.whole(told).await
+}
+
+/// A good answer that has begun, and whether a usage chunk is to be taken out of it.
+async fn relayed(
+    exchange: &mut Exchange,
+    generation: Generation,
+    asked: &Asked,
+    body: &Bytes,
+    (path, headers): (&str, HeaderMap),
+) -> Result<(Relayed, bool), ApiError> {
+    let recognised = recognise(exchange, generation.kind, asked, body)?;
+    if let Err(error) = check(exchange, asked, body).await {
         return Err(shown(exchange, error, Some(&recognised.name)).await);
     }
-    let demand = demand(&asked, &recognised);
+    let demand = demand(asked, &recognised);
     let base = exchange.base(&recognised.model.upstream)?.clone();
     let input = asked.input_estimate();
     let account = exchange.reserve(&recognised, demand, generation.endpoint, input).await?;
-    let (pieces, removes_usage) = edited(exchange, &asked, &recognised, &body);
+    let (pieces, removes_usage) = edited(exchange, asked, &recognised, body);
     let outgoing = Outgoing {
         upstream: &recognised.model.upstream,
         base: &base,
-        method: head.method.clone(),
-        path: path(&head),
-        headers: upstream::for_upstream(&head.headers),
+        method: Method::POST,
+        path,
+        headers,
         body: OutBody::Pieces(pieces),
     };
-    let relayed = relay::send(exchange, outgoing, account).await?;
-    Ok(pass(exchange, generation.kind, relayed, removes_usage))
+    Ok((relay::send(exchange, outgoing, account).await?, removes_usage))
 }
 
 /// An error about a request whose model can be recognised has the headers of its limits.
@@ -114,7 +148,7 @@ fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
     let long_context = model.long_context_tokens.is_some_and(|most| estimate > most);
     // A default can never exceed the whole limit; what was asked for can.
     let capped = input.min(plan.most_tokens(long_context));
-    let cost = model.price.map_or(0, |price| {
+    let cost = recognised.price.map_or(0, |price| {
         let output = asked.most_output(model.max_output_tokens);
         price.of(input, 0, output)
     });

@@ -2,19 +2,27 @@
 //! `serve/route.rs`.
 
 mod asked;
+mod batch_lines;
+mod batches;
 mod exchange;
+mod files;
 mod forward;
 mod generate;
+mod listing;
 mod models;
 mod owned;
 mod refused;
 mod relay;
+mod upload;
+mod upstream_files;
 
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 
+pub(crate) use batch_lines::{LineOf, line, read_line};
 pub use exchange::{Exchange, Recognised, limits_unavailable};
 pub use owned::Remembered;
+pub(crate) use relay::Whole;
 
 use crate::error::ApiError;
 use crate::serve::answer::AnswerBody;
@@ -31,6 +39,8 @@ pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Inco
         Api::Model(name) => models::get(exchange, name),
         Api::FineTuningLimits => Ok(models::fine_tuning_limits(exchange)),
         Api::Retired => Err(refused::retired(request.uri().path())),
+        Api::Files(rest) => files::answer(exchange, rest, request).await,
+        Api::Batches(rest) => batches::answer(exchange, rest, request).await,
         _ => forward::answer(exchange, api, request).await,
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn get(exchange: &mut Exchange, name: &str) -> Answered {
 }
 
 /// Names may hold characters that paths encode.
-fn decoded(name: &str) -> String {
+pub(super) fn decoded(name: &str) -> String {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
     while let Some((first, after)) = rest.split_first() {

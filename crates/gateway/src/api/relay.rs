@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::Exchange;
 use crate::account::{Account, End};
-use crate::body::Reader;
+use crate::body::{Outcome, Reader};
 use crate::error::ApiError;
 use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
 use crate::settings::Upstream;
@@ -23,6 +23,10 @@ use crate::upstream::{Failure, Outgoing, Scrub, for_client};
 
 /// Most of an error's body that is looked at; longer ones are no errors of this API.
 const MOST_ERROR: usize = 256 << 10;
+/// Longest list.
+const MOST_LIST: usize = 16 << 20;
+/// Longest answer that is kept whole.
+const MOST_WHOLE: usize = 32 << 20;
 const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A good answer that has begun.
@@ -32,6 +36,13 @@ pub(super) struct Relayed {
     first: Option<Bytes>,
     account: Account,
     patience: Duration,
+}
+
+/// A good answer that has ended.
+pub(crate) struct Whole {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+    pub(crate) outcome: Outcome,
 }
 
 /// Sends a request on.
@@ -75,7 +86,7 @@ pub(super) async fn send(
     if head.status.is_success() {
         return Ok(Relayed { head, body, first, account, patience: upstream.idle_timeout });
     }
-    let error = match whole(first, body).await {
+    let error = match whole(first, body, MOST_ERROR).await {
         Some(body) => error_of(upstream, &head, &body),
         None => Failure::Strange(head.status, "too long an error".to_owned()).for_client(),
     };
@@ -85,6 +96,32 @@ pub(super) async fn send(
     }
     account.close(End::Failed { status: error.status().as_u16() });
     Err(error)
+}
+
+/// Asks for something that no client gets as it is, and that is not counted: its body.
+///
+/// # Errors
+/// Whatever is not a good answer, ready for the client.
+pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result<Bytes, ApiError> {
+    let gateway = &exchange.gateway;
+    let upstream = outgoing.upstream;
+    let sent = gateway.upstreams.send(outgoing).await;
+    let (response, first) =
+        sent.and_then(|(response, first)| usable(response, first)).map_err(|failure| {
+            let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
+            let shown = String::from_utf8_lossy(&shown);
+            gateway.log.line(format_args!("upstream {}: {shown}", upstream.name));
+            failure.for_client()
+        })?;
+    let (head, body) = response.into_parts();
+    let most = if head.status.is_success() { MOST_LIST } else { MOST_ERROR };
+    let Some(body) = whole(first, body, most).await else {
+        return Err(bad_gateway("The model server's answer was cut, or is too long."));
+    };
+    match head.status.is_success() {
+        true => Ok(body),
+        false => Err(error_of(upstream, &head, &body)),
+    }
 }
 
 /// Pages and redirections are no answers of a model server.
@@ -118,13 +155,13 @@ fn failed(
     error
 }
 
-async fn whole(first: Option<Bytes>, mut body: Incoming) -> Option<Bytes> {
+async fn whole(first: Option<Bytes>, mut body: Incoming, most: usize) -> Option<Bytes> {
     let mut whole = BytesMut::from(first.as_deref().unwrap_or_default());
     let collect = async {
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else { return None };
             if let Ok(data) = frame.into_data() {
-                if whole.len() + data.len() > MOST_ERROR {
+                if whole.len() + data.len() > most {
                     return None;
                 }
                 whole.extend_from_slice(&data);
@@ -177,6 +214,35 @@ impl Relayed {
     /// What reads the usage of such an answer.
     pub(super) fn reader(&self) -> Option<Reader> {
         Reader::for_content_type(self.content_type())
+    }
+
+    /// The whole answer, for who has no client. The account is settled with it.
+    ///
+    /// # Errors
+    /// 502 when it is cut, too long, or no JSON.
+    pub(super) async fn whole(self, told: Option<Told>) -> Result<Whole, ApiError> {
+        let strange = "The model server gave an answer that makes no sense.";
+        let watch = match self.reader() {
+            Some(reader) if !self.is_events() => Watch::Usage(reader),
+            _ => return Err(bad_gateway(strange)),
+        };
+        let (head, mut body) = self.into_response(watch, told).into_parts();
+        let mut whole = BytesMut::new();
+        let mut reader = Reader::json();
+        while let Some(frame) = body.frame().await {
+            let cut = || bad_gateway("The model server's answer was cut.");
+            let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
+            if whole.len() + data.len() > MOST_WHOLE {
+                return Err(bad_gateway("The model server's answer is too long for a batch."));
+            }
+            reader.feed(&data);
+            whole.extend_from_slice(&data);
+        }
+        let outcome = reader.finish();
+        if !outcome.complete {
+            return Err(bad_gateway("The model server's answer was cut."));
+        }
+        Ok(Whole { status: head.status, body: whole.freeze(), outcome })
     }
 
     fn content_type(&self) -> &str {

@@ -2,7 +2,7 @@
 //! pure functions over bytes, no I/O. It decides nothing about limits, prices or errors.
 //!
 //! - [`scan`] reads a JSON request in one pass; [`Edits`] change it without copying it.
-//! - [`Form`] reads a `multipart/form-data` request.
+//! - [`Form`] reads a `multipart/form-data` request; [`Upload`] one that uploads a file.
 //! - [`Reader`] watches an answer go by, JSON or a stream of events; [`UsageFilter`] also takes the
 //!   usage chunk out of a chat stream.
 
@@ -15,6 +15,7 @@ mod scan;
 mod scanned;
 mod sse;
 mod text;
+mod upload;
 mod usage;
 mod walk;
 mod watched;
@@ -30,4 +31,5 @@ pub use scan::scan;
 pub use scanned::{
     Background, Invalid, Kind, MaxTokens, Member, ObjectEnd, Scanned, StreamOptions, Text,
 };
+pub use upload::{Upload, purpose_so_far};
 pub use usage::Usage;

@@ -153,35 +153,13 @@ impl Form {
     /// When the form is malformed or ambiguous, a field that is looked at occurs twice or as a
     /// file, or has a value that it cannot have.
     pub fn read(body: &[u8], boundary: &str) -> Result<Form, FormError> {
-        let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
-        if !body.starts_with(&delimiter[2..]) {
-            return Err(malformed(0, "the boundary was expected"));
-        }
-        let finder = memmem::Finder::new(&delimiter);
         let mut form = Form::default();
         let mut fields = Fields::default();
-        let mut at = delimiter.len() - 2;
-        for _ in 0..MAX_PARTS {
-            match &body[at..] {
-                [b'-', b'-'] | [b'-', b'-', b'\r', b'\n'] => {
-                    return form.with(fields);
-                }
-                [b'\r', b'\n', ..] => at += 2,
-                _ => return Err(malformed(at, "the boundary is followed by something")),
-            }
-            let head = Head::read(body, &mut at)?;
-            if body[at..].starts_with(&delimiter[2..]) {
-                return Err(malformed(at, "a boundary within a line"));
-            }
-            let length = finder.find(&body[at..]);
-            let end = at + length.ok_or(malformed(body.len(), "the last boundary is missing"))?;
-            form.part(body, head, Span { start: at, end }, &mut fields)?;
-            at = end + delimiter.len();
+        let mut parts = Parts::new(body, boundary)?;
+        while let Some((head, span)) = parts.next()? {
+            form.part(body, head, span, &mut fields)?;
         }
-        match &body[at..] {
-            [b'-', b'-'] | [b'-', b'-', b'\r', b'\n'] => form.with(fields),
-            _ => Err(malformed(at, "there are too many parts")),
-        }
+        form.with(fields)
     }
 
     fn part(
@@ -195,7 +173,7 @@ impl Form {
         let known = FIELDS.iter().position(|known| *known == head.name);
         if let Some(known) = known {
             let name = FIELDS[known];
-            if head.file || head.charset {
+            if head.is_file() || head.charset {
                 return Err(FormError::Value { name, expected: "plain UTF-8 text" });
             }
             let longest = if name == "prompt" { usize::MAX } else { MAX_VALUE };
@@ -213,7 +191,7 @@ impl Form {
                 None => Ok(()),
             };
         }
-        if head.file {
+        if head.is_file() {
             if head.name == "file" && self.files.iter().any(|file| file.name == "file") {
                 return Err(FormError::Duplicate { name: "file" });
             }
@@ -251,16 +229,62 @@ fn flag(text: &str) -> Result<bool, FormError> {
     }
 }
 
+/// The parts of a form, one after the other.
+pub(super) struct Parts<'a> {
+    body: &'a [u8],
+    delimiter: Box<[u8]>,
+    finder: memmem::Finder<'static>,
+    at: usize,
+    read: usize,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(body: &'a [u8], boundary: &str) -> Result<Self, FormError> {
+        let delimiter: Box<[u8]> = [b"\r\n--", boundary.as_bytes()].concat().into();
+        if !body.starts_with(&delimiter[2..]) {
+            return Err(malformed(0, "the boundary was expected"));
+        }
+        let finder = memmem::Finder::new(&delimiter).into_owned();
+        let at = delimiter.len() - 2;
+        Ok(Self { body, delimiter, finder, at, read: 0 })
+    }
+
+    /// The next one, and where its content stands; `None` behind the last boundary.
+    pub(super) fn next(&mut self) -> Result<Option<(Head, Span)>, FormError> {
+        let Self { body, delimiter, finder, at, read } = self;
+        match &body[*at..] {
+            [b'-', b'-'] | [b'-', b'-', b'\r', b'\n'] => return Ok(None),
+            _ if *read >= MAX_PARTS => return Err(malformed(*at, "there are too many parts")),
+            [b'\r', b'\n', ..] => *at += 2,
+            _ => return Err(malformed(*at, "the boundary is followed by something")),
+        }
+        *read += 1;
+        let head = Head::read(body, at)?;
+        if body[*at..].starts_with(&delimiter[2..]) {
+            return Err(malformed(*at, "a boundary within a line"));
+        }
+        let length = finder.find(&body[*at..]);
+        let end = *at + length.ok_or(malformed(body.len(), "the last boundary is missing"))?;
+        let span = Span { start: *at, end };
+        *at = end + delimiter.len();
+        Ok(Some((head, span)))
+    }
+}
+
 /// What the headers of a part say.
-struct Head {
-    name: String,
-    /// It has a file name.
-    file: bool,
+pub(super) struct Head {
+    pub(super) name: String,
+    /// The name of the file, where it is one, as it is written.
+    pub(super) file: Option<String>,
     /// Its text is not in UTF-8.
-    charset: bool,
+    pub(super) charset: bool,
 }
 
 impl Head {
+    pub(super) fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Reads the headers at `at`, and moves it behind the empty line.
     fn read(body: &[u8], at: &mut usize) -> Result<Head, FormError> {
         let start = *at;
@@ -318,8 +342,8 @@ fn names_other_charset(content_type: &str) -> bool {
     !["utf-8", "utf8", "us-ascii"].contains(&charset)
 }
 
-/// The field's name, and whether there is a file name; `None` when two parsers could differ.
-fn disposed(value: &str) -> Option<(String, bool)> {
+/// The field's name, and the file's; `None` when two parsers could differ.
+fn disposed(value: &str) -> Option<(String, Option<String>)> {
     let mut rest = value
         .get(..9)
         .filter(|kind| kind.eq_ignore_ascii_case("form-data"))
@@ -328,14 +352,14 @@ fn disposed(value: &str) -> Option<(String, bool)> {
     loop {
         rest = rest.trim_start_matches([' ', '\t']);
         if rest.is_empty() {
-            return Some((name?, file.is_some()));
+            return Some((name?, file));
         }
         rest = rest.strip_prefix(';')?.trim_start_matches([' ', '\t']);
         let (key, after) = rest.split_once('=')?;
         let (text, after) = parameter(after)?;
         match key.to_ascii_lowercase().as_str() {
             "name" if !text.contains('\\') && name.replace(text.to_owned()).is_none() => {}
-            "filename" if file.replace(()).is_none() => {}
+            "filename" if file.replace(text.to_owned()).is_none() => {}
             _ => return None,
         }
         rest = after;

@@ -9,7 +9,8 @@ use tokio_postgres::Client;
 use super::{DatabaseError, postgres, sqlite};
 
 /// The steps, the first one first.
-const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 /// What nodes lock while they migrate; any number that nobody else uses.
 const LOCK: i64 = 0x6761_7465_7761_7901;
 /// How long nodes wait for each other, and a step may take.

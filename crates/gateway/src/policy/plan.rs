@@ -124,7 +124,7 @@ impl Plan {
             };
             plan.add_limits(Scope::Project, &prefix, &limits);
         }
-        if model.price.is_some() {
+        if model.price.is_some() || model.batch_price.is_some() {
             let tier = settings.tier(tier).monthly_limit;
             let most = organization.spend.hard.unwrap_or(u64::MAX).min(tier);
             plan.add(Scope::Organization, ORGANIZATION_SPEND, Dimension::Spend, Some(most));
@@ -152,6 +152,17 @@ impl Plan {
         let scope = Scope::Organization;
         plan.add(scope, &name, Dimension::IngestionPerMinute, Some(INGESTION));
         plan
+    }
+
+    /// The same without what holds for synchronous traffic alone: what is left is money.
+    #[must_use]
+    pub fn money_alone(&self) -> Self {
+        let is_money = |meter: &&Meter| meter.dimension == Dimension::Spend;
+        Self {
+            meters: self.meters.iter().filter(is_money).cloned().collect(),
+            most_tokens: [u64::MAX; 2],
+            has_hard_limit: self.has_hard_limit,
+        }
     }
 
     fn add_limits(&mut self, scope: Scope, prefix: &str, limits: &crate::settings::LimitSet) {
@@ -184,6 +195,12 @@ impl Plan {
     #[must_use]
     pub fn most_tokens(&self, long_context: bool) -> u64 {
         self.most_tokens[usize::from(long_context)]
+    }
+
+    /// All its meters.
+    #[must_use]
+    pub fn all(&self) -> &[Meter] {
+        &self.meters
     }
 
     /// The meters that a request draws on, in the order of [`Plan::draws`].

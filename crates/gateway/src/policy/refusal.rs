@@ -79,6 +79,15 @@ pub fn queue_full(model: &str, organization: &str, limit: u64) -> String {
     )
 }
 
+/// The same for a project's limit of tokens a day.
+#[must_use]
+pub fn queue_full_today(model: &str, project: &str, limit: u64) -> String {
+    format!(
+        "Daily batch token limit reached for {model} in project {project}. Limit: {limit} input \
+         tokens within 24 hours."
+    )
+}
+
 /// What a request is told that an administrator's limit, or the tier's, leaves no money for.
 fn spend(caller: &Caller, settings: &Settings, meter: &Meter, demand: &Demand) -> ApiError {
     let tier = settings.tier(caller.organization.tier).monthly_limit;

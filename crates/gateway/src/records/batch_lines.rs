@@ -3,6 +3,7 @@
 
 use ratelimit::Micros;
 
+use super::batches::Usage;
 use super::found;
 use crate::database::{Database, DatabaseError, Row, Statement};
 
@@ -26,6 +27,8 @@ pub struct Outcome {
     pub failed: bool,
     /// The line of the output or error file, JSON.
     pub text: Box<str>,
+    /// What it took.
+    pub usage: Usage,
 }
 
 /// Stores lines of a batch; doing it again does nothing. At most 1000 at once.
@@ -95,6 +98,42 @@ pub async fn release(
     found(database.transact(vec![update.expecting(1)]).await.map(drop))
 }
 
+/// Keeps all lines that a node runs for longer.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn renew(
+    database: &Database,
+    batch: &str,
+    owner: &str,
+    until: Micros,
+) -> Result<(), DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batch_lines SET lease_until = $1 \
+         WHERE batch = $2 AND lease_owner = $3 AND state = 1",
+        [until.into(), batch.into(), owner.into()],
+    );
+    database.transact(vec![update]).await.map(drop)
+}
+
+/// Gives all lines back that a node holds; none of them may be run any more. Answers how many.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn release_all(
+    database: &Database,
+    batch: &str,
+    owner: &str,
+) -> Result<u64, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batch_lines SET state = 0, lease_until = 0 \
+         WHERE batch = $1 AND lease_owner = $2 AND state = 1",
+        [batch.into(), owner.into()],
+    );
+    let done = database.transact(vec![update]).await?;
+    Ok(done.first().map_or(0, |done| done.affected))
+}
+
 /// Writes down what became of a line, and counts it. `None`: the owner does not hold it any more,
 /// and the result is another node's.
 ///
@@ -121,11 +160,12 @@ pub async fn finish(
         )
         .expecting(1),
         count(batch, 1, outcome.failed),
+        add(batch, outcome.usage),
     ];
     found(database.transact(statements).await.map(drop))
 }
 
-/// Ends at most 500 lines that nobody runs with one outcome, when a batch is cancelled or expires
+/// Ends at most 100 lines that nobody runs with one outcome, when a batch is cancelled or expires
 /// or has spent its money. `text` makes the result of a line from its number and `custom_id`.
 /// Answers how many; 0: all lines are done or running.
 ///
@@ -139,7 +179,7 @@ pub async fn end_rest(
     now: Micros,
     text: impl Fn(u64, &str) -> Box<str>,
 ) -> Result<usize, DatabaseError> {
-    let lines = claim(database, batch, owner, 500, until, now).await?;
+    let lines = claim(database, batch, owner, 100, until, now).await?;
     let mut statements: Vec<Statement> = lines
         .iter()
         .map(|line| {
@@ -212,6 +252,21 @@ fn count(batch: &str, lines: usize, failed: bool) -> Statement {
         false => "UPDATE batches SET completed = completed + $1 WHERE id = $2",
     };
     Statement::new(sql, [lines.into(), batch.into()]).expecting(1)
+}
+
+fn add(batch: &str, usage: Usage) -> Statement {
+    Statement::new(
+        "UPDATE batches SET input_tokens = input_tokens + $1, cached_tokens = cached_tokens + $2, \
+         output_tokens = output_tokens + $3, reasoning_tokens = reasoning_tokens + $4 \
+         WHERE id = $5",
+        [
+            usage.input_tokens.into(),
+            usage.cached_tokens.into(),
+            usage.output_tokens.into(),
+            usage.reasoning_tokens.into(),
+            batch.into(),
+        ],
+    )
 }
 
 fn read(row: &Row) -> Result<Line, DatabaseError> {

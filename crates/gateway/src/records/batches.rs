@@ -3,13 +3,14 @@
 
 use ratelimit::Micros;
 
-use super::found;
 use super::page::{self, Listed, Page, Source};
+use super::{batch_lines, found};
 use crate::database::{Database, DatabaseError, Row, Statement};
 
 const COLUMNS: &str = "id, organization, project, api_key, endpoint, model, input_file, \
     output_file, error_file, status, metadata, errors, queued_tokens, total, completed, failed, \
-    created_at, expires_at, in_progress_at, finalizing_at, cancelling_at, ended_at";
+    created_at, expires_at, in_progress_at, finalizing_at, cancelling_at, ended_at, \
+    output_expires_after, expiring_at, input_tokens, cached_tokens, output_tokens, reasoning_tokens";
 
 /// The states of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,18 +102,41 @@ pub struct Batch {
     pub cancelling_at: Option<i64>,
     /// When it was completed, failed, expired or cancelled.
     pub ended_at: Option<i64>,
+    /// How long its files stay, in seconds; `None`: until they are deleted.
+    pub output_expires_after: Option<i64>,
+    /// When its time was over before all of its lines were run.
+    pub expiring_at: Option<i64>,
+    /// What its lines took.
+    pub usage: Usage,
 }
 
-/// Stores a new one.
+/// Tokens that lines of a batch took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of the wire")]
+pub struct Usage {
+    pub input_tokens: u64,
+    /// Of the input.
+    pub cached_tokens: u64,
+    pub output_tokens: u64,
+    /// Of the output.
+    pub reasoning_tokens: u64,
+}
+
+/// Stores a new one, which `owner` works at until that moment.
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn insert(database: &Database, batch: &Batch) -> Result<(), DatabaseError> {
+pub async fn insert(
+    database: &Database,
+    batch: &Batch,
+    owner: &str,
+    until: Micros,
+) -> Result<(), DatabaseError> {
     let sql = "INSERT INTO batches (id, organization, project, api_key, endpoint, model, \
                input_file, status, metadata, errors, queued_tokens, total, completed, failed, \
-               created_at, expires_at, ended_at, lease_until) \
+               created_at, expires_at, ended_at, output_expires_after, lease_owner, lease_until) \
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
-               $17, 0)";
+               $17, $18, $19, $20)";
     let values = [
         (&batch.id).into(),
         (&batch.organization).into(),
@@ -131,6 +155,9 @@ pub async fn insert(database: &Database, batch: &Batch) -> Result<(), DatabaseEr
         batch.created_at.into(),
         batch.expires_at.into(),
         batch.ended_at.into(),
+        batch.output_expires_after.into(),
+        owner.into(),
+        until.into(),
     ];
     database.transact(vec![Statement::new(sql, values)]).await.map(drop)
 }
@@ -163,21 +190,80 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
-/// All that have not ended, at most `limit` behind `after`: at start, their tokens are queued
-/// again.
+/// The batch of that id, whosever it is.
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn open(
-    database: &Database,
-    after: &str,
-    limit: u32,
-) -> Result<Vec<Batch>, DatabaseError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM batches WHERE ended_at IS NULL AND id > $1 ORDER BY id LIMIT $2"
+pub async fn find(database: &Database, id: &str) -> Result<Option<Batch>, DatabaseError> {
+    let sql = format!("SELECT {COLUMNS} FROM batches WHERE id = $1");
+    let rows = database.query(Statement::composed(sql, vec![id.into()])).await?;
+    rows.first().map(read).transpose()
+}
+
+/// Whether there is a batch that has not ended and that no node works at.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn waits(database: &Database, now: Micros) -> Result<bool, DatabaseError> {
+    let sql = "SELECT 1 FROM batches WHERE ended_at IS NULL AND lease_until < $1 LIMIT 1";
+    Ok(!database.query(Statement::new(sql, [now.into()])).await?.is_empty())
+}
+
+/// Notes that the time of a batch is over before all of its lines were run. `None`: it is not in
+/// progress.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn expire(database: &Database, id: &str, at: i64) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE batches SET expiring_at = COALESCE(expiring_at, $1) \
+         WHERE id = $2 AND status = 'in_progress'",
+        [at.into(), id.into()],
     );
-    let rows = database.query(Statement::composed(sql, vec![after.into(), limit.into()])).await?;
+    found(database.transact(vec![update.expecting(1)]).await.map(drop))
+}
+
+/// Forgets lines of batches that have ended: their files have them. A few thousand at a time;
+/// answers whether there may be more.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn tidy(database: &Database) -> Result<bool, DatabaseError> {
+    let sql = "SELECT id FROM batches WHERE ended_at IS NOT NULL AND lines_kept = 1 \
+               ORDER BY id LIMIT 1";
+    let rows = database.query(Statement::new(sql, [])).await?;
+    let Some(row) = rows.first() else { return Ok(false) };
+    let id = row.text(0)?;
+    if !batch_lines::forget(database, &id).await? {
+        let sql = "UPDATE batches SET lines_kept = 0 WHERE id = $1";
+        database.transact(vec![Statement::new(sql, [id.into()])]).await?;
+    }
+    Ok(true)
+}
+
+/// An organization's tokens in the queue by model, as batches name it, and how many batches hold
+/// them. The models with most tokens first, at most a thousand.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queued>, DatabaseError> {
+    let sql = "SELECT model, CAST(SUM(queued_tokens) AS BIGINT) AS tokens, COUNT(*) FROM batches \
+               WHERE ended_at IS NULL AND organization = $1 \
+               GROUP BY model ORDER BY tokens DESC, model LIMIT 1000";
+    let rows = database.query(Statement::new(sql, [organization.into()])).await?;
+    let read = |row: &Row| {
+        Ok(Queued { model: row.text(0)?, tokens: row.count(1)?, batches: row.count(2)? })
+    };
     rows.iter().map(read).collect()
+}
+
+/// What waits in the queue for one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Queued {
+    pub model: Box<str>,
+    pub tokens: u64,
+    pub batches: u64,
 }
 
 /// Takes the oldest batch that has not ended and that no other node works at, until that moment.
@@ -290,5 +376,13 @@ fn read(row: &Row) -> Result<Batch, DatabaseError> {
         finalizing_at: row.optional_integer(19)?,
         cancelling_at: row.optional_integer(20)?,
         ended_at: row.optional_integer(21)?,
+        output_expires_after: row.optional_integer(22)?,
+        expiring_at: row.optional_integer(23)?,
+        usage: Usage {
+            input_tokens: row.count(24)?,
+            cached_tokens: row.count(25)?,
+            output_tokens: row.count(26)?,
+            reasoning_tokens: row.count(27)?,
+        },
     })
 }

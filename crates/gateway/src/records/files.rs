@@ -175,17 +175,33 @@ pub async fn delete(
     found(database.transact(statements).await.map(drop))
 }
 
-/// Deletes a few files that have expired, and says how many.
+/// Deletes a few files that have expired, and some whose upload ended in the middle a day ago.
+/// Says how many.
 ///
 /// # Errors
 /// See [`DatabaseError`].
 pub async fn prune(database: &Database, now: i64) -> Result<usize, DatabaseError> {
-    let sql = "SELECT id, project FROM files WHERE expires_at < $1 LIMIT 16";
-    let rows = database.query(Statement::new(sql, [now.into()])).await?;
-    for row in &rows {
-        delete(database, &row.text(1)?, &row.text(0)?).await?;
+    let expired = "SELECT id, project FROM files WHERE expires_at < $1 LIMIT 16";
+    let torn = "SELECT id, project FROM files WHERE complete = 0 AND created_at < $1 LIMIT 16";
+    let mut pruned = 0;
+    for (sql, before) in [(expired, now), (torn, now - 86_400)] {
+        let rows = database.query(Statement::new(sql, [before.into()])).await?;
+        for row in &rows {
+            delete(database, &row.text(1)?, &row.text(0)?).await?;
+        }
+        pruned += rows.len();
     }
-    Ok(rows.len())
+    Ok(pruned)
+}
+
+/// How far a file was written: its bytes, and whether that is all of it. `None`: it is gone.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn progress(database: &Database, id: &str) -> Result<Option<(u64, bool)>, DatabaseError> {
+    let sql = "SELECT bytes, complete FROM files WHERE id = $1";
+    let rows = database.query(Statement::new(sql, [id.into()])).await?;
+    rows.first().map(|row| Ok((row.count(0)?, row.boolean(1)?))).transpose()
 }
 
 fn read(row: &Row) -> Result<File, DatabaseError> {

@@ -4,6 +4,7 @@
 
 pub mod admin_keys;
 pub mod batch_lines;
+pub mod batch_queue;
 pub mod batches;
 pub mod changes;
 pub mod facts;

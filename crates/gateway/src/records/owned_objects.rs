@@ -38,6 +38,17 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Place>, Databa
     read.transpose()
 }
 
+/// Whether a project has files at an upstream.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn has_files(database: &Database, project: &str) -> Result<bool, DatabaseError> {
+    // Files are called `file-…`, and all that begins so stands together.
+    let sql = "SELECT 1 FROM owned_objects WHERE project = $1 AND id >= 'file' AND id < 'filf' \
+               LIMIT 1";
+    Ok(!database.query(Statement::new(sql, [project.into()])).await?.is_empty())
+}
+
 /// Of those ids, the ones that belong to the project: by it lists of an upstream are narrowed. At
 /// most 1000 ids at once.
 ///

@@ -55,15 +55,22 @@ pub async fn whole(
     }
     let mut place = None;
     let collected = collect(body, most, room, &mut place);
-    let collected = tokio::time::timeout(patience, collected).await.unwrap_or_else(|_| {
-        let message = "The request's body did not come in time. Please send it faster.";
-        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message))
-    });
-    Ok(Taken { bytes: collected?, _place: place })
+    let collected = tokio::time::timeout(patience, collected).await;
+    let bytes = collected.unwrap_or_else(|_| Err(too_slow()))?;
+    Ok(Taken { bytes, _place: place })
+}
+
+/// 408.
+pub fn too_slow() -> ApiError {
+    let message = "The request's body did not come in time. Please send it faster.";
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
 }
 
 /// Makes room for a body that has grown to `size` bytes.
-async fn grow(
+///
+/// # Errors
+/// None while the gateway runs.
+pub async fn grow(
     room: &Room,
     place: &mut Option<OwnedSemaphorePermit>,
     size: usize,
@@ -114,7 +121,11 @@ async fn collect(
     Ok(whole.freeze())
 }
 
-async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
+/// The next piece; `None` behind the last one.
+///
+/// # Errors
+/// 400 when it ends too early.
+pub async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };
         let frame = frame.map_err(|_| {

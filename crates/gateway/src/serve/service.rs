@@ -115,6 +115,7 @@ async fn dispatch(
         model: None,
         trace: traced(gateway, &head, &path, now),
         headers: HeaderMap::new(),
+        batch: false,
     };
     let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;
     seen.headers = exchange.headers;

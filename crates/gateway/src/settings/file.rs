@@ -19,6 +19,7 @@ pub(super) struct File {
     pub(super) models: BTreeMap<String, Model>,
     pub(super) tiers: BTreeMap<String, Tier>,
     pub(super) regions: Regions,
+    pub(super) batches: Batches,
     pub(super) defaults: Defaults,
     pub(super) telemetry: Telemetry,
 }
@@ -77,6 +78,15 @@ pub(super) struct Model {
     pub(super) successor: Option<String>,
     pub(super) price: Option<Price>,
     pub(super) batch_price: Option<Price>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Batches {
+    pub(super) lines_at_once: Option<u64>,
+    pub(super) lines_per_node: Option<u64>,
+    pub(super) attempts: Option<u64>,
+    pub(super) backoff_ms: Option<u64>,
 }
 
 /// USD per million tokens.

@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked and worked out. What a request needs to know
 //! of it is ready-made here; reading it again gives another [`Settings`], never a half new one.
 
+mod batches;
 mod catalog;
 mod error;
 mod file;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use batches::Batches;
 pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
 pub use error::SettingsError;
 use hyper::Uri;
@@ -31,6 +33,8 @@ pub struct Settings {
     pub limits: LimitsUrl,
     /// Bounds of what clients may do.
     pub server: Server,
+    /// How batches are run.
+    pub batches: Batches,
     /// Model servers.
     pub upstreams: Vec<Arc<Upstream>>,
     /// Which of them serves requests without a model; `None`: there are several and none is named.

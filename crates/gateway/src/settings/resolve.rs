@@ -104,6 +104,7 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
+        batches: super::Batches::resolve(&file.batches)?,
         upstreams,
         default_upstream,
         catalog,

@@ -14,6 +14,8 @@ pub enum OutBody {
     Pieces(VecDeque<Bytes>),
     /// What a client sends, as it comes, and how many bytes of it may still come.
     Stream(Incoming, u64),
+    /// The same, of which a part has come already.
+    Resumed(VecDeque<Bytes>, Incoming, u64),
 }
 
 impl OutBody {
@@ -53,7 +55,10 @@ impl Body for OutBody {
             Self::Pieces(pieces) => {
                 Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
             }
-            Self::Stream(incoming, left) => {
+            Self::Resumed(pieces, ..) if !pieces.is_empty() => {
+                Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
+            }
+            Self::Stream(incoming, left) | Self::Resumed(_, incoming, left) => {
                 let frame = std::task::ready!(Pin::new(incoming).poll_frame(context));
                 let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };
                 let length = frame.data_ref().map_or(0, |data| data.len() as u64);
@@ -70,6 +75,7 @@ impl Body for OutBody {
         match self {
             Self::Pieces(pieces) => pieces.is_empty(),
             Self::Stream(incoming, _) => incoming.is_end_stream(),
+            Self::Resumed(pieces, incoming, _) => pieces.is_empty() && incoming.is_end_stream(),
         }
     }
 
@@ -79,6 +85,11 @@ impl Body for OutBody {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }
             Self::Stream(incoming, _) => incoming.size_hint(),
+            Self::Resumed(pieces, incoming, _) => {
+                let come: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+                let exact = incoming.size_hint().exact().and_then(|rest| rest.checked_add(come));
+                exact.map_or_else(SizeHint::default, SizeHint::with_exact)
+            }
         }
     }
 }

@@ -1,0 +1,153 @@
+//! A project's files at the model server. Its list has everybody's: pages are read until enough
+//! are the project's.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::listing::Paging;
+use super::{Exchange, relay};
+use crate::error::ApiError;
+use crate::records::owned_objects;
+use crate::settings::{Base, Upstream};
+use crate::upstream::{OutBody, Outgoing};
+
+/// Entries of a page of the model server.
+const PAGE: usize = 1000;
+/// Pages that are read for one request of a client.
+const MOST_PAGES: usize = 20;
+
+/// An entry: its id, and all of it.
+pub(super) type Entry = (Box<str>, Box<RawValue>);
+
+/// At most `room` files behind `after`, and whether there may be more.
+///
+/// # Errors
+/// The model server's, unless it has no files at all.
+pub(super) async fn list(
+    exchange: &Exchange,
+    paging: &Paging,
+    mut after: Option<String>,
+    room: usize,
+) -> Result<(Vec<Entry>, bool), ApiError> {
+    let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
+    let has_any = owned_objects::has_files(database, project).await;
+    let has_any = has_any.map_err(|_| ApiError::store_unavailable())?;
+    let Some(upstream) = exchange.settings.default_upstream.clone().filter(|_| has_any) else {
+        return Ok((Vec::new(), false));
+    };
+    if room == 0 {
+        return Ok((Vec::new(), true));
+    }
+    let base = exchange.base(&upstream)?.clone();
+    let mut found = Vec::new();
+    for _ in 0..MOST_PAGES {
+        let path = path(paging, after.as_deref());
+        let Some(page) = page(exchange, &upstream, &base, &path).await? else {
+            return Ok((found, false));
+        };
+        let has_more = page.has_more;
+        let last = page.data.last().map(|(id, _)| id.to_string());
+        for entry in owned(exchange, page.data).await? {
+            if found.len() == room {
+                return Ok((found, true));
+            }
+            found.push(entry);
+        }
+        match last {
+            Some(last) if has_more => after = Some(last),
+            _ => return Ok((found, false)),
+        }
+    }
+    Ok((found, true))
+}
+
+fn path(paging: &Paging, after: Option<&str>) -> String {
+    let order = if paging.ascending { "asc" } else { "desc" };
+    let mut path = format!("/v1/files?limit={PAGE}&order={order}");
+    for (key, value) in [("after", after), ("purpose", paging.purpose.as_deref())] {
+        if let Some(value) = value {
+            path.push('&');
+            path.push_str(key);
+            path.push('=');
+            push_encoded(&mut path, value);
+        }
+    }
+    path
+}
+
+fn push_encoded(path: &mut String, value: &str) {
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => path.push(byte.into()),
+            _ => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+}
+
+struct Page {
+    data: Vec<Entry>,
+    has_more: bool,
+}
+
+/// One page; `None` when the model server has no such interface.
+async fn page(
+    exchange: &Exchange,
+    upstream: &Upstream,
+    base: &Base,
+    path: &str,
+) -> Result<Option<Page>, ApiError> {
+    let (headers, body) = (HeaderMap::new(), OutBody::empty());
+    let outgoing = Outgoing { upstream, base, method: Method::GET, path, headers, body };
+    let body = match relay::fetch(exchange, outgoing).await {
+        Ok(body) => body,
+        Err(error) if is_missing(error.status()) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    read(&body).map(Some).ok_or_else(|| {
+        relay::bad_gateway("The model server's list makes no sense. Please tell the operator.")
+    })
+}
+
+fn is_missing(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
+    )
+}
+
+fn read(body: &Bytes) -> Option<Page> {
+    #[derive(Deserialize)]
+    struct List {
+        data: Vec<Box<RawValue>>,
+        #[serde(default)]
+        has_more: bool,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        id: Box<str>,
+    }
+    let list: List = serde_json::from_slice(body).ok()?;
+    let named = |entry: Box<RawValue>| {
+        let named: Named = serde_json::from_str(entry.get()).ok()?;
+        Some((named.id, entry))
+    };
+    let data = list.data.into_iter().filter_map(named).collect();
+    Some(Page { data, has_more: list.has_more })
+}
+
+/// Those that are the project's.
+async fn owned(exchange: &Exchange, entries: Vec<Entry>) -> Result<Vec<Entry>, ApiError> {
+    let mut kept = Vec::new();
+    let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
+    let mut entries = entries.into_iter().peekable();
+    while entries.peek().is_some() {
+        let chunk: Vec<Entry> = entries.by_ref().take(500).collect();
+        let ids: Vec<&str> = chunk.iter().map(|(id, _)| &**id).collect();
+        let ours = owned_objects::owned(database, project, &ids).await;
+        let ours = ours.map_err(|_| ApiError::store_unavailable())?;
+        kept.extend(chunk.into_iter().filter(|(id, _)| ours.contains(id)));
+    }
+    Ok(kept)
+}

@@ -1,0 +1,323 @@
+//! Is a batch fit to run? Its file is read line by line; either all lines are stored and it is
+//! queued, or it fails and says which lines are to blame. Doing it again does the same.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::reading::Lines;
+use crate::api::{self, LineOf};
+use crate::database::DatabaseError;
+use crate::directory::Refusal;
+use crate::error::ApiError;
+use crate::policy::refusal::{queue_full, queue_full_today};
+use crate::records::batch_lines::{self, Line};
+use crate::records::batch_queue::{self, Admission, Checked, Limit, Scope};
+use crate::records::batches::{self, Batch, Outcome, Status};
+use crate::records::files;
+use crate::settings::{Model, Settings};
+use crate::state::Gateway;
+use crate::tenants::Caller;
+use crate::world::seconds;
+
+/// Most lines of a batch.
+const MOST_LINES: u64 = 50_000;
+/// Most errors that are told; the file is not read any further then.
+const MOST_ERRORS: usize = 100;
+/// Longest `custom_id`, in bytes.
+const LONGEST_NAME: usize = 512;
+/// Lines that are stored together: so many, or so many bytes.
+const TOGETHER: (usize, usize) = (200, 1 << 20);
+const DAY_SECONDS: i64 = 86_400;
+
+/// Checks a batch that is `validating`, and moves it on.
+///
+/// # Errors
+/// The store's; it may be called again.
+pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), DatabaseError> {
+    let _place = gateway.batches.checks.acquire().await;
+    let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
+    let caller = match gateway.directory.on_behalf(&batch.key, &batch.project).await {
+        Ok(caller) => caller,
+        Err(Refusal::Unknown) => {
+            let error = Fault::new("project_archived", "The project of the batch is archived.");
+            return fail(gateway, batch, &[error]).await;
+        }
+        Err(Refusal::Unavailable(error)) => return Err(error),
+    };
+    let file = files::get(database, &batch.project, &batch.input_file, now).await?;
+    let Some(file) = file else {
+        let error = Fault::new("file_not_found", "The input file is not there any more.");
+        return fail(gateway, batch, &[error.param("input_file_id")]).await;
+    };
+    let settings = gateway.settings.load_full();
+    let mut checking = Checking::new(gateway, &settings, batch);
+    let mut lines = Lines::new(database, &file);
+    let mut number = 0;
+    while let Some(line) = lines.next().await? {
+        checking.line(number, line.freeze()).await?;
+        number += 1;
+        if checking.errors.len() >= MOST_ERRORS || checking.total > MOST_LINES {
+            break;
+        }
+    }
+    checking.store().await?;
+    match checking.into_found() {
+        Ok(found) => queue(gateway, &settings, &caller, batch, &found).await,
+        Err(errors) => fail(gateway, batch, &errors).await,
+    }
+}
+
+/// What a good file holds.
+struct Found {
+    /// The model, and what its lines call it.
+    model: Arc<Model>,
+    name: String,
+    tokens: u64,
+    total: u64,
+}
+
+async fn queue(
+    gateway: &Arc<Gateway>,
+    settings: &Settings,
+    caller: &Caller,
+    batch: &Batch,
+    found: &Found,
+) -> Result<(), DatabaseError> {
+    let now = seconds(gateway.clock.now());
+    let limits = limits(settings, caller, &found.model, now);
+    let checked = Checked {
+        id: &batch.id,
+        organization: &caller.organization.id,
+        project: &caller.project.id,
+        model: &found.model.name,
+        tokens: found.tokens,
+        total: found.total,
+    };
+    let Admission::Full(index) =
+        batch_queue::admit(&gateway.database, &checked, &limits, now).await?
+    else {
+        return Ok(());
+    };
+    let Some(limit) = limits.get(index) else { return Ok(()) };
+    let message = match limit.scope {
+        Scope::Queued(_) => queue_full(&found.name, &caller.organization.id, limit.most),
+        Scope::Since(..) => queue_full_today(&found.name, &caller.project.id, limit.most),
+    };
+    fail(gateway, batch, &[Fault::new("token_limit_exceeded", message)]).await
+}
+
+/// The limits of queued tokens: the model's, its group's, and the project's of a day.
+fn limits(settings: &Settings, caller: &Caller, model: &Model, now: i64) -> Vec<Limit> {
+    let tier = caller.organization.tier;
+    let mut limits = Vec::new();
+    if let Some(most) = model.limits(tier).batch_queue_tokens {
+        limits.push(Limit { scope: Scope::Queued(vec![model.name.clone()]), most });
+    }
+    if let (Some(group), Some(most)) =
+        (&model.shared_limit, model.group_limits(tier).batch_queue_tokens)
+    {
+        let models = settings.catalog.models();
+        let ours = models.filter(|model| model.shared_limit.as_ref() == Some(group));
+        let names = ours.map(|model| model.name.clone()).collect();
+        limits.push(Limit { scope: Scope::Queued(names), most });
+    }
+    let mut names = std::iter::once(&model.name).chain(&model.aliases);
+    let project = names.find_map(|name| caller.project.limits.get(name));
+    if let Some(most) = project.and_then(|limits| limits.batch_1_day_max_input_tokens) {
+        limits.push(Limit { scope: Scope::Since(model.name.clone(), now - DAY_SECONDS), most });
+    }
+    limits
+}
+
+async fn fail(gateway: &Gateway, batch: &Batch, errors: &[Fault]) -> Result<(), DatabaseError> {
+    let errors = serde_json::to_string(errors).unwrap_or_default();
+    let outcome = Outcome { errors: Some(&errors), ..Outcome::default() };
+    let (from, to) = (&[Status::Validating], Status::Failed);
+    let now = seconds(gateway.clock.now());
+    batches::advance(&gateway.database, &batch.id, from, to, &outcome, now).await.map(drop)
+}
+
+/// An entry of `errors.data`.
+#[derive(Clone, Debug, Serialize)]
+struct Fault {
+    code: Cow<'static, str>,
+    message: String,
+    param: Option<&'static str>,
+    /// From 1.
+    line: Option<u64>,
+}
+
+impl Fault {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), param: None, line: None }
+    }
+
+    fn param(mut self, param: &'static str) -> Self {
+        self.param = Some(param);
+        self
+    }
+}
+
+struct Checking<'a> {
+    gateway: &'a Gateway,
+    settings: &'a Settings,
+    batch: &'a Batch,
+    names: HashSet<Box<str>>,
+    model: Option<(Arc<Model>, String)>,
+    tokens: u64,
+    total: u64,
+    errors: Vec<Fault>,
+    /// Lines to be stored, and their bytes.
+    ready: (Vec<Line>, usize),
+}
+
+/// A line as it is written.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    custom_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    url: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+}
+
+impl<'a> Checking<'a> {
+    fn new(gateway: &'a Gateway, settings: &'a Settings, batch: &'a Batch) -> Self {
+        Self {
+            gateway,
+            settings,
+            batch,
+            names: HashSet::new(),
+            model: None,
+            tokens: 0,
+            total: 0,
+            errors: Vec::new(),
+            ready: (Vec::new(), 0),
+        }
+    }
+
+    async fn line(&mut self, number: u64, text: Bytes) -> Result<(), DatabaseError> {
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return Ok(());
+        }
+        self.total += 1;
+        match self.read(number, &text) {
+            Ok(line) => {
+                self.tokens = self.tokens.saturating_add(line.tokens);
+                self.ready.1 += line.body.len();
+                self.ready.0.push(line);
+            }
+            Err(fault) => self.errors.push(Fault { line: Some(number + 1), ..fault }),
+        }
+        match self.ready.0.len() >= TOGETHER.0 || self.ready.1 >= TOGETHER.1 {
+            true => self.store().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Stores the lines that are ready, unless the batch fails anyway.
+    async fn store(&mut self) -> Result<(), DatabaseError> {
+        let (lines, _) = std::mem::take(&mut self.ready);
+        if lines.is_empty() || !self.errors.is_empty() {
+            return Ok(());
+        }
+        batch_lines::insert(&self.gateway.database, &self.batch.id, &lines).await
+    }
+
+    fn read(&mut self, number: u64, text: &Bytes) -> Result<Line, Fault> {
+        let written: Written<'_> = serde_json::from_slice(text).map_err(|error| {
+            let message = format!("This line is not a valid JSON object: {error}.");
+            Fault::new("invalid_json_line", message)
+        })?;
+        let custom_id = written.custom_id.ok_or_else(|| missing("custom_id"))?;
+        if custom_id.is_empty() || custom_id.len() > LONGEST_NAME {
+            let message = format!("`custom_id` must have 1 to {LONGEST_NAME} bytes.");
+            return Err(Fault::new("invalid_value", message).param("custom_id"));
+        }
+        if !self.names.insert((&*custom_id).into()) {
+            let message = format!("The custom_id `{custom_id}` is used by an earlier line.");
+            return Err(Fault::new("duplicate_custom_id", message).param("custom_id"));
+        }
+        if written.method.as_deref() != Some("POST") {
+            let message = "The method of every line must be POST.";
+            return Err(Fault::new("invalid_method", message).param("method"));
+        }
+        let endpoint = &*self.batch.endpoint;
+        if written.url.as_deref() != Some(endpoint) {
+            let message = format!("The url of every line must be the batch's, {endpoint}.");
+            return Err(Fault::new("invalid_url", message).param("url"));
+        }
+        let body = written.body.ok_or_else(|| missing("body"))?.get();
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let line = api::read_line(endpoint, &body).map_err(|error| body_fault(&error))?;
+        if line.streams {
+            let message = "A batch cannot stream: please leave `stream` out.";
+            return Err(Fault::new("invalid_value", message).param("body"));
+        }
+        self.note_model(&line)?;
+        let body = std::str::from_utf8(&body).map_err(|_| missing("body"))?;
+        let tokens = line.tokens;
+        Ok(Line { number, custom_id: (&*custom_id).into(), body: body.into(), tokens })
+    }
+
+    /// All lines are for one model.
+    fn note_model(&mut self, line: &LineOf) -> Result<(), Fault> {
+        let name = line.model.as_deref().or(match line.is_moderation {
+            true => self.settings.moderation_model.as_deref(),
+            false => None,
+        });
+        let name = name.ok_or_else(|| missing("body.model"))?;
+        let known = self.settings.catalog.find(name);
+        let served = known.filter(|model| model.is_served(self.gateway.clock.now()));
+        let Some(model) = served else {
+            let message = format!("The model `{name}` does not exist or is not served any more.");
+            return Err(Fault::new("model_not_found", message).param("body.model"));
+        };
+        match &self.model {
+            None => self.model = Some((Arc::clone(model), name.to_owned())),
+            Some((first, first_name)) if first.name != model.name => {
+                let message = format!(
+                    "All lines of a batch must be for one model; the first is for `{first_name}`, \
+                     this one for `{name}`."
+                );
+                return Err(Fault::new("mismatched_model", message).param("body.model"));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    fn into_found(mut self) -> Result<Found, Vec<Fault>> {
+        if self.total > MOST_LINES {
+            let message = format!("A batch has at most {MOST_LINES} lines.");
+            self.errors.push(Fault::new("too_many_tasks", message));
+        }
+        match self.model {
+            Some((model, name)) if self.errors.is_empty() => {
+                Ok(Found { model, name, tokens: self.tokens, total: self.total })
+            }
+            _ if self.total == 0 => {
+                let error = Fault::new("empty_file", "The input file has no lines.");
+                Err(vec![error.param("input_file_id")])
+            }
+            _ => Err(self.errors),
+        }
+    }
+}
+
+fn missing(param: &'static str) -> Fault {
+    Fault::new("missing_required_parameter", format!("The line has no `{param}`.")).param(param)
+}
+
+fn body_fault(error: &ApiError) -> Fault {
+    let code = error.code().unwrap_or("invalid_request");
+    Fault::new(code, error.message()).param("body")
+}

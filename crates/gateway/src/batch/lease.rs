@@ -1,0 +1,55 @@
+//! The lease of a batch and of its lines, kept while they are worked at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratelimit::Micros;
+
+use super::LEASE;
+use crate::database::DatabaseError;
+use crate::records::{batch_lines, batches};
+use crate::state::Gateway;
+
+/// How often a lease is renewed.
+const RENEW: Duration = Duration::from_secs(8);
+/// How often that is tried while the store is away.
+const RETRY: Duration = Duration::from_secs(1);
+/// So long before its end a lease counts as over: clocks of nodes differ a little.
+const MARGIN: Micros = 6_000_000;
+
+/// A batch that is worked at, and for whom.
+pub(super) struct Lease {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) batch: Box<str>,
+    pub(super) owner: Box<str>,
+    pub(super) until: Micros,
+}
+
+impl Lease {
+    /// Renews it, and ends when it is lost: to another node, or because the store was away for too
+    /// long.
+    pub(super) async fn keep(&self) {
+        let (clock, mut until, mut pause) = (&self.gateway.clock, self.until, RENEW);
+        loop {
+            tokio::time::sleep(pause).await;
+            let next = clock.now() + LEASE;
+            match self.renew(next).await {
+                Ok(true) => (until, pause) = (next, RENEW),
+                Ok(false) => return,
+                Err(_) => pause = RETRY,
+            }
+            if clock.now() + MARGIN > until {
+                return;
+            }
+        }
+    }
+
+    async fn renew(&self, until: Micros) -> Result<bool, DatabaseError> {
+        let database = &self.gateway.database;
+        if batches::renew(database, &self.batch, &self.owner, until).await?.is_none() {
+            return Ok(false);
+        }
+        batch_lines::renew(database, &self.batch, &self.owner, until).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,218 @@
+//! One line of a batch: sent to its model server like a client's request, tried again when that
+//! fails, and written down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::outcome;
+use crate::account::request_id;
+use crate::api::{self, Exchange, Whole};
+use crate::error::ApiError;
+use crate::records::batch_lines::{self, Line, Outcome};
+use crate::records::batches::{Batch, Usage};
+use crate::records::ids;
+use crate::state::Gateway;
+use crate::tenants::Caller;
+
+/// Longest pause between two tries, whatever the model server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Between two tries while our own limits or store are away; these do not count.
+const OUR_PAUSE: Duration = Duration::from_secs(1);
+/// How often a result is written while the store is away, when the batch was given up.
+const LAST_WRITES: u32 = 5;
+
+/// A line that is to be run.
+pub(super) struct Job {
+    pub(super) gateway: Arc<Gateway>,
+    /// Who holds it.
+    pub(super) owner: Box<str>,
+    pub(super) batch: Arc<Batch>,
+    pub(super) caller: Arc<Caller>,
+    pub(super) line: Line,
+    /// Nothing else of the batch is under way.
+    pub(super) alone: bool,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(super) enum Gone {
+    /// Its result is in the store.
+    Recorded,
+    /// It is another node's, or comes free with its lease.
+    Lost,
+    /// It was given back, not run.
+    Released,
+    /// It was given back: there is no money for it.
+    NoMoney {
+        error: ApiError,
+        /// Nothing else of the batch had reserved any.
+        alone: bool,
+    },
+}
+
+/// Runs it to its end, or until `stop`.
+pub(super) async fn run(job: Job, mut stop: watch::Receiver<bool>) -> Gone {
+    let ran = {
+        let mut stop = stop.clone();
+        tokio::select! {
+            ran = ask(&job) => ran,
+            _ = stop.wait_for(|stop| *stop) => Ran::Stopped,
+        }
+    };
+    match ran {
+        Ran::Over(outcome) => record(&job, &outcome, &mut stop).await,
+        Ran::Stopped => release(&job, Gone::Released).await,
+        Ran::NoMoney(error) => release(&job, Gone::NoMoney { error, alone: job.alone }).await,
+    }
+}
+
+enum Ran {
+    Over(Outcome),
+    NoMoney(ApiError),
+    Stopped,
+}
+
+async fn ask(job: &Job) -> Ran {
+    let mut failures = 0;
+    loop {
+        let settings = job.gateway.settings.load_full();
+        let (attempts, backoff) = (settings.batches.attempts, settings.batches.backoff);
+        let mut exchange = Exchange {
+            settings,
+            gateway: Arc::clone(&job.gateway),
+            caller: Arc::clone(&job.caller),
+            request: job.gateway.ids.next(),
+            now: job.gateway.clock.now(),
+            region: None,
+            model: None,
+            trace: None,
+            headers: HeaderMap::new(),
+            batch: true,
+        };
+        let body = Bytes::copy_from_slice(job.line.body.as_bytes());
+        let answered = api::line(&mut exchange, &job.batch.endpoint, body).await;
+        let request = request_id(exchange.request);
+        let error = match answered {
+            Ok(whole) => return Ran::Over(good(job, &request, &whole)),
+            Err(error) => error,
+        };
+        if error.kind_name() == "insufficient_quota" {
+            return Ran::NoMoney(error);
+        }
+        if matches!(error.code(), Some("limits_unavailable" | "store_unavailable")) {
+            tokio::time::sleep(OUR_PAUSE).await;
+            continue;
+        }
+        failures += 1;
+        if !may_be_tried_again(&error) || failures >= attempts {
+            return Ran::Over(bad(job, &request, &error));
+        }
+        tokio::time::sleep(pause(job, &error, backoff, failures)).await;
+    }
+}
+
+fn may_be_tried_again(error: &ApiError) -> bool {
+    let status = error.status();
+    status.is_server_error()
+        || status == StatusCode::REQUEST_TIMEOUT
+        || error.code() == Some("upstream_rate_limited")
+}
+
+/// Twice as long each time, and up to half as long again, so that lines do not come back together;
+/// or what the model server asks for, if that is longer.
+fn pause(job: &Job, error: &ApiError, backoff: Duration, failures: u32) -> Duration {
+    let mut chance = [0];
+    job.gateway.random.fill(&mut chance);
+    let pause = backoff.saturating_mul(1 << (failures - 1).min(16));
+    let pause = pause + pause / 2 * u32::from(chance[0]) / 255;
+    let asked = error.find_header(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let asked = asked.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
+    pause.max(Duration::from_secs(asked)).min(LONGEST_PAUSE)
+}
+
+fn good(job: &Job, request: &str, whole: &Whole) -> Outcome {
+    let text = answered(job, request, whole.status.as_u16(), &whole.body);
+    let usage = whole.outcome.usage.unwrap_or_default();
+    let usage = Usage {
+        input_tokens: usage.input_tokens.into(),
+        cached_tokens: usage.cached_input_tokens.into(),
+        output_tokens: usage.output_tokens.into(),
+        reasoning_tokens: reasoning(&whole.body).min(usage.output_tokens.into()),
+    };
+    Outcome { failed: false, text, usage }
+}
+
+fn bad(job: &Job, request: &str, error: &ApiError) -> Outcome {
+    let text = answered(job, request, error.status().as_u16(), &error.body());
+    Outcome { failed: true, text, usage: Usage::default() }
+}
+
+fn answered(job: &Job, request: &str, status: u16, body: &[u8]) -> Box<str> {
+    let id = ids::new("batch_req_", job.gateway.clock.now(), &*job.gateway.random);
+    outcome::answered(&id, &job.line.custom_id, request, status, body)
+}
+
+/// Tokens of thought, in either family's words.
+fn reasoning(body: &[u8]) -> u64 {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Answer {
+        usage: Option<Taken>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Taken {
+        #[serde(alias = "completion_tokens_details")]
+        output_tokens_details: Option<Details>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Details {
+        reasoning_tokens: Option<u64>,
+    }
+    let answer: Answer = serde_json::from_slice(body).unwrap_or_default();
+    let details = answer.usage.and_then(|usage| usage.output_tokens_details);
+    details.and_then(|details| details.reasoning_tokens).unwrap_or(0)
+}
+
+/// Writes the result down: what was paid for must not be lost.
+async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) -> Gone {
+    let (database, owner) = (&job.gateway.database, &*job.owner);
+    let (mut pause, mut writes) = (Duration::from_millis(100), 0);
+    loop {
+        let written =
+            batch_lines::finish(database, &job.batch.id, job.line.number, owner, outcome).await;
+        match written {
+            Ok(Some(())) => return Gone::Recorded,
+            Ok(None) => return Gone::Lost,
+            Err(error) if error.is_unavailable() && writes < LAST_WRITES => {}
+            Err(error) => {
+                let (id, number) = (&job.batch.id, job.line.number);
+                job.gateway.log.line(format_args!("{id}: the result of line {number}: {error}"));
+                return Gone::Lost;
+            }
+        }
+        if *stop.borrow() {
+            writes += 1;
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(OUR_PAUSE);
+    }
+}
+
+async fn release(job: &Job, gone: Gone) -> Gone {
+    let (database, owner) = (&job.gateway.database, &*job.owner);
+    match batch_lines::release(database, &job.batch.id, job.line.number, owner).await {
+        Ok(Some(())) => gone,
+        // It comes free with its lease.
+        Ok(None) | Err(_) => match gone {
+            Gone::NoMoney { .. } => gone,
+            _ => Gone::Lost,
+        },
+    }
+}

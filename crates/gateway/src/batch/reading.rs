@@ -1,0 +1,49 @@
+//! A file of the gateway, read line by line. Only one line and one chunk are in memory.
+
+use bytes::BytesMut;
+use memchr::memchr;
+
+use crate::database::{Database, DatabaseError};
+use crate::records::files::{self, File};
+
+/// See the module.
+pub(super) struct Lines<'a> {
+    database: &'a Database,
+    file: &'a File,
+    /// Where the next chunk begins.
+    at: u64,
+    buffer: BytesMut,
+    /// So much of the buffer has no line end.
+    searched: usize,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(database: &'a Database, file: &'a File) -> Self {
+        Self { database, file, at: 0, buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// The next line, without its end; `None` behind the last one.
+    ///
+    /// # Errors
+    /// The store's; also when the file was deleted meanwhile.
+    pub(super) async fn next(&mut self) -> Result<Option<BytesMut>, DatabaseError> {
+        loop {
+            if let Some(end) = memchr(b'\n', &self.buffer[self.searched..]) {
+                let mut line = self.buffer.split_to(self.searched + end + 1);
+                line.truncate(line.len() - 1);
+                self.searched = 0;
+                return Ok(Some(line));
+            }
+            self.searched = self.buffer.len();
+            if self.at >= self.file.bytes {
+                self.searched = 0;
+                return Ok(Some(self.buffer.split()).filter(|rest| !rest.is_empty()));
+            }
+            let Some(chunk) = files::read_at(self.database, &self.file.id, self.at).await? else {
+                return Err(DatabaseError::Failed("a file was deleted while it was read".into()));
+            };
+            self.at += chunk.len() as u64;
+            self.buffer.extend_from_slice(&chunk);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The output and error files of a batch. They are made of what stands in the store, in the order
+//! of the lines, so that a node that goes on with a file that another one began writes the same.
+
+use sha2::{Digest, Sha256};
+
+use crate::database::{Database, DatabaseError};
+use crate::records::batches::Batch;
+use crate::records::files::{self, CHUNK, File, Purpose};
+use crate::records::{batch_lines, ids};
+
+/// Results that are read at once: a single one may be 32 MB.
+const AT_ONCE: u32 = 8;
+
+/// Writes the file with the answers (`failed`: with the errors) to its end: its id, and `None` when
+/// there is nothing to write.
+///
+/// # Errors
+/// The store's; it may be called again.
+pub(super) async fn write(
+    database: &Database,
+    batch: &Batch,
+    failed: bool,
+    now: i64,
+) -> Result<Option<Box<str>>, DatabaseError> {
+    let first = batch_lines::results(database, &batch.id, failed, -1, 1).await?;
+    if first.is_empty() {
+        return Ok(None);
+    }
+    let id = id(&batch.id, failed);
+    let (written, complete) = match files::progress(database, &id).await? {
+        Some(progress) => progress,
+        None => begin(database, batch, &id, failed, now).await?,
+    };
+    if !complete {
+        fill(database, batch, failed, &id, written).await?;
+        let gone = || DatabaseError::Unavailable("a file of a batch was deleted".to_owned());
+        files::complete(database, &id).await?.ok_or_else(gone)?;
+    }
+    Ok(Some(id))
+}
+
+/// The same each time: a batch has one file of each kind.
+fn id(batch: &str, failed: bool) -> Box<str> {
+    let kind = if failed { "error" } else { "output" };
+    let hash = Sha256::digest(format!("{batch}:{kind}"));
+    let time: String = batch.trim_start_matches("batch_").chars().take(12).collect();
+    format!("file-{time}{}", ids::hex(&hash[..10])).into()
+}
+
+async fn begin(
+    database: &Database,
+    batch: &Batch,
+    id: &str,
+    failed: bool,
+    now: i64,
+) -> Result<(u64, bool), DatabaseError> {
+    let kind = if failed { "error" } else { "output" };
+    let file = File {
+        id: id.into(),
+        project: batch.project.clone(),
+        purpose: Purpose::BatchOutput.name().into(),
+        filename: format!("{}_{kind}.jsonl", batch.id).into(),
+        bytes: 0,
+        created_at: now,
+        expires_at: batch.output_expires_after.map(|after| now.saturating_add(after)),
+    };
+    files::insert(database, &file).await?;
+    Ok((0, false))
+}
+
+/// Adds what is behind the first `written` bytes.
+async fn fill(
+    database: &Database,
+    batch: &Batch,
+    failed: bool,
+    id: &str,
+    written: u64,
+) -> Result<(), DatabaseError> {
+    let (mut buffer, mut start, mut after) = (Vec::new(), 0, -1);
+    loop {
+        let results = batch_lines::results(database, &batch.id, failed, after, AT_ONCE).await?;
+        let is_last = results.is_empty();
+        for (number, text) in results {
+            after = number;
+            buffer.extend_from_slice(text.as_bytes());
+            buffer.push(b'\n');
+        }
+        let mut from = 0;
+        while buffer.len() - from >= CHUNK || (is_last && from < buffer.len()) {
+            let chunk = &buffer[from..buffer.len().min(from + CHUNK)];
+            let end = start + chunk.len() as u64;
+            if end > written {
+                let moved = || DatabaseError::Unavailable("another node writes a file".to_owned());
+                files::append(database, id, start, chunk).await?.ok_or_else(moved)?;
+            }
+            (start, from) = (end, from + chunk.len());
+        }
+        buffer.drain(..from);
+        if is_last {
+            return Ok(());
+        }
+    }
+}

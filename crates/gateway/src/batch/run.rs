@@ -1,0 +1,118 @@
+//! One batch, from one state to the next, by the node that holds its lease. Every step can be done
+//! again: it begins with what the store says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::lease::Lease;
+use super::{GRACE, Phase, check, hand_over, lines, results};
+use crate::database::DatabaseError;
+use crate::records::batches::{self, Batch, Outcome, Status};
+use crate::state::Gateway;
+use crate::world::seconds;
+
+/// After a call that the store did not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Works at a batch until it has ended, the lease is lost, or the node stops.
+pub(super) async fn run(lease: Lease, mut phase: watch::Receiver<Phase>) {
+    let (cut, is_cut) = watch::channel(false);
+    let mut work = std::pin::pin!(work(&lease, phase.clone(), is_cut));
+    let is_over = tokio::select! {
+        () = &mut work => true,
+        () = lease.keep() => false,
+        () = cut_phase(&mut phase) => false,
+    };
+    if !is_over {
+        cut.send_replace(true);
+        // What is not over then is dropped; its lines come free with their leases.
+        let _ = tokio::time::timeout(GRACE, work).await;
+    }
+    hand_over(&lease.gateway, &lease.batch, &lease.owner).await;
+}
+
+async fn cut_phase(phase: &mut watch::Receiver<Phase>) {
+    if phase.wait_for(|phase| *phase == Phase::Cut).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn work(lease: &Lease, phase: watch::Receiver<Phase>, cut: watch::Receiver<bool>) {
+    let (gateway, id) = (&lease.gateway, &lease.batch);
+    loop {
+        match step(lease, &phase, &cut).await {
+            Ok(Next::Go) => {}
+            Ok(Next::End) => return,
+            Err(error) => {
+                gateway.log.line(format_args!("{id}: {error}"));
+                if *cut.borrow() || *phase.borrow() != Phase::Run {
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What comes after a step.
+enum Next {
+    Go,
+    End,
+}
+
+async fn step(
+    lease: &Lease,
+    phase: &watch::Receiver<Phase>,
+    cut: &watch::Receiver<bool>,
+) -> Result<Next, DatabaseError> {
+    let (gateway, id) = (&lease.gateway, &*lease.batch);
+    let stops = || *cut.borrow() || *phase.borrow() != Phase::Run;
+    let Some(batch) = batches::find(&gateway.database, id).await? else { return Ok(Next::End) };
+    if batch.status.is_final() || stops() {
+        return Ok(Next::End);
+    }
+    match batch.status {
+        Status::Validating => check(gateway, &batch).await?,
+        Status::InProgress | Status::Cancelling => {
+            match lines::run(lease, &batch, phase.clone(), cut.clone()).await? {
+                lines::Ended::Paused => return Ok(Next::End),
+                lines::Ended::Done => after_lines(gateway, id).await?,
+            }
+        }
+        _ => end(gateway, &batch, Status::Completed).await?,
+    }
+    Ok(Next::Go)
+}
+
+/// All lines are done: what now depends on why they are.
+async fn after_lines(gateway: &Arc<Gateway>, id: &str) -> Result<(), DatabaseError> {
+    let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
+    let Some(batch) = batches::find(database, id).await? else { return Ok(()) };
+    match batch.status {
+        Status::Cancelling => end(gateway, &batch, Status::Cancelled).await,
+        Status::InProgress if batch.expiring_at.is_some() => {
+            end(gateway, &batch, Status::Expired).await
+        }
+        from => {
+            let outcome = Outcome::default();
+            batches::advance(database, id, &[from], Status::Finalizing, &outcome, now).await?;
+            Ok(())
+        }
+    }
+}
+
+/// Writes the files, and ends the batch with them.
+async fn end(gateway: &Arc<Gateway>, batch: &Batch, to: Status) -> Result<(), DatabaseError> {
+    let (database, now) = (&gateway.database, seconds(gateway.clock.now()));
+    let output = results::write(database, batch, false, now).await?;
+    let error = results::write(database, batch, true, now).await?;
+    let outcome = Outcome {
+        output_file: output.as_deref(),
+        error_file: error.as_deref(),
+        ..Outcome::default()
+    };
+    batches::advance(database, &batch.id, &[batch.status], to, &outcome, now).await?;
+    Ok(())
+}

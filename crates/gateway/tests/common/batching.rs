@@ -1,0 +1,372 @@
+//! What tests of files and batches need: nodes in this process on one store, a clock that is set, a
+//! model server that does as it is told, and a client.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use gateway::records::{DEFAULT_ORGANIZATION, keys, projects};
+use gateway::settings::{Settings, Surroundings};
+use gateway::world::{Clock, Random};
+use gateway::{Gateway, Log, World};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::client::legacy::Client as Http;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, oneshot};
+
+/// A clock that goes when it is told to.
+pub struct Set(AtomicU64);
+
+impl Set {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_790_000_000_000_000)))
+    }
+
+    pub fn add_seconds(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 1_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Set {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// The same chances in every run, others on every node.
+pub struct Counted(pub AtomicU64);
+
+impl Random for Counted {
+    fn fill(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let next = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+            let mixed = (next ^ (next >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            chunk.copy_from_slice(&(mixed ^ (mixed >> 29)).to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// What the model server answers.
+pub type Answer = (u16, String);
+type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+
+/// A request that the model server got.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: Method,
+    pub path: String,
+    pub body: Bytes,
+    /// How often this very body came before.
+    pub before: usize,
+}
+
+impl Asked {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// The text of the first message of a chat.
+    pub fn text(&self) -> String {
+        self.json()["messages"][0]["content"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A model server.
+pub struct Upstream {
+    pub address: String,
+    asked: Mutex<Vec<Asked>>,
+    counts: Mutex<HashMap<Bytes, usize>>,
+    closed: Mutex<bool>,
+    opened: Notify,
+    script: Box<Script>,
+}
+
+impl Upstream {
+    pub async fn start(script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let upstream = Arc::new(Self {
+            address: format!("http://{}/v1", listener.local_addr().unwrap()),
+            asked: Mutex::default(),
+            counts: Mutex::default(),
+            closed: Mutex::new(false),
+            opened: Notify::new(),
+            script: Box::new(script),
+        });
+        tokio::spawn(accept(listener, Arc::clone(&upstream)));
+        upstream
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// From now on requests wait.
+    pub fn close(&self) {
+        *self.closed.lock().unwrap() = true;
+    }
+
+    pub fn open(&self) {
+        *self.closed.lock().unwrap() = false;
+        self.opened.notify_waiters();
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let before = {
+            let mut counts = self.counts.lock().unwrap();
+            let count = counts.entry(body.clone()).or_default();
+            *count += 1;
+            *count - 1
+        };
+        let path = head.uri.path_and_query().unwrap().to_string();
+        let asked = Asked { method: head.method, path, body, before };
+        self.asked.lock().unwrap().push(asked.clone());
+        loop {
+            let opened = self.opened.notified();
+            if !*self.closed.lock().unwrap() {
+                break;
+            }
+            opened.await;
+        }
+        let (status, body) = (self.script)(&asked);
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        let json = "application/json".parse().unwrap();
+        response.headers_mut().insert("content-type", json);
+        response
+    }
+}
+
+async fn accept(listener: TcpListener, upstream: Arc<Upstream>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let upstream = Arc::clone(&upstream);
+        let service = hyper::service::service_fn(move |request| {
+            let upstream = Arc::clone(&upstream);
+            async move { Ok::<_, Infallible>(upstream.answer(request).await) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(connection);
+    }
+}
+
+/// An answer to a chat that took 10 tokens and made 5.
+pub fn chat(asked: &Asked) -> Answer {
+    let text = serde_json::to_string(&asked.text()).unwrap();
+    let body = format!(
+        "{{\n \"id\": \"chatcmpl-1\", \"choices\": [{{\"message\": {{\"content\": {text}}}}}],\n \
+         \"usage\": {{\"prompt_tokens\": 10, \"completion_tokens\": 5, \"total_tokens\": 15, \
+         \"prompt_tokens_details\": {{\"cached_tokens\": 2}}, \
+         \"completion_tokens_details\": {{\"reasoning_tokens\": 1}}}}\n}}"
+    );
+    (200, body)
+}
+
+pub const ERROR: &str = r#"{"error":{"message":"no","type":"server_error"}}"#;
+
+/// A gateway that listens.
+pub struct Node {
+    pub gateway: Arc<Gateway>,
+    pub base: String,
+    stop: Option<oneshot::Sender<()>>,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Node {
+    /// `extra` is added to the configuration; `limits` is `memory:` or `off:`, `store` a URL, or
+    /// empty for a SQLite file in `folder`.
+    pub async fn start(
+        folder: &Path,
+        clock: &Arc<Set>,
+        upstream: &Upstream,
+        (store, limits): (&str, &str),
+        extra: &str,
+    ) -> Self {
+        static SEED: AtomicU64 = AtomicU64::new(1);
+        let sqlite = format!("sqlite://{}/g.db", folder.display());
+        let store = if store.is_empty() { &sqlite } else { store };
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\n[store]\nurl = \"{store}\"\n[limits]\n\
+             url = \"{limits}\"\n[upstreams.main]\nbase_url = \"{}\"\n{extra}",
+            upstream.address,
+        );
+        let environment = |_: &str| None;
+        let around = Surroundings { environment: &environment, folder, offline: "http://x/v1" };
+        let settings = Settings::read(&text, Path::new("g.toml"), around).unwrap();
+        let world = World {
+            clock: Arc::clone(clock) as Arc<dyn Clock>,
+            random: Arc::new(Counted(AtomicU64::new(
+                SEED.fetch_add(1, Ordering::SeqCst).wrapping_mul(0xd1b5_4a32_d192_ed03),
+            ))),
+            log: Log(Arc::new(|_| {})),
+        };
+        let gateway = Gateway::open(settings, folder, world).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(&gateway);
+        let serving = tokio::spawn(async move {
+            let stopped = async { drop(stopped.await) };
+            gateway::serve::serve(shared, listener, stopped).await.unwrap();
+        });
+        Self { gateway, base, stop: Some(stop), serving }
+    }
+
+    /// The key of a new project.
+    pub async fn key(&self) -> (String, Box<str>) {
+        let (database, random) = (&self.gateway.database, &*self.gateway.random);
+        let now = self.gateway.clock.now();
+        let made = projects::create(database, DEFAULT_ORGANIZATION, "p", None, now, random).await;
+        let project = made.unwrap().unwrap().project.id.clone();
+        let (service_account, name) = (None, "k");
+        let new = keys::NewKey { project: &project, service_account, name, expires_at: None };
+        let (_, text) = keys::create(database, new, now, random).await.unwrap().unwrap();
+        (text.reveal().to_owned(), project)
+    }
+
+    /// Ends it as SIGTERM does.
+    pub async fn end(mut self) {
+        drop(self.stop.take());
+        self.serving.await.unwrap();
+        self.gateway.close().await;
+    }
+
+    /// Ends it as a crash does, as far as batches see.
+    pub fn crash(self) {
+        self.gateway.batches.abort();
+        self.serving.abort();
+    }
+}
+
+/// A client with a key.
+#[derive(Clone)]
+pub struct Client {
+    pub base: String,
+    pub key: String,
+    http: Http<hyper_util::client::legacy::connect::HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    pub fn new(base: &str, key: &str) -> Self {
+        let http = Http::builder(TokioExecutor::new()).build_http();
+        Self { base: base.to_owned(), key: key.to_owned(), http }
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: impl Into<Bytes>,
+    ) -> (u16, Bytes) {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("authorization", format!("Bearer {}", self.key))
+            .header("content-type", content_type)
+            .body(Full::new(body.into()))
+            .unwrap();
+        let response = self.http.request(request).await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.into_body().collect().await.unwrap().to_bytes())
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let (status, body) = self.send(Method::GET, path, "application/json", "").await;
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let (status, body) =
+            self.send(Method::POST, path, "application/json", body.to_string()).await;
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    pub async fn upload(&self, parts: &[(&str, &str)]) -> (u16, Value) {
+        let mut form = String::new();
+        for (head, content) in parts {
+            form += &format!("--b\r\nContent-Disposition: form-data; {head}\r\n\r\n{content}\r\n");
+        }
+        form += "--b--\r\n";
+        let kind = "multipart/form-data; boundary=b";
+        let (status, body) = self.send(Method::POST, "/v1/files", kind, form).await;
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    /// Uploads an input file, and makes a batch of it.
+    pub async fn batch(&self, endpoint: &str, lines: &str) -> Value {
+        let file = ("name=\"file\"; filename=\"in.jsonl\"", lines);
+        let (status, uploaded) = self.upload(&[("name=\"purpose\"", "batch"), file]).await;
+        assert_eq!(status, 200, "{uploaded}");
+        let wanted = serde_json::json!({
+            "input_file_id": uploaded["id"], "endpoint": endpoint, "completion_window": "24h",
+        });
+        let (status, batch) = self.post("/v1/batches", &wanted).await;
+        assert_eq!(status, 200, "{batch}");
+        batch
+    }
+
+    /// Waits until a batch has ended.
+    pub async fn ended(&self, batch: &Value) -> Value {
+        self.until(batch, |batch| {
+            let status = batch["status"].as_str().unwrap();
+            matches!(status, "completed" | "failed" | "expired" | "cancelled")
+        })
+        .await
+    }
+
+    pub async fn until(&self, batch: &Value, is_so: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/v1/batches/{}", batch["id"].as_str().unwrap());
+        let wait = async {
+            loop {
+                let (status, batch) = self.get(&path).await;
+                assert_eq!(status, 200, "{batch}");
+                if is_so(&batch) {
+                    return batch;
+                }
+                pause().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(40), wait).await.expect("it comes to that")
+    }
+
+    /// The lines of an output or error file.
+    pub async fn lines(&self, file: &Value) -> Vec<Value> {
+        let Some(id) = file.as_str() else { return Vec::new() };
+        let path = format!("/v1/files/{id}/content");
+        let (status, body) = self.send(Method::GET, &path, "text/plain", "").await;
+        assert_eq!(status, 200);
+        let text = std::str::from_utf8(&body).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Lines of chats; each says its own number.
+pub fn chats(model: &str, lines: usize) -> String {
+    let line = |number| chat_line(model, &format!("c{number}"), &format!("say {number}"));
+    (0..lines).map(line).collect()
+}
+
+pub fn chat_line(model: &str, custom_id: &str, text: &str) -> String {
+    let body = serde_json::json!({
+        "model": model, "messages": [{"role": "user", "content": text}], "max_tokens": 100,
+    });
+    let line = serde_json::json!({
+        "custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body,
+    });
+    format!("{line}\n")
+}
+
+pub async fn pause() {
+    tokio::time::sleep(Duration::from_millis(15)).await; // tidy: sleep polls what runs in the background
+}
