@@ -85,6 +85,13 @@ impl Remembered {
         recent.places.get(id).cloned()
     }
 
+    /// Whether a file of a project was seen lately. Looks at all that was: ask the store first.
+    pub(super) fn has_files(&self, project: &str) -> bool {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = recent.places.iter();
+        places.any(|(id, place)| id.starts_with("file") && *place.project == *project)
+    }
+
     fn forget(&self, id: &str) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.places.remove(id);
@@ -165,6 +172,12 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+
+    /// Whether something was made for this project a moment ago, and is perhaps not written yet.
+    pub(super) fn made_lately(&self, id: &str) -> bool {
+        let place = self.gateway.remembered.recent(id);
+        place.is_some_and(|place| *place.project == *self.caller.project.id)
     }
 
     /// What was deleted belongs to nobody.
