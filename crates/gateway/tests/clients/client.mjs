@@ -85,8 +85,8 @@ async function metric(name, labels = {}) {
 }
 
 const manifest = new URL("./node_modules/openai/package.json", import.meta.url);
-const { version } = JSON.parse(readFileSync(manifest, "utf8"));
-console.log(`client openai ${version} on Node ${process.versions.node}`);
+const { version, engines } = JSON.parse(readFileSync(manifest, "utf8"));
+console.log(`client openai ${version} on Node ${process.versions.node} (it asks for ${engines.node})`);
 const { organization } = open({ adminAPIKey: token }).admin;
 
 // Administration
@@ -141,7 +141,7 @@ await check("admin", "rate limits: list, update", async () => {
   await refused(OpenAI.BadRequestError, "invalid_value", "max_tokens_per_1_minute", call);
 });
 
-await check("admin", "spend limits of organization and project", async () => {
+await check("admin", "spend limits of organization and project: update, retrieve, delete", async () => {
   const scopes = [
     [organization.spendLimit, []],
     [organization.projects.spendLimit, [made.project]],
