@@ -98,8 +98,10 @@ fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
     if let Some(profile) = arguments.config.profile {
         overrides.push(format!("profile={}", toml_string(&profile)));
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = match &arguments.command {
+        Command::Gateway(_) => gateway_command::runtime()?,
+        _ => tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?,
+    };
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
         for name in names {
             if let Some(message) = config::table::unknown_feature(name) {

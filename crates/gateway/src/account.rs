@@ -13,6 +13,7 @@ use crate::policy::plan::{Demand, Plan, Taken};
 use crate::settings::{Model, Price};
 use crate::state::Gateway;
 use crate::tenants::Caller;
+use crate::traces;
 
 /// What a request reserved. It is settled once: by [`Account::close`], or when it is dropped.
 pub struct Account {
@@ -41,6 +42,18 @@ pub struct Facts {
     pub price: Option<Price>,
     /// A batch runs it.
     pub batch: bool,
+    /// Its part of a trace, if it is traced.
+    pub trace: Option<Traced>,
+}
+
+/// A request that is traced.
+pub struct Traced {
+    /// Where it stands.
+    pub place: traces::Place,
+    /// `POST /v1/responses`.
+    pub name: String,
+    /// When it came.
+    pub began: ratelimit::Micros,
 }
 
 /// How a request ended.
@@ -102,6 +115,9 @@ impl Account {
         gateway.limits.settle(organization, facts.request, &settlement, now);
         self.count(&bill);
         let entry = facts.entry(&bill, now);
+        if let Some(traced) = &facts.trace {
+            gateway.traces.record(traced.span(&entry));
+        }
         gateway.spend.settled(gateway, &facts.caller, entry.cost);
         gateway.ledger.record(entry);
     }
@@ -124,6 +140,43 @@ impl Drop for Account {
     /// Nobody waits for it any more, and the model server may have begun.
     fn drop(&mut self) {
         self.settle(End::Aborted { status: 499, outcome: body::Outcome::default() });
+    }
+}
+
+impl Traced {
+    /// The span of a request that never had an account.
+    #[must_use]
+    pub fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
+        let Self { place, name, began } = self;
+        traces::Span {
+            place,
+            name,
+            is_upstream: false,
+            began,
+            ended,
+            status,
+            attributes: Vec::new(),
+        }
+    }
+
+    fn span(&self, entry: &Entry) -> traces::Span {
+        let tokens = |count: u64| count.to_string();
+        traces::Span {
+            place: self.place,
+            name: self.name.clone(),
+            is_upstream: false,
+            began: self.began,
+            ended: entry.at,
+            status: entry.status,
+            attributes: vec![
+                ("request.id", entry.request.to_string()),
+                ("organization.id", entry.organization.to_string()),
+                ("project.id", entry.project.to_string()),
+                ("gen_ai.request.model", entry.model.to_string()),
+                ("gen_ai.usage.input_tokens", tokens(entry.input_tokens)),
+                ("gen_ai.usage.output_tokens", tokens(entry.output_tokens)),
+            ],
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod settings;
 pub mod spend;
 mod state;
 pub mod tenants;
+pub mod traces;
 pub mod upstream;
 pub mod world;
 

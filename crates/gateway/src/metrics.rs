@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::state::Gateway;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Metrics {
@@ -30,6 +32,18 @@ pub struct Metrics {
     pub upstream_seconds: Histogram,
     /// `gateway_open_requests`.
     pub open: Gauge,
+    now: Now,
+}
+
+/// How things stand when the page is asked for.
+#[derive(Debug, Default)]
+struct Now {
+    ledger_waiting: Gauge,
+    ledger_lost: Gauge,
+    ledger_lost_cost: Gauge,
+    spans_dropped: Gauge,
+    limits_available: Gauge,
+    store_in_touch: Gauge,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -65,6 +79,7 @@ impl Default for Metrics {
             usage_invalid: Counter::default(),
             upstream_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 18)),
             open: Gauge::default(),
+            now: Now::default(),
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -77,6 +92,17 @@ impl Default for Metrics {
         let help = "Time to the first byte of a model server's answer";
         registry.register("upstream_seconds", help, metrics.upstream_seconds.clone());
         registry.register("open_requests", "Requests under way", metrics.open.clone());
+        let now = &metrics.now;
+        for (name, help, gauge) in [
+            ("ledger_waiting_rows", "Rows of the ledger not yet written", &now.ledger_waiting),
+            ("ledger_lost_requests", "Requests that the ledger lost", &now.ledger_lost),
+            ("ledger_lost_microdollars", "What these cost", &now.ledger_lost_cost),
+            ("spans_dropped", "Spans that no collector took", &now.spans_dropped),
+            ("limits_available", "Whether limits can be checked", &now.limits_available),
+            ("store_in_touch", "Whether the store answered lately", &now.store_in_touch),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
         Self { registry, ..metrics }
     }
 }
@@ -84,7 +110,15 @@ impl Default for Metrics {
 impl Metrics {
     /// The page.
     #[must_use]
-    pub fn page(&self) -> String {
+    pub fn page(&self, gateway: &Gateway) -> String {
+        let ledger = gateway.ledger.state();
+        let shown = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        self.now.ledger_waiting.set(shown(ledger.waiting as u64));
+        self.now.ledger_lost.set(shown(ledger.lost_requests));
+        self.now.ledger_lost_cost.set(shown(ledger.lost_cost));
+        self.now.spans_dropped.set(shown(gateway.traces.dropped()));
+        self.now.limits_available.set(gateway.limits.is_available().into());
+        self.now.store_in_touch.set(gateway.directory.is_in_touch().into());
         let mut page = String::new();
         // Writing into a string cannot fail.
         let _ = text::encode(&mut page, &self.registry);

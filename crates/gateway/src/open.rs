@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
 use crate::settings::{LimitsUrl, Settings, StoreUrl};
 use crate::state::{Gateway, Ids, Log};
+use crate::traces;
 use crate::upstream;
 use crate::world::{Clock, Random, seconds};
 
@@ -84,7 +85,9 @@ impl Gateway {
             database,
             limits,
             spend: Default::default(),
+            room: Default::default(),
             upstreams: upstream::Client::new()?,
+            traces: Default::default(),
             metrics: Default::default(),
             clock,
             random,
@@ -92,6 +95,7 @@ impl Gateway {
             log,
         });
         tokio::spawn(sync(Arc::downgrade(&gateway)));
+        tokio::spawn(traces::send(Arc::downgrade(&gateway)));
         Ok(gateway)
     }
 
@@ -116,6 +120,7 @@ impl Gateway {
         if let Err(left) = self.ledger.flush(FLUSH).await {
             self.log.line(format_args!("the ledger was not written to its end: {left:?}"));
         }
+        traces::send_waiting(self, &mut false).await;
         if let Err(error) = self.limits.close().await {
             self.log.line(format_args!("the state of the limits was not written: {error}"));
         }

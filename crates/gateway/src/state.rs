@@ -12,8 +12,10 @@ use crate::database::Database;
 use crate::directory::Directory;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
+use crate::serve::intake::Room;
 use crate::settings::Settings;
 use crate::spend::Spend;
+use crate::traces::Traces;
 use crate::upstream;
 use crate::world::{Clock, Random};
 
@@ -35,12 +37,16 @@ pub struct Gateway {
     pub spend: Spend,
     /// Model servers.
     pub upstreams: upstream::Client,
+    /// Traces.
+    pub traces: Arc<Traces>,
     /// Counters.
     pub metrics: Metrics,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Arc<dyn Random>,
+    /// Memory for large bodies.
+    pub room: Room,
     /// Numbers for requests.
     pub ids: Ids,
     /// Where the log goes.

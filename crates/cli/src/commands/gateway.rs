@@ -29,6 +29,19 @@ pub(crate) struct Arguments {
     check: bool,
 }
 
+/// A thread for each processor that this process may use; on a single one nothing is handed from
+/// thread to thread.
+pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match processors {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        _ => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(processors)
+            .enable_all()
+            .build(),
+    }
+}
+
 /// Runs the subcommand until it is asked to end. The address is printed in one line.
 pub(crate) async fn run(
     arguments: Arguments,

@@ -35,11 +35,11 @@ pub(super) async fn usage(
     let endpoint = Endpoint::named(&page).ok_or_else(|| {
         ApiError::not_found("unknown_url", format!("This gateway has no usage of `{page}`."))
     })?;
-    let group_by = group_by(&mut parameters, |group, name| match name {
-        "project_id" => Some(group.project = true),
-        "api_key_id" => Some(group.key = true),
-        "model" => Some(group.model = true),
-        "batch" => Some(group.batch = true),
+    let group_by = group_by(&mut parameters, |name| match name {
+        "project_id" => Some(|group| group.project = true),
+        "api_key_id" => Some(|group| group.key = true),
+        "model" => Some(|group| group.model = true),
+        "batch" => Some(|group| group.batch = true),
         _ => None,
     })?;
     let batch = parameters.boolean("batch")?;
@@ -55,13 +55,10 @@ pub(super) async fn costs(
     Subject(organization): Subject,
     mut parameters: Parameters,
 ) -> Answer {
-    let group_by = group_by(&mut parameters, |group, name| match name {
-        "project_id" => Some(group.project = true),
-        "api_key_id" => Some(group.key = true),
-        "line_item" => {
-            group.endpoint = true;
-            Some(group.model = true)
-        }
+    let group_by = group_by(&mut parameters, |name| match name {
+        "project_id" => Some(|group| group.project = true),
+        "api_key_id" => Some(|group| group.key = true),
+        "line_item" => Some(|group| (group.model, group.endpoint) = (true, true)),
         _ => None,
     })?;
     let mut asked = asked(&context, &organization, &mut parameters, Bounds::costs)?;
@@ -148,15 +145,16 @@ fn names(parameters: &mut Parameters, name: &'static str) -> Result<Vec<Box<str>
 
 fn group_by(
     parameters: &mut Parameters,
-    set: impl Fn(&mut GroupBy, &str) -> Option<()>,
+    by: impl Fn(&str) -> Option<fn(&mut GroupBy)>,
 ) -> Result<GroupBy, ApiError> {
     let mut group = GroupBy::default();
     for name in parameters.all("group_by") {
-        set(&mut group, &name).ok_or_else(|| {
+        let set = by(&name).ok_or_else(|| {
             let name: String = name.chars().take(64).collect();
             let message = format!("The gateway does not group this by `{name}`.");
             ApiError::invalid_value("group_by", message)
         })?;
+        set(&mut group);
     }
     Ok(group)
 }

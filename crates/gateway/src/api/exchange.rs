@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
-use crate::account::{Account, Facts};
+use crate::account::{Account, Facts, Traced};
 use crate::error::ApiError;
 use crate::ledger::Endpoint;
 use crate::metrics::Rejected;
@@ -32,6 +32,8 @@ pub struct Exchange {
     pub region: Option<Box<str>>,
     /// The model that it is for, as soon as that is known.
     pub model: Option<Arc<Model>>,
+    /// Its part of a trace, until an account has it.
+    pub trace: Option<Traced>,
     /// Headers of its answer: limits, announcements.
     pub headers: HeaderMap,
 }
@@ -95,6 +97,10 @@ impl Exchange {
         endpoint: Endpoint,
         input_estimate: u64,
     ) -> Result<Account, ApiError> {
+        if !self.gateway.ledger.has_room() {
+            // What cannot be written down is not served.
+            return Err(ApiError::store_unavailable());
+        }
         let Recognised { name, model, plan } = recognised;
         let decision = self.decide(plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
@@ -116,6 +122,7 @@ impl Exchange {
                 input_estimate,
                 price: model.price,
                 batch: false,
+                trace: self.trace.take(),
             },
         ))
     }

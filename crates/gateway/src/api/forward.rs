@@ -153,7 +153,9 @@ async fn body(
         }
         return Ok(OutBody::Stream(incoming, server.max_body_bytes));
     }
-    let body = intake::whole(&mut incoming, server.max_body_bytes, server.body_timeout).await?;
+    let (most, patience) = (server.max_body_bytes, server.body_timeout);
+    let taken = intake::whole(&mut incoming, most, patience, &exchange.gateway.room).await?;
+    let body = taken.bytes;
     if body.is_empty() {
         return Ok(OutBody::empty());
     }

@@ -29,7 +29,9 @@ pub(super) async fn answer(
 ) -> Answered {
     let (head, mut incoming) = request.into_parts();
     let server = exchange.settings.server;
-    let body = intake::whole(&mut incoming, server.max_body_bytes, server.body_timeout).await?;
+    let (most, patience) = (server.max_body_bytes, server.body_timeout);
+    let taken = intake::whole(&mut incoming, most, patience, &exchange.gateway.room).await?;
+    let body = taken.bytes.clone();
     let asked = match Asked::read(&body, generation, &head.headers) {
         Ok(asked) => asked,
         Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),

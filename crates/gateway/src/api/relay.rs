@@ -18,6 +18,7 @@ use crate::body::Reader;
 use crate::error::ApiError;
 use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
 use crate::settings::Upstream;
+use crate::traces::Span;
 use crate::upstream::{Failure, Outgoing, Scrub, for_client};
 
 /// Most of an error's body that is looked at; longer ones are no errors of this API.
@@ -39,14 +40,31 @@ pub(super) struct Relayed {
 /// Whatever is not a good answer, ready for the client; the account is settled.
 pub(super) async fn send(
     exchange: &Exchange,
-    outgoing: Outgoing<'_>,
+    mut outgoing: Outgoing<'_>,
     account: Account,
 ) -> Result<Relayed, ApiError> {
     let gateway = &exchange.gateway;
     let upstream = outgoing.upstream;
     let began = gateway.clock.now();
+    let traced = account.facts().trace.as_ref();
+    let place = traced.map(|traced| traced.place.within(&*gateway.random));
+    if let Some(place) = &place {
+        place.put(&mut outgoing.headers);
+    }
     let sent = gateway.upstreams.send(outgoing).await;
-    let took = gateway.clock.now().saturating_sub(began);
+    let ended = gateway.clock.now();
+    let took = ended.saturating_sub(began);
+    if let Some(place) = place {
+        gateway.traces.record(Span {
+            place,
+            name: format!("upstream {}", upstream.name),
+            is_upstream: true,
+            began,
+            ended,
+            status: sent.as_ref().map_or(0, |(response, _)| response.status().as_u16()),
+            attributes: vec![("upstream", upstream.name.to_string())],
+        });
+    }
     gateway.metrics.upstream_seconds.observe(Duration::from_micros(took).as_secs_f64());
     let sent = sent.and_then(|(response, first)| usable(response, first));
     let (response, first) = match sent {

@@ -68,7 +68,6 @@ async fn write(
         ledger.tell(result.as_ref().err());
         match result {
             Err(error) if error.is_unavailable() => {
-                metrics::counter!("gateway_ledger_retries_total").increment(1);
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(RETRY.1);
             }
@@ -86,8 +85,6 @@ fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &DatabaseError) -> Vec<Ve
     ledger.tell(Some(error));
     for row in &rows {
         ledger.queue().lose(row.requests, row.entry.cost);
-        metrics::counter!("gateway_ledger_lost_total").increment(row.requests);
-        metrics::counter!("gateway_ledger_lost_microdollars_total").increment(row.entry.cost);
     }
     settle(ledger, &rows);
     Vec::new()

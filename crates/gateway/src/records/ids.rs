@@ -1,18 +1,26 @@
-//! Ids: a prefix, the time in milliseconds and chance, in hexadecimal. Sorted as texts they are in
+//! Ids: a prefix, the time and chance, in hexadecimal. Sorted as texts they are in
 //! the order they were made in, which is what lists are paged by.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit::Micros;
 
 use crate::world::Random;
 
-/// An id such as `proj_0197…`: the prefix and 32 digits, 80 bits of them chance.
+/// An id such as `proj_018b…`: the prefix and 32 digits. Half of them are the time in milliseconds
+/// and a count within it, so that ids of one process are in the order they were made in, and half
+/// are chance.
 #[must_use]
 pub fn new(prefix: &str, now: Micros, random: &dyn Random) -> Box<str> {
-    let mut chance = [0; 10];
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let place = (now / 1000) << 16;
+    let next = |last: u64| Some(place.max(last.saturating_add(1)));
+    // The closure always answers.
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(place);
+    let mut chance = [0; 8];
     random.fill(&mut chance);
-    let mut id = format!("{prefix}{:012x}", (now / 1000) & 0xffff_ffff_ffff);
+    let mut id = format!("{prefix}{:016x}", place.max(last.saturating_add(1)));
     push_hex(&mut id, &chance);
     id.into()
 }

@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use super::answer::AnswerBody;
 use super::route::{self, Route};
 use super::{authenticate, connections::Pages};
-use crate::account::request_id;
+use crate::account::{Traced, request_id};
 use crate::api::{self, Exchange};
 use crate::database::Statement;
 use crate::error::ApiError;
 use crate::metrics::Answered;
 use crate::policy::headers::value;
 use crate::state::Gateway;
+use crate::traces;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
@@ -63,6 +65,9 @@ async fn answer_v1(
     let took = gateway.clock.now().saturating_sub(began);
     headers.insert(PROCESSING, value(took / 1000));
     let status = response.status().as_u16();
+    if let Some(traced) = seen.trace {
+        gateway.traces.record(traced.refused(status, gateway.clock.now()));
+    }
     gateway.metrics.requests.get_or_create(&Answered { model: seen.model, status }).inc();
     response
 }
@@ -73,6 +78,8 @@ struct Seen {
     organization: Option<Box<str>>,
     model: String,
     headers: HeaderMap,
+    /// Its part of a trace, unless an account has it.
+    trace: Option<Traced>,
 }
 
 async fn dispatch(
@@ -106,14 +113,34 @@ async fn dispatch(
         now,
         region,
         model: None,
+        trace: traced(gateway, &head, &path, now),
         headers: HeaderMap::new(),
     };
     let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;
     seen.headers = exchange.headers;
+    seen.trace = exchange.trace;
     if let Some(model) = &exchange.model {
         seen.model = model.name.to_string();
     }
     answered
+}
+
+/// Its part of a trace, if there is a collector for it. Ids of things are no part of the name.
+fn traced(
+    gateway: &Gateway,
+    head: &request::Parts,
+    path: &str,
+    began: ratelimit::Micros,
+) -> Option<Traced> {
+    gateway.settings.load().otlp_endpoint.as_ref()?;
+    let place = traces::Place::of(&head.headers, &*gateway.random)?;
+    let words =
+        path.split('/').take(4).map(|word| match word.bytes().any(|b| b.is_ascii_digit()) {
+            true if word != "v1" => "{id}",
+            _ => word,
+        });
+    let path = words.collect::<Vec<_>>().join("/");
+    Some(Traced { place, name: format!("{} {path}", head.method), began })
 }
 
 async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
@@ -128,7 +155,8 @@ async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
 }
 
 fn metrics(gateway: &Gateway) -> Response<AnswerBody> {
-    let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(gateway.metrics.page())));
+    let page = gateway.metrics.page(gateway);
+    let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(page)));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response

@@ -499,7 +499,7 @@ fn server(server: &file::Server) -> Result<Server, Fault> {
         within(value, default, 1..=86_400_000, key).map(Duration::from_millis)
     };
     Ok(Server {
-        max_body_bytes: within(server.max_body_bytes, 100 << 20, 1..=4 << 30, "max_body_bytes")?,
+        max_body_bytes: within(server.max_body_bytes, 100 << 20, 1..=1 << 30, "max_body_bytes")?,
         body_timeout: milliseconds(server.body_timeout_ms, 30_000, "body_timeout_ms")?,
         header_timeout: milliseconds(server.header_timeout_ms, 10_000, "header_timeout_ms")?,
         drain: Duration::from_secs(within(server.drain_seconds, 30, 0..=86_400, "drain_seconds")?),

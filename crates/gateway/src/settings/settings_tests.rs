@@ -148,6 +148,17 @@ fn what_is_wrong_is_named_with_its_place() {
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }
 
+/// The configuration that the book shows is one.
+#[test]
+fn the_books_example_is_valid() {
+    let page = include_str!("../../../../docs/gateway.md");
+    let blocks: Vec<&str> = page.split("```toml\n").skip(1).collect();
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        read(block.split("```").next().unwrap()).unwrap();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_token_file_that_others_can_read_is_refused() {

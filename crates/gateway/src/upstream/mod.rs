@@ -112,6 +112,35 @@ impl Client {
     }
 }
 
+impl Client {
+    /// Posts JSON to somebody who is no model server: a collector of traces.
+    ///
+    /// # Errors
+    /// In words, when it is not taken.
+    pub async fn post_json(
+        &self,
+        url: &str,
+        body: bytes::Bytes,
+        patience: Duration,
+    ) -> Result<(), String> {
+        let json = HeaderValue::from_static("application/json");
+        let request = Request::post(url)
+            .header(header::CONTENT_TYPE, json)
+            .body(OutBody::whole(body))
+            .map_err(|error| error.to_string())?;
+        let answered = async {
+            let answer = self.http.request(request).await;
+            let answer = answer.map_err(|error| Failure::of(&error).to_string())?;
+            let status = answer.status();
+            // Read to its end, so that the connection serves again; what it says does not matter.
+            let _ = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect().await;
+            if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
+        };
+        let late = || Err("it did not answer in time".to_owned());
+        tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| late())
+    }
+}
+
 fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     let Outgoing { upstream, base, method, path, headers, body } = outgoing;
     let mut request = Request::new(body);

@@ -1,0 +1,247 @@
+//! `agentd gateway` from outside: the real program, alone and with a configuration, killed, told to
+//! read its configuration again, and in front of `agentd exec`.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Place, Running, stderr, stdout};
+use serde_json::{Value, json};
+
+/// A gateway and a key for it.
+struct Gateway {
+    running: Running,
+    address: String,
+}
+
+impl Gateway {
+    fn start(place: &Place, arguments: &[&str]) -> (Self, Option<String>) {
+        let running = Running::start(place.agentd(&["gateway"]).args(arguments));
+        let mut key = None;
+        let address = loop {
+            let line = running.line_with("");
+            if let Some((_, text)) = line.split_once("shown only now: ") {
+                key = Some(text.to_owned());
+            }
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                break address.to_owned();
+            }
+        };
+        (Self { running, address }, key)
+    }
+
+    /// Status and headers, and the body.
+    fn ask(&self, head: &str, bearer: &str, body: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\n\
+             content-type: application/json\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn header(&self, key: &str, name: &str) -> String {
+        let (head, _) = self.ask("POST /v1/responses", key, ASKED);
+        let line = head.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {head}")).trim_start_matches(": ").to_owned()
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let (_, page) = self.ask("GET /metrics", "", "");
+        let line = page.lines().find_map(|line| line.strip_prefix(name));
+        line.map_or(0, |number| number.trim().parse().unwrap())
+    }
+
+    fn end(self) {
+        self.running.signal("TERM");
+        let (status, _) = self.running.end_with_input_open();
+        assert_eq!(status.code(), Some(0));
+    }
+}
+
+const ASKED: &str = r#"{"model":"offline","input":"hello","stream":true}"#;
+const TOKEN: &str = "a-token-of-the-administrator";
+
+/// A configuration with an admin token, and what is added to it.
+fn configured(place: &Place, more: &str) -> String {
+    let token = place.home().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let path = place.home().join("gateway.toml");
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\n[admin]\ntoken_file = \"token\"\n[models.offline]\n{more}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Makes a project and a key for it.
+fn key(gateway: &Gateway) -> String {
+    let make = |path: &str, body: Value| {
+        let (head, body) = gateway.ask(&format!("POST {path}"), TOKEN, &body.to_string());
+        assert!(head.starts_with("HTTP/1.1 200"), "{head} {body}");
+        serde_json::from_str::<Value>(&body).unwrap()
+    };
+    let project = make("/v1/organization/projects", json!({"name": "tests"}));
+    let id = project["id"].as_str().unwrap();
+    let path = format!("/v1/organization/projects/{id}/service_accounts");
+    let account = make(&path, json!({"name": "tests"}));
+    account["api_key"]["value"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn alone_it_answers_with_the_key_that_it_shows_once() {
+    let place = Place::new();
+    // Port 8080 may be taken where tests run.
+    let path = place.home().join("gateway.toml");
+    std::fs::write(&path, "listen = \"127.0.0.1:0\"\n").unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:8080");
+    if taken.is_ok() {
+        drop(taken);
+        let (gateway, key) = Gateway::start(&place, &[]);
+        let key = key.expect("a key is shown at the first start");
+        let (head, body) = gateway.ask("POST /v1/responses", &key, ASKED);
+        assert!(head.starts_with("HTTP/1.1 200") && body.contains("response.completed"), "{body}");
+        gateway.end();
+        let (gateway, again) = Gateway::start(&place, &[]);
+        assert_eq!(again, None, "it is shown once");
+        let (head, _) = gateway.ask("GET /v1/models", &key, "");
+        assert!(head.starts_with("HTTP/1.1 200"), "and it still holds: {head}");
+        gateway.end();
+    }
+    let (gateway, none) = Gateway::start(&place, &["--config", path.to_str().unwrap()]);
+    assert_eq!(none, None, "a configured gateway makes no keys by itself");
+    let (head, body) = gateway.ask("GET /v1/models", "sk-proj-nothing", "");
+    assert!(head.starts_with("HTTP/1.1 401") && body.contains("invalid_api_key"), "{head} {body}");
+    gateway.end();
+}
+
+#[test]
+fn what_is_used_stays_used_when_the_process_is_killed() {
+    let place = Place::new();
+    let config = configured(&place, "[tiers.free.limits.offline]\nrpd = 1000\ntpd = 1000000\n");
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let key = key(&gateway);
+    for left in [999, 998, 997] {
+        assert_eq!(gateway.header(&key, "x-ratelimit-remaining-requests"), left.to_string());
+    }
+    gateway.running.signal("KILL");
+    drop(gateway);
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    assert_eq!(gateway.header(&key, "x-ratelimit-remaining-requests"), "996");
+    gateway.end();
+}
+
+#[test]
+fn exec_waits_as_it_is_told_and_finishes() {
+    let place = Place::new();
+    std::fs::write(place.work().join("value.txt"), "broken\n").unwrap();
+    let patch = "*** Begin Patch\n*** Update File: value.txt\n@@\n-broken\n+fixed\n*** End Patch\n";
+    let script = place.script(&json!([
+        {"steps": [{"custom_tool_call": {"name": "apply_patch", "input": patch}}]},
+        {"steps": [{"function_call": {"name": "exec_command", "arguments": {"cmd": "cat value.txt"}}}]},
+        {"expect": {"tool_output_contains": "fixed"}, "steps": [
+            {"message": {"text": "It works now.", "phase": "final_answer"}}]},
+    ]));
+    let model = Running::start(&mut place.agentd(&["model-server", "--script", &script]));
+    let line = model.line_with("listening on ");
+    let (_, upstream) = line.split_once("listening on ").unwrap();
+    // Two a second: what is told is half a second for each that waits.
+    let config = configured(
+        &place,
+        &format!(
+            "[upstreams.scripted]\nbase_url = \"{upstream}\"\n\
+             [tiers.free.limits.offline]\nrpm = 120\n"
+        ),
+    );
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let key = key(&gateway);
+    // The whole minute is used up by requests that the model server fails.
+    let refused = r#"gateway_rejected_total{dimension="rpm",scope="organization"} "#;
+    let exhaust = || {
+        let spoiled = r#"{"model":"offline","input":7}"#;
+        while gateway.metric(refused) == 0 {
+            gateway.ask("POST /v1/responses", &key, spoiled);
+        }
+    };
+    exhaust();
+    let before = gateway.metric(refused);
+    let settings = format!(
+        "model = \"offline\"\nmodel_provider = \"gateway\"\nsandbox_mode = \"workspace-write\"\n\
+         [model_providers.gateway]\nname = \"Gateway\"\nbase_url = \"http://{}/v1\"\n\
+         env_key = \"GATEWAY_KEY\"\n",
+        gateway.address
+    );
+    std::fs::write(place.home().join("config.toml"), settings).unwrap();
+    let mut command = place.agentd(&["exec", "--skip-git-repo-check", "repair it"]);
+    let began = Instant::now();
+    let output = command.env("GATEWAY_KEY", &key).output().unwrap();
+    assert_eq!(stdout(&output), "It works now.\n", "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(place.work().join("value.txt")).unwrap(), "fixed\n");
+    assert!(gateway.metric(refused) > before, "it was refused at least once");
+    assert!(began.elapsed() >= Duration::from_millis(400), "and waited");
+    gateway.end();
+}
+
+#[test]
+fn a_wrong_configuration_ends_it_with_one_line() {
+    let place = Place::new();
+    let check = |text: &str, expected: &str| {
+        let path = place.home().join("gateway.toml");
+        std::fs::write(&path, text).unwrap();
+        let output = place.run(&["gateway", "--config", path.to_str().unwrap()]);
+        let told = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
+    };
+    check("listen = 1", "gateway.toml:1: invalid type");
+    check("[models.a]\nupstream = \"b\"", "gateway.toml:2: models.a.upstream: no upstream");
+    let token = place.home().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
+    check("[admin]\ntoken_file = \"token\"", "can be read by others (mode 644); chmod 600 it");
+    let output = place.run(&["gateway", "--config", "/nonexistent/gateway.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_configuration_is_read_again_while_it_runs() {
+    let place = Place::new();
+    let limits = "[tiers.free.limits.offline]\nrpd = 1000\n";
+    let config = configured(&place, limits);
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let key = key(&gateway);
+    let until = |wanted: &str, body: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let (head, body) = gateway.ask("POST /v1/responses", &key, body);
+            if head.contains(wanted) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "never {wanted}: {head} {body}");
+        }
+    };
+    let by_alias = ASKED.replace("offline", "small");
+    until("404", &by_alias);
+    // A wrong one is refused, and the old one stays.
+    std::fs::write(&config, "listen = 5").unwrap();
+    gateway.running.signal("HUP");
+    configured(&place, &format!("aliases = [\"small\"]\n{}", limits.replace("1000", "500")));
+    gateway.running.signal("HUP");
+    until("200 OK", &by_alias);
+    let left: u64 = gateway.header(&key, "x-ratelimit-remaining-requests").parse().unwrap();
+    assert!(left < 500, "what was used stays used: {left}");
+    gateway.end();
+}

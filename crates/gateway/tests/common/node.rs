@@ -1,0 +1,190 @@
+//! A node's administration without a listener: on a SQLite file of its own, or on a database of its
+//! own in a PostgreSQL server. A test program takes it with `#[path = "common/node.rs"] mod node;`.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::body::{Body, Bytes};
+use gateway::admin::{self, Context};
+use gateway::database::Database;
+use gateway::directory::Directory;
+use gateway::ledger::Ledger;
+use gateway::records::organizations;
+use gateway::settings::{Secret, Settings, StoreUrl, Surroundings};
+use gateway::world::{Clock, Random};
+use http_body_util::BodyExt;
+use hyper::{Request, Response};
+use serde_json::Value;
+use tower::ServiceExt;
+
+/// What opens everything.
+pub const TOKEN: &str = "admin-token-of-the-tests";
+/// 2023-11-14 22:13:20 UTC.
+pub const NOW: u64 = 1_700_000_000;
+
+const CONFIGURATION: &str = r#"
+[regions]
+prefixes = ["eu"]
+[upstreams.main]
+base_url = "http://127.0.0.1:9/v1"
+base_urls = { eu = "http://127.0.0.1:9/v1" }
+[models."big-2026-08-01"]
+aliases = ["big"]
+shared_limit = "family"
+price = { input = 1.25, cached_input = 0.125, output = 10.0 }
+[models.small]
+[models."other-1"]
+[tiers.free.limits.big]
+rpm = 3
+tpm = 40000
+ipm = 5
+[tiers.free.limits.family]
+tpm = 30000
+[tiers.2.limits.big]
+rpm = 500
+"#;
+
+/// A clock that tests set, and chance.
+#[derive(Debug)]
+pub struct World(pub AtomicU64);
+
+impl Clock for World {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Random for World {
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::Rng::fill(&mut rand::rng(), bytes);
+    }
+}
+
+pub struct Node {
+    pub url: StoreUrl,
+    pub world: Arc<World>,
+    pub database: Arc<Database>,
+    pub directory: Arc<Directory>,
+    pub ledger: Ledger,
+    router: Router,
+    _folder: Option<tempfile::TempDir>,
+}
+
+impl Node {
+    pub async fn sqlite() -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
+        let world = Arc::new(World(AtomicU64::new(NOW * 1_000_000)));
+        Node { _folder: Some(folder), ..Node::open(url, world).await }
+    }
+
+    /// In a database of that name, which is made.
+    pub async fn postgres(server: &str, name: &str) -> Node {
+        let (client, connection) =
+            tokio_postgres::connect(server, tokio_postgres::NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+        drop(client);
+        connection.await.unwrap().unwrap();
+        let (base, _) = server.rsplit_once('/').unwrap();
+        let world = Arc::new(World(AtomicU64::new(NOW * 1_000_000)));
+        Node::open(StoreUrl::Postgres(format!("{base}/{name}")), world).await
+    }
+
+    /// Another node on the same store.
+    pub async fn another(&self) -> Node {
+        Node::open(self.url.clone(), Arc::clone(&self.world)).await
+    }
+
+    async fn open(url: StoreUrl, world: Arc<World>) -> Node {
+        let database = Arc::new(Database::open(&url).await.unwrap());
+        organizations::ensure_default(&database, world.now()).await.unwrap();
+        let clock = Arc::clone(&world) as Arc<dyn Clock>;
+        let directory = Directory::open(Arc::clone(&database), clock, 1000).await.unwrap();
+        let mut writer = [0; 8];
+        world.fill(&mut writer);
+        let writer = gateway::records::ids::hex(&writer).into();
+        let ledger = Ledger::start(Arc::clone(&database), writer);
+        let around = Surroundings { environment: &|_| None, folder: Path::new("/"), offline: "" };
+        let mut settings =
+            Settings::read(CONFIGURATION, Path::new("gateway.toml"), around).unwrap();
+        settings.admin_token = Some(Secret::new(TOKEN));
+        let router = admin::router(Arc::new(Context {
+            database: Arc::clone(&database),
+            directory: Arc::clone(&directory),
+            settings: Arc::new(ArcSwap::from_pointee(settings)),
+            clock: Arc::clone(&world) as Arc<dyn Clock>,
+            random: Arc::clone(&world) as Arc<dyn Random>,
+        }));
+        Node { url, world, database, directory, ledger, router, _folder: None }
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> (u16, Bytes) {
+        let response: Response<Body> = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        (status, response.into_body().collect().await.unwrap().to_bytes())
+    }
+
+    /// `call("POST /path", token, body)`; a body of null is none.
+    pub async fn call(&self, what: &str, token: &str, body: Value) -> (u16, Value) {
+        self.call_as(what, token, None, body).await
+    }
+
+    /// The same in the name of an organization.
+    pub async fn call_as(
+        &self,
+        what: &str,
+        token: &str,
+        organization: Option<&str>,
+        body: Value,
+    ) -> (u16, Value) {
+        let (method, path) = what.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path);
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if let Some(organization) = organization {
+            request = request.header("openai-organization", organization);
+        }
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let (status, body) = self.send(request.body(body).unwrap()).await;
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// As the administrator, who is not refused.
+    pub async fn ask(&self, what: &str, body: Value) -> Value {
+        let (status, answer) = self.call(what, TOKEN, body).await;
+        assert_eq!(status, 200, "{what}: {answer}");
+        answer
+    }
+
+    /// As the administrator, who is refused with that status, code and parameter.
+    pub async fn refused(&self, what: &str, body: Value, expect: (u16, &str, Option<&str>)) {
+        let (status, answer) = self.call(what, TOKEN, body.clone()).await;
+        let error = &answer["error"];
+        let (code, param) = (error["code"].as_str().unwrap_or(""), error["param"].as_str());
+        assert_eq!((status, code, param), expect, "{what} {body}: {answer}");
+        assert!(error["message"].as_str().is_some_and(|message| message.len() > 10), "{answer}");
+    }
+
+    /// A new project's id.
+    pub async fn project(&self) -> String {
+        let body = serde_json::json!({ "name": "a project" });
+        text(&self.ask("POST /v1/organization/projects", body).await["id"])
+    }
+
+    /// A new key of that project: its id and text.
+    pub async fn key(&self, project: &str) -> (String, String) {
+        let path = format!("POST /v1/organization/projects/{project}/api_keys");
+        let key = self.ask(&path, serde_json::json!({ "name": "a key" })).await;
+        (text(&key["id"]), text(&key["value"]))
+    }
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
