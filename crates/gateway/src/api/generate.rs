@@ -10,6 +10,7 @@ use hyper::http::request;
 use hyper::{Request, Response};
 
 use super::asked::Asked;
+use super::owned::What;
 use super::relay::{self, Relayed};
 use super::{Answered, Exchange, Recognised};
 use crate::body::{Edits, Kind, Member, UsageFilter};
@@ -41,7 +42,10 @@ pub(super) async fn answer(
         return Err(shown(exchange, error, Some(&recognised.name)).await);
     }
     let demand = demand(&asked, &recognised);
-    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let base = match exchange.base(&recognised.model.upstream) {
+        Ok(base) => base.clone(),
+        Err(error) => return Err(shown(exchange, error, Some(&recognised.name)).await),
+    };
     let input = asked.input_estimate();
     let account = exchange.reserve(&recognised, demand, generation.endpoint, input).await?;
     let (pieces, removes_usage) = edited(exchange, &asked, &recognised, &body);
@@ -206,7 +210,11 @@ fn pass(
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };
-    let told = (kind == Kind::Responses).then(|| exchange.remembers_response());
+    let told = match kind {
+        Kind::Responses => Some(exchange.remembers(What::Response)),
+        Kind::VideoEdits => Some(exchange.remembers(What::Object)),
+        _ => None,
+    };
     relayed.into_response(watch, told)
 }
 

@@ -28,7 +28,8 @@ pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Inco
     match api {
         Api::Generate(generation) => generate::answer(exchange, generation, request).await,
         Api::Models => Ok(models::list(exchange)),
-        Api::Model(name) => models::get(exchange, name),
+        Api::Model(name) => models::get(exchange, name).await,
+        Api::OnlyRead => Err(refused::only_read(request.method())),
         Api::FineTuningLimits => Ok(models::fine_tuning_limits(exchange)),
         Api::Retired => Err(refused::retired(request.uri().path())),
         _ => forward::answer(exchange, api, request).await,

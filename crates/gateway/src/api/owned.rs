@@ -80,6 +80,7 @@ impl Remembered {
         }
     }
 
+    /// Whose an id is, if it was seen lately.
     fn recent(&self, id: &str) -> Option<Place> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.places.get(id).cloned()
@@ -117,11 +118,6 @@ impl Made {
 }
 
 impl Exchange {
-    /// What is to be done when the id of a response is known.
-    pub(super) fn remembers_response(&self) -> Told {
-        self.remembers(What::Response)
-    }
-
     /// What is to be done when the id of something that was made is known.
     pub(super) fn remembers(&self, what: What) -> Told {
         let gateway = Arc::clone(&self.gateway);
@@ -165,6 +161,12 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+
+    /// Whether something was made for this project a moment ago, and is perhaps not written yet.
+    pub(super) fn made_lately(&self, id: &str) -> bool {
+        let place = self.gateway.remembered.recent(id);
+        place.is_some_and(|place| *place.project == *self.caller.project.id)
     }
 
     /// What was deleted belongs to nobody.

@@ -1,6 +1,15 @@
-//! Interfaces that are no more (specification: Versioning, item 3).
+//! Interfaces that are no more (specification: Versioning, item 3), or that are not for clients.
+
+use hyper::{Method, StatusCode, header};
 
 use crate::error::ApiError;
+
+/// 405: models are the configuration's.
+pub(super) fn only_read(method: &Method) -> ApiError {
+    let message = format!("Models can only be read here: {method} is not served.");
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        .header(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"))
+}
 
 /// 404 `endpoint_retired`, with the date and what replaces it.
 pub(super) fn retired(path: &str) -> ApiError {

@@ -291,4 +291,3 @@ async fn run(step: Step) -> Result<Option<Bytes>, std::io::Error> {
 fn cut() -> std::io::Error {
     std::io::Error::other("cut")
 }
-

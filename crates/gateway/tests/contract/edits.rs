@@ -26,14 +26,10 @@ async fn fields_that_are_set_and_bytes_that_stay() {
     let check = async |path: &str, body: &str, expected: &str| {
         assert_eq!(sent(&both, &tenant, path, body).await, expected, "{path}");
     };
-    let kept = r#"{ "model" : "m", "prompt_cache_retention":"in_memory", "x": 1.50e1 , "y":"\u00e9" }"#;
+    let kept =
+        r#"{ "model" : "m", "prompt_cache_retention":"in_memory", "x": 1.50e1 , "y":"\u00e9" }"#;
     check(CHAT, kept, &kept.replace("\"m\"", "\"real\"")).await;
-    check(
-        CHAT,
-        r#"{"model":"a"}"#,
-        r#"{"model":"real","prompt_cache_retention":"24h"}"#,
-    )
-    .await;
+    check(CHAT, r#"{"model":"a"}"#, r#"{"model":"real","prompt_cache_retention":"24h"}"#).await;
     check(
         "/v1/responses",
         r#"{"model":"m","service_tier":"priority","prompt_cache_retention":null}"#,
@@ -41,7 +37,8 @@ async fn fields_that_are_set_and_bytes_that_stay() {
     )
     .await;
     for tier in ["auto", "default", "flex", "fast"] {
-        let body = format!(r#"{{"model":"real","service_tier":"{tier}","prompt_cache_retention":"24h"}}"#);
+        let body =
+            format!(r#"{{"model":"real","service_tier":"{tier}","prompt_cache_retention":"24h"}}"#);
         check(CHAT, &body.replace("real", "m"), &body).await;
     }
     // Passed on as they are.
@@ -95,7 +92,8 @@ async fn a_hard_limit_adds_the_maximum() {
         assert_eq!(got[field], 77, "{path}");
         for explicit in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
             let body = json!({ "model": "big", explicit: 5 }).to_string();
-            let got: Value = serde_json::from_str(&sent(&both, &tenant, path, &body).await).unwrap();
+            let got: Value =
+                serde_json::from_str(&sent(&both, &tenant, path, &body).await).unwrap();
             assert_eq!(got[explicit], 5);
             assert_eq!(got.to_string().matches("\"max_").count(), 1, "{got}");
         }
@@ -115,7 +113,8 @@ async fn usage_is_asked_for_in_streams_and_taken_out_again() {
     // In every chunking the same comes out.
     for size in [1, 7, 40, 10_000] {
         for asked in [None, Some(false), Some(true)] {
-            let chunks = whole.as_bytes().chunks(size).map(|c| String::from_utf8_lossy(c).into_owned());
+            let chunks =
+                whole.as_bytes().chunks(size).map(|c| String::from_utf8_lossy(c).into_owned());
             upstream.script([Script::events(chunks)]);
             let mut body = chat_with(json!({ "stream": true }));
             if let Some(asked) = asked {
@@ -124,7 +123,8 @@ async fn usage_is_asked_for_in_streams_and_taken_out_again() {
             let mut begun = gateway.stream(&tenant, &body).await;
             let (got, ended) = begun.rest().await;
             assert!(ended);
-            let expected = if asked == Some(true) { whole.clone() } else { format!("{text}{done}") };
+            let expected =
+                if asked == Some(true) { whole.clone() } else { format!("{text}{done}") };
             assert_eq!(got, expected, "{size} {asked:?}");
             assert_eq!(upstream.last().json()["stream_options"]["include_usage"], true);
             gateway.is_idle().await;
@@ -140,9 +140,7 @@ async fn transparency_is_no_matter_for_jpeg() {
     let both = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let (gateway, upstream) = &both;
     let tenant = gateway.tenant("free").await;
-    let body = |format: &str| {
-        json!({ "model": "big", "prompt": "x", "background": "transparent", "output_format": format })
-    };
+    let body = |format: &str| json!({ "model": "big", "prompt": "x", "background": "transparent", "output_format": format });
     for path in ["/v1/images/generations", "/v1/images/edits"] {
         let answer = gateway.post(&tenant, path, &body("jpeg")).await;
         assert_eq!(answer.error(), (400, "invalid_value".into(), "background".into()));
@@ -157,7 +155,10 @@ async fn transparency_is_no_matter_for_jpeg() {
     assert_eq!(answer.error(), (400, "invalid_value".into(), "background".into()));
     assert_eq!(upstream.count(), 0);
     for format in ["png", "webp"] {
-        assert_eq!(gateway.post(&tenant, "/v1/images/generations", &body(format)).await.status, 200);
+        assert_eq!(
+            gateway.post(&tenant, "/v1/images/generations", &body(format)).await.status,
+            200
+        );
         let refs = json!({ "model": "big", "images": [{ "image_url": "data:x" }], "background": "opaque", "output_format": "jpeg" });
         assert_eq!(gateway.post(&tenant, "/v1/images/edits", &refs).await.status, 200);
     }
@@ -205,8 +206,21 @@ async fn no_header_of_a_client_is_about_the_upstream() {
     let got = upstream.last().headers;
     assert_eq!(got["authorization"], format!("Bearer {}", crate::harness::UPSTREAM_KEY));
     assert_eq!(got["host"], upstream.address.to_string());
-    assert_eq!((&got["openai-beta"], &got["idempotency-key"]), (&"x=v2".parse().unwrap(), &"abc".parse().unwrap()));
-    for name in ["cookie", "proxy-authorization", "x-forwarded-for", "forwarded", "via", "x-hop", "te", "openai-organization", "openai-project"] {
+    assert_eq!(
+        (&got["openai-beta"], &got["idempotency-key"]),
+        (&"x=v2".parse().unwrap(), &"abc".parse().unwrap())
+    );
+    for name in [
+        "cookie",
+        "proxy-authorization",
+        "x-forwarded-for",
+        "forwarded",
+        "via",
+        "x-hop",
+        "te",
+        "openai-organization",
+        "openai-project",
+    ] {
         assert!(!got.contains_key(name), "{name}");
     }
     // Usage is read in the answer, so that it must not come compressed.

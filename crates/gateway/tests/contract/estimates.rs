@@ -41,7 +41,8 @@ async fn the_larger_of_the_maximum_and_the_characters() {
     check(CHAT, chat_with(json!({ "max_tokens": 50, "messages": long })), 100).await;
     let response = json!({ "model": "big", "instructions": "abcd", "input": "efghi" });
     check("/v1/responses", response, 3).await;
-    let items = json!([{ "role": "user", "content": [{ "type": "input_text", "text": "abcdefgh" }] }]);
+    let items =
+        json!([{ "role": "user", "content": [{ "type": "input_text", "text": "abcdefgh" }] }]);
     check("/v1/responses", json!({ "model": "big", "input": items }), 2).await;
     let list = json!({ "model": "big", "input": ["abcd", "efgh", "ijkl"] });
     check("/v1/embeddings", list, 3).await;
@@ -79,7 +80,9 @@ async fn absurd_maxima_are_refused_before_they_count() {
     let (gateway, upstream) = start(&tier).await;
     let tenant = gateway.tenant("free").await;
     for param in ["max_tokens", "max_completion_tokens", "max_output_tokens"] {
-        for value in ["0", "-1", "1.5", "1e3", "\"5\"", "true", "[]", "99999999999999999999", "1000000001"] {
+        for value in
+            ["0", "-1", "1.5", "1e3", "\"5\"", "true", "[]", "99999999999999999999", "1000000001"]
+        {
             let body = format!("{{\"model\":\"big\",\"messages\":[],\"{param}\":{value}}}");
             let answer = gateway.post_text(&tenant, CHAT, body).await;
             assert_eq!(answer.error(), (400, "invalid_value".into(), param.into()), "{value}");

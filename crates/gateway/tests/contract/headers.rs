@@ -205,10 +205,9 @@ async fn a_stream_has_them_before_its_first_event() {
 
 #[tokio::test]
 async fn requests_without_a_model_show_the_limits_of_the_pseudo_model() {
-    let (gateway, _upstream) =
-        start(&format!("{BIG}[tiers.free.limits.\"*\"]\nrpm = 10\n")).await;
+    let (gateway, _upstream) = start(&format!("{BIG}[tiers.free.limits.\"*\"]\nrpm = 10\n")).await;
     let tenant = gateway.tenant("free").await;
-    let answer = gateway.get(&tenant, "/v1/conversations/none").await;
+    let answer = gateway.get(&tenant, "/v1/evals/none").await;
     assert_eq!(answer.limits("requests"), ["10", "9", "6s"]);
     let gone = gateway.get(&tenant, "/v1/responses/resp_none").await;
     assert_eq!((gone.status.as_u16(), gone.limits("requests")), (404, ["10", "9", "6s"]));

@@ -9,7 +9,12 @@ mod upstream;
 mod edits;
 mod estimates;
 mod headers;
+mod models;
+mod money;
 mod refusals;
+mod tenants;
+mod upstreams;
+mod usage;
 
 use harness::{TestGateway, config};
 use upstream::Upstream;

@@ -53,7 +53,10 @@ async fn requests_a_minute() {
     refused(&gateway.chat(&tenant).await, "requests", &message("60s"), 60_000);
     gateway.clock.advance(20 * SECOND);
     assert_eq!(gateway.chat(&tenant).await.status, 200);
-    assert_eq!(gateway.metric("gateway_rejected_total{dimension=\"rpm\",scope=\"organization\"}").await, 3);
+    assert_eq!(
+        gateway.metric("gateway_rejected_total{dimension=\"rpm\",scope=\"organization\"}").await,
+        3
+    );
 }
 
 #[tokio::test]
@@ -228,7 +231,10 @@ async fn a_refusal_counts_one_request_and_nothing_else() {
     // (a minute's eighth) as well; days and tokens were not touched.
     gateway.clock.advance(7_500_000);
     assert_eq!(gateway.chat(&tenant).await.status, 200);
-    assert_eq!(gateway.metric("gateway_tokens_total{model=\"big-2026-08-01\",kind=\"output\"}").await, 52);
+    assert_eq!(
+        gateway.metric("gateway_tokens_total{model=\"big-2026-08-01\",kind=\"output\"}").await,
+        52
+    );
 }
 
 #[tokio::test]
@@ -292,7 +298,8 @@ async fn one_files_limit_a_vector_store_for_both_of_its_paths() {
     for _ in 0..2 {
         assert_eq!(gateway.post(&tenant, "/v1/vector_stores", &json!({})).await.status, 200);
     }
-    let form = "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b--\r\n";
+    let form =
+        "--b\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nassistants\r\n--b--\r\n";
     let kind = [("content-type", "multipart/form-data; boundary=b")];
     assert_eq!(gateway.with(&tenant, Method::POST, "/v1/files", &kind, form).await.status, 200);
     let (one, many) = (json!({ "file_id": "file-1" }), json!({ "file_ids": ["file-1"] }));
@@ -306,7 +313,11 @@ async fn one_files_limit_a_vector_store_for_both_of_its_paths() {
     for path in ["/v1/vector_stores/vs_1/files", "/v1/vector_stores/vs_1/file_batches"] {
         let answer = gateway.post(&tenant, path, &one).await;
         assert_eq!(answer.error().1, "rate_limit_exceeded");
-        assert!(answer.message().contains("Limit 300, Used 300, Requested 1"), "{}", answer.message());
+        assert!(
+            answer.message().contains("Limit 300, Used 300, Requested 1"),
+            "{}",
+            answer.message()
+        );
         assert!(!answer.header("retry-after-ms").is_empty());
     }
     // Reading does not count, and another store has its own.
