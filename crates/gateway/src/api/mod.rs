@@ -29,7 +29,7 @@ pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Inco
         Api::Generate(generation) => generate::answer(exchange, generation, request).await,
         Api::Models => Ok(models::list(exchange)),
         Api::Model(name) => models::get(exchange, name).await,
-        Api::OnlyRead => Err(refused::only_read(request.method())),
+        Api::WrongMethod(allowed) => Err(refused::method(request.method(), allowed)),
         Api::FineTuningLimits => Ok(models::fine_tuning_limits(exchange)),
         Api::Retired => Err(refused::retired(request.uri().path())),
         _ => forward::answer(exchange, api, request).await,

@@ -4,11 +4,11 @@ use hyper::{Method, StatusCode, header};
 
 use crate::error::ApiError;
 
-/// 405: models are the configuration's.
-pub(super) fn only_read(method: &Method) -> ApiError {
-    let message = format!("Models can only be read here: {method} is not served.");
+/// 405, with the methods that are served.
+pub(super) fn method(method: &Method, allowed: &'static str) -> ApiError {
+    let message = format!("{method} is not served here. Please use one of: {allowed}.");
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
-        .header(header::ALLOW, header::HeaderValue::from_static("GET, HEAD"))
+        .header(header::ALLOW, header::HeaderValue::from_static(allowed))
 }
 
 /// 404 `endpoint_retired`, with the date and what replaces it.

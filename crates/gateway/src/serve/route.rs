@@ -33,8 +33,8 @@ pub enum Api<'a> {
     Models,
     /// `GET /v1/models/{id}`; ids may hold slashes.
     Model(&'a [&'a str]),
-    /// Any other method there.
-    OnlyRead,
+    /// A method that is not served there, and those that are.
+    WrongMethod(&'static str),
     /// `GET /v1/fine_tuning/model_limits`.
     FineTuningLimits,
     /// `/v1/responses/{id}` and what is below it.
@@ -104,15 +104,35 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
+/// What may be sent on.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+
+/// Whether a `POST` there makes something that is counted.
+fn makes(segments: &[&str]) -> bool {
+    matches!(
+        segments,
+        ["responses" | "completions" | "embeddings" | "moderations"]
+            | ["responses", "compact"]
+            | ["chat", "completions"]
+            | ["images" | "audio", _]
+            | ["videos", "edits"]
+    )
+}
+
 /// Where a request below `/v1/` goes.
 #[must_use]
 pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     let posts = method == Method::POST;
     let gets = matches!(*method, Method::GET | Method::HEAD);
     let generate = |kind, endpoint, form| Api::Generate(Generation { kind, endpoint, form });
+    let known = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     Route::Api(match segments {
         ["organization" | "organizations", ..] => return Route::Admin,
         ["assistants" | "threads", ..] => Api::Retired,
+        // What `TRACE` answers would tell our key.
+        _ if !gets && !known.contains(method) => Api::WrongMethod(METHODS),
+        // Nobody makes anything past the limits because a server takes any method for it.
+        _ if !posts && !gets && makes(segments) => Api::WrongMethod("POST"),
         ["responses"] if posts => generate(Kind::Responses, Endpoint::Completions, Form::Never),
         ["responses", "compact"] if posts => {
             generate(Kind::Compact, Endpoint::Completions, Form::Never)
@@ -139,7 +159,7 @@ pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
         ["models"] if gets => Api::Models,
         ["models", name @ ..] if gets => Api::Model(name),
-        ["models", ..] => Api::OnlyRead,
+        ["models", ..] => Api::WrongMethod("GET, HEAD"),
         ["fine_tuning", "model_limits"] if gets => Api::FineTuningLimits,
         ["files", rest @ ..] => Api::Files(rest),
         ["batches", rest @ ..] => Api::Batches(rest),
@@ -190,8 +210,10 @@ mod tests {
         check(Method::GET, "/v1/models/big", Api::Model(&["big"]));
         check(Method::HEAD, "/v1/models", Api::Models);
         check(Method::GET, "/v1/models/maker/big", Api::Model(&["maker", "big"]));
-        check(Method::DELETE, "/v1/models/big", Api::OnlyRead);
+        check(Method::DELETE, "/v1/models/big", Api::WrongMethod("GET, HEAD"));
         check(Method::POST, "/v1/assistants", Api::Retired);
+        check(Method::PUT, "/v1/chat/completions", Api::WrongMethod("POST"));
+        check(Method::TRACE, "/v1/evals", Api::WrongMethod(METHODS));
         check(Method::GET, "/v1/threads/t/runs", Api::Retired);
         check(Method::POST, "/v1/videos/v/remix", Api::Remix);
         check(Method::GET, "/v1/responses/r", Api::Response("r"));

@@ -1,7 +1,7 @@
 //! A gateway in this process, on a port of its own, with a clock that the test sets; the way to
 //! administer it, and a small HTTP client that shows all of an answer. It asserts nothing itself
 //! but that administration succeeds.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -302,9 +302,9 @@ impl TestGateway {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> hyper::Result<Begun> {
-        let stream = TcpStream::connect(self.address).await.expect("a connection");
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    ) -> Result<Begun, Box<dyn std::error::Error + Send + Sync>> {
+        let stream = TokioIo::new(TcpStream::connect(self.address).await?);
+        let (mut sender, connection) = http1::handshake(stream).await?;
         let connection = Connection(tokio::spawn(async {
             // What goes wrong shows in the answer.
             let _ = connection.await;

@@ -1,6 +1,6 @@
 //! A model server that does what a test tells it: answers by script, waits for a word, hangs, cuts,
 //! lies; and notes what it received. It knows nothing of the gateway.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
