@@ -120,6 +120,9 @@ impl Gateway {
         if let Err(left) = self.ledger.flush(FLUSH).await {
             self.log.line(format_args!("the ledger was not written to its end: {left:?}"));
         }
+        if let Err(error) = self.directory.write_last_used().await {
+            self.log.line(format_args!("when keys were last used was not written: {error}"));
+        }
         traces::send_waiting(self, &mut false).await;
         if let Err(error) = self.limits.close().await {
             self.log.line(format_args!("the state of the limits was not written: {error}"));

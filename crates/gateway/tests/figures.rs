@@ -15,8 +15,8 @@ use gateway::settings::StoreUrl;
 use gateway::world::Clock;
 use node::{NOW, World};
 
-const KEYS: u64 = 1_000_000;
-const ORGANIZATIONS: u64 = 10_000;
+const KEYS: i64 = 1_000_000;
+const ORGANIZATIONS: i64 = 10_000;
 const ROWS: u64 = 400_000;
 
 fn world() -> Arc<World> {

@@ -318,3 +318,23 @@ async fn a_slow_statement_is_given_up() {
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     database.query(Statement::new("SELECT value FROM change_counter", [])).await.unwrap();
 }
+
+/// Reports that take long leave connections to what is quick.
+#[tokio::test]
+async fn many_reports_hold_up_nobody_else() {
+    use gateway::database::Statement;
+    let server = servers::Postgres::start();
+    let node = Node::postgres(&server.url(), "reports").await;
+    let reports: Vec<_> = (0..20)
+        .map(|_| {
+            let database = Arc::clone(&node.database);
+            let slow = Statement::new("SELECT CAST(pg_sleep(60) AS TEXT)", []);
+            tokio::spawn(async move { database.report(slow).await })
+        })
+        .collect();
+    for _ in 0..50 {
+        let quick = Statement::new("SELECT value FROM change_counter", []);
+        node.database.query(quick).await.unwrap();
+    }
+    reports.iter().for_each(|report| report.abort());
+}

@@ -26,3 +26,4 @@ pub use event::{Event, Item, ItemKind, Phase, Usage};
 pub use failure::{Failure, FailureKind};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Secret, Transport};
+pub use server::{OfflineModel, serve_offline};

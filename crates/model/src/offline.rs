@@ -58,7 +58,7 @@ impl Offline {
             }
         };
         match engine.answer(body, &HeaderMap::new()) {
-            Answer::Stream(player) => play(player, provider.stream_idle_timeout, sender).await,
+            Answer::Stream(player) => play(*player, provider.stream_idle_timeout, sender).await,
             Answer::Refusal(refusal) => refuse(provider, refusal, sender).await,
         }
     }

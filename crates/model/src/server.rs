@@ -1,27 +1,27 @@
-//! The scripted model as an HTTP server: `POST {any prefix}/responses` streams the script's next
-//! response, `GET …/models` lists one model. It keeps no state beyond the script's conversations.
+//! The scripted model and the offline model as HTTP servers. `POST {any prefix}/responses` gets the
+//! script's next response, or what the offline model says; the other routes of the hosted API are
+//! the offline model's in both.
 
 use std::{
     convert::Infallible,
     future::Future,
     io::{self, Write},
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Body, Frame, Incoming},
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::{Body, Incoming},
     header,
+    http::request::Parts,
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time};
 
@@ -31,6 +31,26 @@ use crate::script::{
     engine::{Answer, Engine, Refusal},
     player::{Action, Player},
 };
+
+mod audio;
+mod chat;
+mod embeddings;
+mod files;
+mod form;
+mod images;
+mod kept;
+mod moderations;
+mod offline;
+mod query;
+mod reply;
+mod responses;
+mod saying;
+mod vector_stores;
+mod videos;
+
+use offline::{Call, Offline, segments};
+pub use offline::{Clock, OfflineModel};
+use reply::{AnswerBody, Refused, Reply, plain};
 
 /// Connections served at once; further ones wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: usize = 1024;
@@ -44,7 +64,9 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub type RequestLog = Box<dyn Write + Send>;
 
 struct State {
-    engine: Engine,
+    /// Answers `POST …/responses` where there is a script.
+    engine: Option<Engine>,
+    offline: Offline,
     log: Option<Mutex<RequestLog>>,
 }
 
@@ -58,12 +80,43 @@ pub async fn serve(
     log: Option<RequestLog>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let state = Arc::new(State { engine: Engine::new(script), log: log.map(Mutex::new) });
+    let offline = OfflineModel { seed: 0, clock: Arc::new(unix_seconds) };
+    run(listener, Some(Engine::new(script)), offline, log, shutdown).await
+}
+
+/// Serves the offline model on `listener` until `shutdown` is done; open connections then end at
+/// once. Every answer says that it is the offline model's.
+///
+/// # Errors
+/// When the listener or the log fails for good; what one client does never ends the server.
+pub async fn serve_offline(
+    listener: TcpListener,
+    model: OfflineModel,
+    log: Option<RequestLog>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    run(listener, None, model, log, shutdown).await
+}
+
+async fn run(
+    listener: TcpListener,
+    engine: Option<Engine>,
+    model: OfflineModel,
+    log: Option<RequestLog>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let state = State { engine, offline: Offline::new(model), log: log.map(Mutex::new) };
+    let state = Arc::new(state);
     listen(listener, shutdown, move |request| {
         let state = Arc::clone(&state);
         async move { state.answer(request).await }
     })
     .await
+}
+
+fn unix_seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Accepts connections and answers their requests with `answer` until `shutdown` is done.
@@ -126,8 +179,6 @@ struct LogLine<'a> {
     body: Option<&'a RawValue>,
 }
 
-type AnswerBody = Either<Full<Bytes>, Playing>;
-
 impl State {
     async fn answer(
         &self,
@@ -136,48 +187,55 @@ impl State {
         let (head, body) = request.into_parts();
         let path = head.uri.path().to_owned();
         let mut logged = Bytes::new();
-        let response = match (&head.method, path.rsplit('/').next()) {
-            (&Method::POST, Some("responses")) => {
-                match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
-                    Ok(body) => {
-                        logged = body.to_bytes();
-                        let encoding = head.headers.get(header::CONTENT_ENCODING);
-                        if encoding.is_some_and(|encoding| encoding == "zstd") {
-                            let plain = compression::decoded(&logged, MAX_REQUEST_BYTES);
-                            logged = plain.unwrap_or_default();
-                        }
-                        self.respond(&logged, &head.headers).await
-                    }
-                    Err(error) => unread_body(&*error),
+        let response = match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
+            Ok(body) => {
+                logged = body.to_bytes();
+                let encoding = head.headers.get(header::CONTENT_ENCODING);
+                if encoding.is_some_and(|encoding| encoding == "zstd") {
+                    let plain = compression::decoded(&logged, MAX_REQUEST_BYTES);
+                    logged = plain.unwrap_or_default();
                 }
+                self.respond(&head, &logged).await
             }
-            (&Method::GET, Some("models")) => {
-                let models = json!({"object": "list",
-                    "data": [{"id": "scripted", "object": "model", "owned_by": "script"}]});
-                plain(StatusCode::OK, models.to_string().into())
-            }
-            _ => {
-                let message = format!(
-                    "{} {path} is not served here; use POST …/responses or GET …/models",
-                    head.method
-                );
-                let error = json!({"error": {"code": "not_found", "message": message}});
-                plain(StatusCode::NOT_FOUND, error.to_string().into())
-            }
+            Err(error) => unread_body(&*error),
         };
         self.write_log(&head.method, &path, response.status(), &logged);
         response.map(|body| body.map_err(io::Error::other))
     }
 
-    async fn respond(&self, body: &[u8], headers: &hyper::HeaderMap) -> Response<AnswerBody> {
-        match self.engine.answer(body, headers) {
-            Answer::Refusal(refusal) => refused(refusal).await,
-            Answer::Stream(player) => {
-                let mut response = Response::new(Either::Right(Playing::new(player)));
-                let kind = header::HeaderValue::from_static("text/event-stream");
-                response.headers_mut().insert(header::CONTENT_TYPE, kind);
-                response
-            }
+    async fn respond(&self, head: &Parts, body: &Bytes) -> Response<AnswerBody> {
+        let path = head.uri.path();
+        if let (Some(engine), &Method::POST, ["responses"]) =
+            (&self.engine, &head.method, segments(path).as_slice())
+        {
+            return self.play(engine, body, &head.headers).await;
+        }
+        let content_type = head.headers.get(header::CONTENT_TYPE);
+        let content_type = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let call = Call::new(head.uri.query().unwrap_or_default(), content_type, body);
+        let answered = self.offline.answer(&head.method, path, &call);
+        answered.map_or_else(Refused::into_response, Reply::into_response)
+    }
+
+    /// The script's next response, as a stream where the request asks for one.
+    async fn play(
+        &self,
+        engine: &Engine,
+        body: &[u8],
+        headers: &HeaderMap,
+    ) -> Response<AnswerBody> {
+        #[derive(Deserialize)]
+        struct Streamed {
+            #[serde(default)]
+            stream: bool,
+        }
+        let player = match engine.answer(body, headers) {
+            Answer::Refusal(refusal) => return refused(refusal).await,
+            Answer::Stream(player) => player.about([("created_at", self.offline.now().into())]),
+        };
+        match serde_json::from_slice(body) {
+            Ok(Streamed { stream: true }) => Reply::Events(Box::new(player)).into_response(),
+            _ => whole(player).await,
         }
     }
 
@@ -193,12 +251,18 @@ impl State {
     }
 }
 
-fn plain(status: StatusCode, body: Bytes) -> Response<AnswerBody> {
-    let mut response = Response::new(Either::Left(Full::new(body)));
-    *response.status_mut() = status;
-    let kind = header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+/// A response that is not streamed, when the time that its stream would take is over.
+async fn whole(player: Player) -> Response<AnswerBody> {
+    let mut actions = Vec::new();
+    for action in player {
+        match action {
+            Action::Pause(pause) => time::sleep(pause).await,
+            Action::Idle => std::future::pending().await,
+            other => actions.push(other),
+        }
+    }
+    let response = responses::ended(actions.into_iter());
+    response.map_or_else(Refused::into_response, |response| Reply::Json(response).into_response())
 }
 
 fn unread_body(error: &(dyn std::error::Error + 'static)) -> Response<AnswerBody> {
@@ -223,55 +287,4 @@ async fn refused(refusal: Refusal) -> Response<AnswerBody> {
         }
     }
     response
-}
-
-/// A scripted response as a body: blocks of events, with the script's pauses in between.
-struct Playing {
-    player: Player,
-    pause: Option<Pin<Box<time::Sleep>>>,
-    /// The script's ending action, kept because a body may be polled again after it.
-    end: Option<Action>,
-}
-
-impl Playing {
-    fn new(player: Player) -> Self {
-        Self { player, pause: None, end: None }
-    }
-}
-
-impl Body for Playing {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match self.end {
-            Some(Action::Cut) => {
-                let cut = io::Error::other("the script cuts the connection here");
-                return Poll::Ready(Some(Err(cut)));
-            }
-            // The client's leaving ends the connection, and with it this body.
-            Some(_) => return Poll::Pending,
-            None => {}
-        }
-        loop {
-            if let Some(pause) = &mut self.pause {
-                ready!(pause.as_mut().poll(cx));
-                self.pause = None;
-            }
-            match self.player.next() {
-                Some(Action::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Some(Action::Pause(pause)) => self.pause = Some(Box::pin(time::sleep(pause))),
-                Some(end @ (Action::Cut | Action::Idle)) => {
-                    // An error drops what is not written yet; a body that pauses is flushed.
-                    self.end = Some(end);
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                None => return Poll::Ready(None),
-            }
-        }
-    }
 }

@@ -75,6 +75,7 @@ impl Memory {
         now: Micros,
     ) -> Result<Decision, Unavailable> {
         let mut shard = self.shard(organization);
+        let now = shard.turn(now);
         if let Some(open) = shard.open.get(&request) {
             return Ok(Decision::Admitted(open.reserved.iter().map(|one| one.state).collect()));
         }
@@ -109,6 +110,7 @@ impl Memory {
         now: Micros,
     ) -> bool {
         let mut shard = self.shard(organization);
+        let now = shard.turn(now);
         let Some(Open { reserved, .. }) = shard.open.remove(&request) else { return false };
         self.open.fetch_sub(1, Ordering::Relaxed);
         for (at, one) in reserved.iter().enumerate() {
@@ -121,6 +123,7 @@ impl Memory {
     #[must_use]
     pub fn look(&self, organization: &str, draws: &[Draw<'_>], now: Micros) -> Vec<State> {
         let shard = self.shard(organization);
+        let now = now.max(shard.latest());
         let mut states = Vec::with_capacity(draws.len());
         for draw in draws {
             let name = state::name(organization, draw.meter);

@@ -143,14 +143,6 @@ impl Meter {
         }
     }
 
-    /// The time that it has come to: `now`, unless the clock has gone back.
-    pub(crate) fn at(&self, now: Micros) -> Micros {
-        match self {
-            Self::Rate { bucket, .. } => bucket.kept().1,
-            _ => now,
-        }
-    }
-
     pub(crate) fn month(&self) -> u32 {
         match self {
             Self::Spend { month, .. } => *month,

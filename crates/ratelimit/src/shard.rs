@@ -28,6 +28,7 @@ pub(crate) struct Shard {
     to_sweep: usize,
     swept: usize,
     swept_open: Micros,
+    latest: Micros,
 }
 
 /// A meter of an organization.
@@ -89,6 +90,17 @@ impl Entry {
 impl Shard {
     pub(crate) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// The time here: it stands still while the clock is behind. Meters that were dropped do not
+    /// remember theirs.
+    pub(crate) fn turn(&mut self, now: Micros) -> Micros {
+        self.latest = self.latest.max(now);
+        self.latest
+    }
+
+    pub(crate) fn latest(&self) -> Micros {
+        self.latest
     }
 
     pub(crate) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
@@ -182,8 +194,7 @@ impl Shard {
         }
         let one = |(place, draw): (&usize, &Draw<'_>)| {
             let meter = self.meter(*place);
-            let (since, month) = (meter.at(now), meter.month());
-            let reserved = Reserved { since, month, amount: draw.amount };
+            let reserved = Reserved { since: now, month: meter.month(), amount: draw.amount };
             One { place: *place, reserved, state: meter.state(draw.bound) }
         };
         let reserved: Box<[One]> = places.iter().zip(draws).map(one).collect();

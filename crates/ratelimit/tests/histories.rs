@@ -48,7 +48,7 @@ enum Answer {
 #[derive(Clone, Debug, Default)]
 struct Reference {
     rates: [Vec<(u64, u128)>; 2],
-    at: [u64; 2],
+    at: u64,
     spent: u64,
     open: HashMap<u128, Open>,
 }
@@ -60,7 +60,7 @@ impl Reference {
     fn level(&self, which: usize) -> u128 {
         let limit = [RPM, TPM][which];
         let (mut level, mut at) = (0u128, 0);
-        for (when, amount) in self.rates[which].iter().chain([&(self.at[which], 0)]) {
+        for (when, amount) in self.rates[which].iter().chain([&(self.at, 0)]) {
             level = level.saturating_sub(u128::from(when - at) * u128::from(limit.amount));
             level += amount;
             at = *when;
@@ -75,41 +75,41 @@ impl Reference {
 
     fn apply(&mut self, call: Call) -> Answer {
         let scaled = |amount: u64| u128::from(amount) * u128::from(MINUTE);
+        let (Call::Reserve { now, .. } | Call::Settle { now, .. }) = call;
+        self.at = self.at.max(now);
         match call {
-            Call::Reserve { request, amount, now } => {
+            Call::Reserve { request, amount, .. } => {
                 if let Some((_, _, used)) = self.open.get(&request) {
                     return Answer::Decision { admitted: true, used: used.clone() };
                 }
-                self.at = self.at.map(|at| at.max(now));
                 let both = amount + amount / 2;
                 let fits = self.level(0) + scaled(1) <= scaled(RPM.amount)
                     && self.level(1) + scaled(both) <= scaled(TPM.amount)
                     && self.spent + amount <= MOST;
                 if !fits {
                     let more = (scaled(RPM.amount).saturating_sub(self.level(0))).min(scaled(1));
-                    self.rates[0].push((self.at[0], more));
+                    self.rates[0].push((self.at, more));
                     return Answer::Decision { admitted: false, used: self.used() };
                 }
                 let mut places = Vec::new();
                 for (which, amount) in [(0, 1), (1, amount), (1, amount / 2)] {
                     places.push((which, self.rates[which].len()));
-                    self.rates[which].push((self.at[which], scaled(amount)));
+                    self.rates[which].push((self.at, scaled(amount)));
                 }
                 self.spent += amount;
                 let used = self.used();
                 self.open.insert(request, (places, amount, used.clone()));
                 Answer::Decision { admitted: true, used }
             }
-            Call::Settle { request, actual, now } => {
+            Call::Settle { request, actual, .. } => {
                 let Some((places, amount, _)) = self.open.remove(&request) else {
                     return Answer::Settled(false);
                 };
                 let (which, place) = places[1];
-                self.at[1] = self.at[1].max(now);
                 if actual <= amount {
                     self.rates[which][place].1 = scaled(actual);
                 } else {
-                    self.rates[which].push((self.at[1], scaled(actual - amount)));
+                    self.rates[which].push((self.at, scaled(actual - amount)));
                 }
                 self.spent = self.spent - amount + actual;
                 Answer::Settled(true)

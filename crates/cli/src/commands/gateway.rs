@@ -7,7 +7,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use gateway::settings::{Settings, Surroundings};
 use gateway::{Gateway, Log};
-use model::script::Script;
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
@@ -67,7 +66,7 @@ pub(crate) async fn run(
     })?;
     let address = listener.local_addr()?;
     let machine = gateway::World {
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(SteadyClock::start()),
         random: Arc::new(SystemRandom),
         log: Log(Arc::new(|line| tell(line))),
     };
@@ -171,9 +170,13 @@ impl Offline {
         tokio::spawn(async move {
             let served = async {
                 let listener = TcpListener::from_std(self.listener)?;
-                let script = Script::built_in("echo").context("the script `echo` is missing")?;
+                // Another seed for each process: what was made under an id stays that project's.
+                let seed = rand::rngs::OsRng.try_next_u64()?;
+                let clock = SteadyClock::start();
+                let clock = Arc::new(move || gateway::world::Clock::now(&clock) / 1_000_000);
+                let model = model::OfflineModel { seed, clock };
                 let never = std::future::pending();
-                anyhow::Ok(model::server::serve(listener, script, None, never).await?)
+                anyhow::Ok(model::serve_offline(listener, model, None, never).await?)
             };
             if let Err(error) = served.await {
                 tell(format_args!("agentd: the offline model has ended: {error:#}"));
@@ -182,11 +185,24 @@ impl Offline {
     }
 }
 
-struct SystemClock;
+/// Unix time as it was at the start, and what has passed since: a clock that is set while the gateway
+/// runs neither frees nor freezes a limit.
+struct SteadyClock {
+    began: u64,
+    since: std::time::Instant,
+}
 
-impl gateway::world::Clock for SystemClock {
+impl SteadyClock {
+    fn start() -> Self {
+        let began = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
+        Self { began, since: std::time::Instant::now() }
+    }
+}
+
+impl gateway::world::Clock for SteadyClock {
     fn now(&self) -> u64 {
-        u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0)
+        let passed = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.began.saturating_add(passed)
     }
 }
 

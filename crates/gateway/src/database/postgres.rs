@@ -24,6 +24,8 @@ use super::{
 
 /// Connections a node.
 const CONNECTIONS: usize = 8;
+/// Reports at once: the other connections are left to what is quick.
+const REPORTS: usize = 2;
 /// How long a connection may take to come up: below the patience of a call.
 const CONNECT: Duration = Duration::from_millis(1500);
 
@@ -31,6 +33,7 @@ const CONNECT: Duration = Duration::from_millis(1500);
 pub(super) struct Postgres {
     pool: Pool,
     waiting: Semaphore,
+    reports: Semaphore,
 }
 
 impl Postgres {
@@ -60,7 +63,8 @@ impl Postgres {
             }))
             .build()
             .map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        let postgres = Self { pool, waiting: Semaphore::new(MOST_WAITING) };
+        let (waiting, reports) = (Semaphore::new(MOST_WAITING), Semaphore::new(REPORTS));
+        let postgres = Self { pool, waiting, reports };
         let mut client = postgres.client().await?;
         migrations::postgres(&mut client).await?;
         Ok(postgres)
@@ -74,6 +78,10 @@ impl Postgres {
         let too_many = |_| DatabaseError::Unavailable("too many calls wait for it".into());
         let _place = self.waiting.try_acquire().map_err(too_many)?;
         let calls = async {
+            let _turn = match lane {
+                Lane::Report => self.reports.acquire().await.ok(),
+                Lane::Read | Lane::Write => None,
+            };
             let mut attempt = 1;
             loop {
                 match self.attempt(lane, &statements).await {

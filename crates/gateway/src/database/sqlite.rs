@@ -2,6 +2,8 @@
 //! thread writes, one reads, one makes reports; each has a connection of its own. A commit is on
 //! disk before it is answered.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -128,17 +130,17 @@ fn work(file: &Path, lane: Lane, mut queue: mpsc::Receiver<Job>, current: &Mutex
         current.job = job;
         current.interrupt = interrupt.or(current.interrupt.take());
     };
-    let mut connection = None;
+    let (mut connection, mut texts) = (None, Texts::default());
     while let Some(job) = queue.blocking_recv() {
         if job.reply.is_closed() {
             continue;
         }
         show(Some(Arc::clone(&job.identity)), None);
         let result = match &mut connection {
-            Some(open) => run(open, lane, &job.statements),
+            Some(open) => run(open, &mut texts, lane, &job.statements),
             empty => connect(file).and_then(|open| {
                 show(Some(Arc::clone(&job.identity)), Some(open.get_interrupt_handle()));
-                run(empty.insert(open), lane, &job.statements)
+                run(empty.insert(open), &mut texts, lane, &job.statements)
             }),
         };
         show(None, None);
@@ -172,17 +174,19 @@ fn connect(file: &Path) -> Result<Connection, DatabaseError> {
 
 fn run(
     connection: &mut Connection,
+    texts: &mut Texts,
     lane: Lane,
     statements: &[Statement],
 ) -> Result<Vec<Done>, DatabaseError> {
     if lane != Lane::Write {
-        return statements.iter().map(|s| execute(connection, s).map_err(translate)).collect();
+        let read = |statement| execute(connection, texts, statement).map_err(translate);
+        return statements.iter().map(read).collect();
     }
     let behavior = rusqlite::TransactionBehavior::Immediate;
     let transaction = connection.transaction_with_behavior(behavior).map_err(translate)?;
     let mut results = Vec::with_capacity(statements.len());
     for (index, statement) in statements.iter().enumerate() {
-        let done = execute(&transaction, statement).map_err(translate)?;
+        let done = execute(&transaction, texts, statement).map_err(translate)?;
         if !statement.is_met(&done) {
             return Err(DatabaseError::Unmet(index));
         }
@@ -192,12 +196,17 @@ fn run(
     Ok(results)
 }
 
-fn execute(connection: &Connection, statement: &Statement) -> rusqlite::Result<Done> {
-    let mut prepared = connection.prepare_cached(&statement.sql)?;
+fn execute(
+    connection: &Connection,
+    texts: &mut Texts,
+    statement: &Statement,
+) -> rusqlite::Result<Done> {
+    let mut prepared = match &statement.sql {
+        Cow::Borrowed(sql) => connection.prepare_cached(texts.of(sql))?,
+        Cow::Owned(sql) => connection.prepare_cached(&numbered(sql))?,
+    };
     for index in 1..=prepared.parameter_count() {
-        let number =
-            prepared.parameter_name(index).and_then(|name| name[1..].parse::<usize>().ok());
-        let value = number.and_then(|number| statement.values.get(number.checked_sub(1)?));
+        let value = statement.values.get(index - 1);
         let value = value.ok_or(rusqlite::Error::InvalidParameterCount(index, 0))?;
         prepared.raw_bind_parameter(index, value)?;
     }
@@ -213,6 +222,23 @@ fn execute(connection: &Connection, statement: &Statement) -> rusqlite::Result<D
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
     Ok(Done { affected: rows.len() as u64, rows })
+}
+
+/// Statements as SQLite has them, each made once: there `?1` is bound by its number, while the name
+/// of `$1` would be searched for, among all names, for each value.
+#[derive(Default)]
+struct Texts(HashMap<(usize, usize), Box<str>>);
+
+impl Texts {
+    /// A static text is known by where it is.
+    fn of(&mut self, sql: &'static str) -> &str {
+        let place = (sql.as_ptr() as usize, sql.len());
+        self.0.entry(place).or_insert_with(|| numbered(sql).into())
+    }
+}
+
+fn numbered(sql: &str) -> String {
+    sql.replace('$', "?")
 }
 
 fn value(value: ValueRef<'_>) -> Value {

@@ -132,14 +132,9 @@ async fn without_the_store_known_keys_go_on_and_others_are_unavailable() {
     let (node, (_, text), (_, other)) =
         (setting.node().await, setting.key().await, setting.key().await);
     node.caller(text.reveal()).await.unwrap();
-    let StoreUrl::Sqlite(file) = &setting.url else { unreachable!("it is a file") };
-    let lock = rusqlite::Connection::open(file).unwrap();
-    // Readers of a file in WAL mode are kept out by nothing but another mode.
-    lock.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
-    drop(lock);
     let away = Arc::new(Database::open(&setting.url).await.unwrap());
-    let drop_tables = crate::database::Statement::new("ALTER TABLE keys RENAME TO gone", []);
-    away.transact(vec![drop_tables]).await.unwrap();
+    let take_away = crate::database::Statement::new("ALTER TABLE keys RENAME TO gone", []);
+    away.transact(vec![take_away]).await.unwrap();
     let refused = node.caller(other.reveal()).await.unwrap_err();
     assert!(matches!(refused, Refusal::Unavailable(_)));
     node.caller(text.reveal()).await.unwrap();

@@ -34,8 +34,8 @@ pub const POLL: Duration = Duration::from_millis(250);
 const MOST_LOADING: usize = 512;
 /// How long a key that does not exist is remembered, and how many of them.
 const UNKNOWN: (Micros, usize) = (1_000_000, 4096);
-/// Polls between two writings of when keys were last used: a minute.
-const LAST_USED_EVERY: u32 = 240;
+/// Polls between two times of upkeep: a minute.
+const UPKEEP_EVERY: u32 = 240;
 const SHARDS: usize = 64;
 
 /// Why a key opens nothing.
@@ -177,6 +177,12 @@ impl Directory {
         Ok(())
     }
 
+    /// What is due every minute: last uses are written, and what is too old is forgotten.
+    async fn keep_up(&self) -> Result<(), DatabaseError> {
+        self.write_last_used().await?;
+        crate::records::prune(&self.database, self.clock.now()).await
+    }
+
     fn cached_hash(&self, hash: &[u8; 32], now: Micros) -> Option<Result<Arc<Caller>, Refusal>> {
         let key = lock(self.shard(hash)).get(hash)?;
         Some(key.caller(now, seconds(now)).ok_or(Refusal::Unknown))
@@ -217,9 +223,9 @@ async fn follow(directory: Weak<Directory>) {
         // Told by `is_in_touch`, and tried again.
         let _ = directory.catch_up().await;
         polls = polls.wrapping_add(1);
-        if polls.is_multiple_of(LAST_USED_EVERY) {
-            // They stay noted, and are written with the next ones.
-            let _ = directory.write_last_used().await;
+        if polls.is_multiple_of(UPKEEP_EVERY) {
+            // What was not done is done the next time.
+            let _ = directory.keep_up().await;
         }
     }
 }

@@ -23,10 +23,27 @@ pub mod spend;
 
 pub use page::{Listed, Page};
 
-use crate::database::DatabaseError;
+use ratelimit::Micros;
+
+use crate::database::{Database, DatabaseError, Statement};
+use crate::world::seconds;
 
 /// The default organization: it exists from the first start.
 pub const DEFAULT_ORGANIZATION: &str = "org-default";
+
+/// Forgets what is too old: responses, files that have expired, and the numbers of ledger writers
+/// that ended a week ago. Little at once; to be called every minute or so, by any node.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn prune(database: &Database, now: Micros) -> Result<(), DatabaseError> {
+    let now = seconds(now);
+    responses::prune(database, now).await?;
+    files::prune(database, now).await?;
+    let sql = "DELETE FROM ledger_writers WHERE at < $1";
+    let delete = Statement::new(sql, [(now - 7 * 86_400).into()]);
+    database.transact(vec![delete]).await.map(drop)
+}
 
 /// Turns "the statement found no such row" into `None`.
 fn found<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {

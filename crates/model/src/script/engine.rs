@@ -28,7 +28,7 @@ pub(crate) struct Engine {
 
 /// What a request gets.
 pub(crate) enum Answer {
-    Stream(Player),
+    Stream(Box<Player>),
     Refusal(Refusal),
 }
 
@@ -89,7 +89,7 @@ impl Engine {
             return Answer::Refusal(Refusal::scripted(error, *status, delay));
         }
         let tag = tag(request.conversation(), body.len(), given);
-        Answer::Stream(Player::new(scripted, &request, body.len(), tag))
+        Answer::Stream(Box::new(Player::new(scripted, &request, body.len(), tag)))
     }
 
     /// The response for the request's conversation, and how many came before it. Only a request

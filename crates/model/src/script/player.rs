@@ -46,6 +46,10 @@ pub(crate) struct Player {
     written: usize,
     last_user_text: String,
     last_tool_output: String,
+    /// The response as far as it is known before it ends.
+    response: Value,
+    /// The items that are done.
+    output: Vec<Value>,
 }
 
 #[derive(Debug)]
@@ -55,7 +59,18 @@ enum Piece {
     Deltas(Deltas),
     Raw(String),
     Action(Action),
+    Created,
+    Ended(End),
+}
+
+/// How a response ends.
+#[derive(Debug)]
+pub(super) enum End {
     Completed,
+    /// The reason.
+    Incomplete(String),
+    /// The error.
+    Failed(Value),
 }
 
 /// A run of delta events that differ in their text only.
@@ -96,12 +111,16 @@ impl Player {
             ..Usage::default()
         };
         let response = json!({"id": format!("resp_{tag:016x}"), "object": "response",
-            "status": "in_progress", "model": request.model});
-        let created = Piece::Event("response.created", format!("\"response\":{response}"));
+            "created_at": 0, "status": "in_progress", "background": false, "error": null,
+            "incomplete_details": null, "instructions": null, "max_output_tokens": null,
+            "metadata": {}, "model": request.model, "output": [], "parallel_tool_calls": true,
+            "previous_response_id": null, "service_tier": "default", "temperature": 1.0,
+            "text": {"format": {"type": "text"}}, "tool_choice": "auto", "tools": [],
+            "top_p": 1.0, "truncation": "disabled", "usage": null});
         Self {
             scripted,
             step: 0,
-            queue: VecDeque::from([created]),
+            queue: VecDeque::from([Piece::Created]),
             out: Vec::new(),
             held: None,
             ended: false,
@@ -112,7 +131,20 @@ impl Player {
             written: 0,
             last_user_text,
             last_tool_output,
+            response,
+            output: Vec::new(),
         }
+    }
+
+    /// Sets members of the response, as of when it is made and what its request asked for.
+    pub(crate) fn about(
+        mut self,
+        members: impl IntoIterator<Item = (&'static str, Value)>,
+    ) -> Self {
+        for (name, value) in members {
+            self.response[name] = value;
+        }
+        self
     }
 
     /// The whole stream as text, pauses skipped.
@@ -136,7 +168,11 @@ impl Player {
             Piece::Deltas(deltas) => return self.write_delta(deltas),
             Piece::Raw(text) => self.out.extend_from_slice(text.as_bytes()),
             Piece::Action(action) => return Some(action),
-            Piece::Completed => self.write_completed(),
+            Piece::Created => {
+                let members = format!("\"response\":{}", self.response);
+                self.write_event("response.created", &members);
+            }
+            Piece::Ended(end) => self.write_end(end),
         }
         None
     }
@@ -174,20 +210,36 @@ impl Player {
         (!pause.is_zero()).then_some(Action::Pause(pause))
     }
 
-    fn write_completed(&mut self) {
+    fn write_end(&mut self, end: End) {
         let mut usage = self.usage;
         if usage.output_tokens == u64::MAX {
             usage.output_tokens = self.written.div_ceil(BYTES_PER_TOKEN) as u64;
         }
         let sum = usage.input_tokens.saturating_add(usage.output_tokens);
-        let response = json!({"id": format!("resp_{:016x}", self.tag), "object": "response",
-            "status": "completed", "usage": {
+        let kind = match end {
+            End::Completed => "completed",
+            End::Incomplete(reason) => {
+                self.response["incomplete_details"] = json!({ "reason": reason });
+                "incomplete"
+            }
+            End::Failed(error) => {
+                self.response["error"] = error;
+                "failed"
+            }
+        };
+        let response = &mut self.response;
+        response["status"] = kind.into();
+        response["output"] = std::mem::take(&mut self.output).into();
+        if kind != "failed" {
+            response["usage"] = json!({
                 "input_tokens": usage.input_tokens,
                 "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
                 "output_tokens": usage.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": usage.reasoning_output_tokens},
-                "total_tokens": usage.total_tokens.unwrap_or(sum)}});
-        self.write_event("response.completed", &format!("\"response\":{response}"));
+                "total_tokens": usage.total_tokens.unwrap_or(sum)});
+        }
+        let members = format!("\"response\":{response}");
+        self.write_event(&format!("response.{kind}"), &members);
     }
 
     /// Expands the next step into pieces; `None` after the end of the response.
@@ -198,7 +250,7 @@ impl Player {
         let scripted = Arc::clone(&self.scripted);
         let Some(step) = scripted.steps.get(self.step) else {
             self.ended = true;
-            self.queue.push_back(Piece::Completed);
+            self.queue.push_back(Piece::Ended(End::Completed));
             return Some(());
         };
         self.step += 1;
@@ -246,11 +298,12 @@ impl Player {
         );
     }
 
-    fn done(&mut self, index: u32, item: &Value) {
+    fn done(&mut self, index: u32, item: Value) {
         self.event(
             "response.output_item.done",
             format!("\"output_index\":{index},\"item\":{item}"),
         );
+        self.output.push(item);
     }
 
     fn deltas(

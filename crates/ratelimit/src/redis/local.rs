@@ -45,8 +45,8 @@ struct Lease {
     until: Micros,
     /// What was in force when it was given.
     bound: Bound,
-    /// Whether the store is known to know it.
-    is_granted: bool,
+    /// Since when, by its clock, the store is known to know it.
+    known_at: Option<Micros>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +164,7 @@ impl Local {
             reports: 0,
             until: ask.until,
             bound,
-            is_granted: false,
+            known_at: None,
         });
         Terms { id: lease.id, back: std::mem::take(&mut lease.free), want, least }
     }
@@ -178,12 +178,15 @@ impl Local {
         if !heard.renewed {
             return;
         }
-        if !told.known && lease.is_granted {
+        // Answers may overtake each other: that it was new then is no news when it is known later.
+        if !told.known && lease.known_at.is_some_and(|known_at| known_at < heard.store) {
             // It has lapsed there, and all of it counts as used.
             self.lease = None;
             return;
         }
-        lease.is_granted |= told.known || told.granted > 0;
+        if told.known || told.granted > 0 {
+            lease.known_at = Some(lease.known_at.unwrap_or(heard.store).min(heard.store));
+        }
         lease.free = lease.free.saturating_add(told.granted);
         lease.until = lease.until.max(heard.until);
     }

@@ -1,9 +1,9 @@
 //! What a node knows of all organizations that it serves from the shared store: their meters, their
 //! open reservations, what is to be told. It makes no call: it says what to call, and hears answers.
 //!
-//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is one refund, one debt and
-//! one report a meter, however long the store is away. An organization that is not used for
-//! [`IDLE`], and has nothing open and nothing to tell, is forgotten.
+//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is a bounded number of
+//! refunds, one debt and one report a meter, however long the store is away. An organization that is
+//! not used for [`IDLE`], and has nothing open and nothing to tell, is forgotten.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -29,6 +29,8 @@ pub(super) struct Table {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     open: AtomicUsize,
+    /// Batches that are neither done nor failed.
+    telling: AtomicUsize,
     next_lease: AtomicU64,
     next_batch: AtomicU64,
     node: u64,
@@ -97,6 +99,7 @@ impl Table {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::default(),
             open: AtomicUsize::new(0),
+            telling: AtomicUsize::new(0),
             next_lease: AtomicU64::new(1),
             next_batch: AtomicU64::new(1),
             node,
@@ -239,6 +242,7 @@ impl Table {
                 }
                 if let Some(batch) = ours.batch(&name, self, now, all) {
                     ours.is_telling = true;
+                    self.telling.fetch_add(1, Ordering::AcqRel);
                     batches.push(batch);
                 } else if ours.meters.iter().any(Local::is_pending) {
                     shard.mark(&name);
@@ -253,6 +257,7 @@ impl Table {
         let mut shard = self.shard(&batch.organization);
         let ours = shard.organization(&batch.organization);
         (ours.is_telling, ours.unsure) = (false, None);
+        self.telling.fetch_sub(1, Ordering::AcqRel);
         let heard = Heard { until: sent + self.span, ..heard };
         for (at, (place, lease)) in batch.meters.iter().enumerate() {
             match told.and_then(|told| told.get(at)) {
@@ -272,12 +277,14 @@ impl Table {
             ours.meters[*place].forget_lease(*lease);
         }
         (ours.is_telling, ours.unsure) = (false, Some(batch));
+        self.telling.fetch_sub(1, Ordering::AcqRel);
         shard.mark(&name);
     }
 
     /// Whether there is nothing to tell and no lease.
     pub(super) fn is_quiet(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).dirty.is_empty())
+        let is_told = self.telling.load(Ordering::Acquire) == 0;
+        is_told && self.shards.iter().all(|shard| lock(shard).dirty.is_empty())
     }
 
     /// Forgets the organizations of one share that are idle, and reservations that nobody settles.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Player, cut_text};
+use super::{End, Piece, Player, cut_text};
 use crate::{
     escape::quoted,
     script::{CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, WebSearch},
@@ -41,7 +41,7 @@ impl Player {
         );
         self.event("response.output_text.done", format!("{place}\"text\":{}", quoted(&text)));
         self.event("response.content_part.done", format!("{place}\"part\":{}", part(&text)));
-        self.done(index, &item("completed", json!([part(&text)])));
+        self.done(index, item("completed", json!([part(&text)])));
     }
 
     pub(super) fn reasoning(&mut self, reasoning: &Reasoning) {
@@ -89,7 +89,7 @@ impl Player {
                 texts.map(|text| json!({"type": "reasoning_text", "text": text})).collect();
         }
         item["encrypted_content"] = reasoning.encrypted_content.clone().into();
-        self.done(index, &item);
+        self.done(index, item);
     }
 
     pub(super) fn function_call(&mut self, call: &FunctionCall) {
@@ -110,7 +110,7 @@ impl Player {
         self.deltas("response.function_call_arguments.delta", place.clone(), chunks, 1, 0);
         let members = format!("{place}\"arguments\":{}", quoted(&arguments));
         self.event("response.function_call_arguments.done", members);
-        self.done(index, &item("completed", &arguments));
+        self.done(index, item("completed", &arguments));
     }
 
     pub(super) fn custom_tool_call(&mut self, call: &CustomToolCall) {
@@ -126,7 +126,7 @@ impl Player {
         self.deltas("response.custom_tool_call_input.delta", place.clone(), chunks, 1, 0);
         let members = format!("{place}\"input\":{}", quoted(&call.input));
         self.event("response.custom_tool_call_input.done", members);
-        self.done(index, &item("completed", &call.input));
+        self.done(index, item("completed", &call.input));
     }
 
     pub(super) fn web_search(&mut self, search: &WebSearch) {
@@ -135,19 +135,15 @@ impl Player {
         let action = search.action.clone().unwrap_or(query);
         let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
         self.added(index, &item("in_progress"));
-        self.done(index, &item("completed"));
+        self.done(index, item("completed"));
     }
 
     pub(super) fn error(&mut self, error: &ErrorStep) {
         self.ended = true;
-        if let Some(reason) = &error.incomplete {
-            let response =
-                json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
-            self.event("response.incomplete", format!("\"response\":{response}"));
-            return;
-        }
-        let error = json!({"code": error.code, "message": error.message});
-        let response = json!({"status": "failed", "error": error});
-        self.event("response.failed", format!("\"response\":{response}"));
+        let end = match &error.incomplete {
+            Some(reason) => End::Incomplete(reason.clone()),
+            None => End::Failed(json!({"code": error.code, "message": error.message})),
+        };
+        self.queue.push_back(Piece::Ended(end));
     }
 }

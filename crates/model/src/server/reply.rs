@@ -1,0 +1,152 @@
+//! What a request gets: JSON, bytes, a stream of events, or a refusal in the shape of the hosted
+//! API. It decides nothing.
+
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::{
+    Response, StatusCode,
+    body::{Body, Frame},
+    header,
+};
+use serde_json::{Value, json};
+use tokio::time;
+
+use crate::script::player::Action;
+
+pub(super) type AnswerBody = Either<Full<Bytes>, Playing>;
+pub(super) type Answered = Result<Reply, Refused>;
+type Actions = Box<dyn Iterator<Item = Action> + Send>;
+
+/// An answer with status 200.
+pub(super) enum Reply {
+    Json(Value),
+    /// A body of this content type.
+    Bytes(&'static str, Bytes),
+    /// A stream of events.
+    Events(Actions),
+}
+
+impl Reply {
+    /// A stream of these events; `done` adds the data that ends a stream of chat chunks.
+    pub(super) fn events(events: impl IntoIterator<Item = Value>, done: bool) -> Self {
+        let block = |event: Value| match event["type"].as_str() {
+            Some(kind) => format!("event: {kind}\ndata: {event}\n\n"),
+            None => format!("data: {event}\n\n"),
+        };
+        let mut blocks: VecDeque<String> = events.into_iter().map(block).collect();
+        if done {
+            blocks.push_back("data: [DONE]\n\n".to_owned());
+        }
+        Reply::Events(Box::new(blocks.into_iter().map(|block| Action::Bytes(block.into()))))
+    }
+
+    pub(super) fn into_response(self) -> Response<AnswerBody> {
+        let (kind, body) = match self {
+            Reply::Json(value) => return plain(StatusCode::OK, value.to_string().into()),
+            Reply::Bytes(kind, bytes) => (kind, Either::Left(Full::new(bytes))),
+            Reply::Events(actions) => ("text/event-stream", Either::Right(Playing::new(actions))),
+        };
+        let mut response = Response::new(body);
+        response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+        response
+    }
+}
+
+/// A request that is not served, and why.
+#[derive(Debug)]
+pub(super) struct Refused {
+    status: StatusCode,
+    code: &'static str,
+    param: Option<&'static str>,
+    message: String,
+}
+
+impl Refused {
+    /// A field has a value that cannot be served.
+    pub(super) fn value(param: &'static str, message: impl Into<String>) -> Self {
+        let status = StatusCode::BAD_REQUEST;
+        Self { status, code: "invalid_value", param: Some(param), message: message.into() }
+    }
+
+    /// Nothing of this kind has this id.
+    pub(super) fn unknown(kind: &str, id: &str) -> Self {
+        let message = format!("The offline model has no {kind} `{id}`.");
+        Self { status: StatusCode::NOT_FOUND, code: "not_found", param: None, message }
+    }
+
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, param: None, message: message.into() }
+    }
+
+    pub(super) fn into_response(self) -> Response<AnswerBody> {
+        let error = json!({"error": {"message": self.message, "type": "invalid_request_error",
+            "param": self.param, "code": self.code}});
+        plain(self.status, error.to_string().into())
+    }
+}
+
+pub(super) fn plain(status: StatusCode, body: Bytes) -> Response<AnswerBody> {
+    let mut response = Response::new(Either::Left(Full::new(body)));
+    *response.status_mut() = status;
+    let kind = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// A stream of events as a body: blocks, with pauses in between.
+pub(super) struct Playing {
+    actions: Actions,
+    pause: Option<Pin<Box<time::Sleep>>>,
+    /// The ending action, kept because a body may be polled again after it.
+    end: Option<Action>,
+}
+
+impl Playing {
+    fn new(actions: Actions) -> Self {
+        Self { actions, pause: None, end: None }
+    }
+}
+
+impl Body for Playing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match self.end {
+            Some(Action::Cut) => {
+                let cut = io::Error::other("the script cuts the connection here");
+                return Poll::Ready(Some(Err(cut)));
+            }
+            // The client's leaving ends the connection, and with it this body.
+            Some(_) => return Poll::Pending,
+            None => {}
+        }
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(cx));
+                self.pause = None;
+            }
+            match self.actions.next() {
+                Some(Action::Bytes(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(Action::Pause(pause)) => self.pause = Some(Box::pin(time::sleep(pause))),
+                Some(end @ (Action::Cut | Action::Idle)) => {
+                    // An error drops what is not written yet; a body that pauses is flushed.
+                    self.end = Some(end);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
