@@ -260,7 +260,7 @@ impl Body for AnswerBody {
             Self::Passing(passing) if passing.ended => {
                 SizeHint::with_exact(passing.ready.iter().map(|piece| piece.len() as u64).sum())
             }
-            Self::Passing(passing) => passing.size.clone(),
+            Self::Passing(passing) => passing.size,
             Self::Page(page) => page.size_hint(),
         }
     }

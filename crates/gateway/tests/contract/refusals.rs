@@ -291,7 +291,7 @@ async fn who_waits_as_told_is_served() {
 }
 
 #[tokio::test]
-async fn one_files_limit_a_vector_store_for_both_of_its_paths() {
+async fn a_vector_store_has_one_limit_for_both_of_its_paths() {
     let (gateway, upstream, tenant) = limited("").await;
     let made = |id: &str| Script::json(&json!({ "id": id, "object": "vector_store" }));
     upstream.script([made("vs_1"), made("vs_2"), made("file-1")]);
