@@ -39,7 +39,7 @@ async fn raw(gateway: &TestGateway, bytes: impl AsRef<[u8]>) -> String {
     // What is refused early is not read to its end.
     let writing = async {
         let _ = writer.write_all(bytes.as_ref()).await;
-        std::future::pending::<()>().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         _ = reader.read_to_end(&mut answer) => {}

@@ -335,6 +335,29 @@ async fn nothing_is_admitted_twice_while_a_gateway_dies() {
     assert!(tally.admitted() > 60);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_who_is_known_is_served_and_nothing_is_lost() {
+    let mut postgres = Postgres::start();
+    let upstream = Upstream::start().await;
+    let store = format!("[store]\nurl = \"{}\"\n", postgres.url());
+    let gateway = one(&config(&upstream, &format!("{BIG}{store}")), 1).await;
+    let (known, unknown) = (gateway.tenant("free").await, gateway.tenant("free").await);
+    assert_eq!(gateway.chat(&known).await.status, 200);
+    tokio::task::block_in_place(|| postgres.kill());
+    for _ in 0..10 {
+        assert_eq!(gateway.chat(&known).await.status, 200);
+    }
+    let answer = gateway.chat(&unknown).await;
+    assert_eq!(answer.error(), (503, "store_unavailable".into(), String::new()));
+    let answer = gateway.get(&known, "/v1/files/file-1").await;
+    assert_eq!(answer.error(), (503, "store_unavailable".into(), String::new()));
+    let ready = gateway.send(hyper::Method::GET, "/readyz", &[], "").await;
+    assert_eq!(ready.status, 503);
+    tokio::task::block_in_place(|| postgres.restart());
+    assert_eq!(gateway.usage(&known.organization, "completions").await, [11, 33, 22]);
+    assert_eq!(gateway.chat(&unknown).await.status, 200);
+}
+
 #[tokio::test]
 async fn a_gateway_that_ends_cuts_no_stream() {
     let upstream = Upstream::start().await;

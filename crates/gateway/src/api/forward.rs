@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header;
-use hyper::http::request;
+use hyper::http::{request, response};
 use hyper::{Method, Request, Response};
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub(super) async fn answer(
     };
     let relayed = relay::send(exchange, outgoing, account).await?;
     if let (&Method::DELETE, Some(id)) = (&head.method, touched.whole) {
-        exchange.forget(touched.what, id).await;
+        exchange.forget(touched.what, id);
     }
     let collection = Collection::of(&segments);
     let is_list = head.method == Method::GET && segments.len() == collection.depth;
@@ -75,6 +75,9 @@ pub(super) async fn answer(
         return narrowed(exchange, relayed, collection.is_strict).await;
     }
     let made = head.method == Method::POST && is_json(&relayed);
+    if made && matches!(*segments, ["uploads", _, "complete"]) {
+        return uploaded(exchange, relayed).await;
+    }
     let told = made.then(|| exchange.remembers(What::Object));
     let watch = match relayed.reader() {
         Some(reader) if made => Watch::Usage(reader),
@@ -200,7 +203,8 @@ async fn body(
         Err(_) if !may_be_json(&body, &content_type) => return Ok(OutBody::whole(body)),
         Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
     };
-    let ids: Vec<String> = scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
+    let ids = scanned.file_ids.iter().map(|id| (What::Object, id.read(&body).into_owned()));
+    let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
     Ok(OutBody::whole(body))
 }
@@ -229,11 +233,29 @@ fn remix_is_deprecated(exchange: &mut Exchange) {
 
 /// A list of the upstream's without what belongs to others.
 async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answered {
+    let (mut head, whole) = gathered(relayed).await?;
+    let body = narrow(exchange, whole, strict).await?;
+    head.headers.remove(header::CONTENT_LENGTH);
+    Ok(Response::from_parts(head, AnswerBody::from(body)))
+}
+
+/// The end of an upload in parts, whose answer holds the file that came of it.
+async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
+    let (head, whole) = gathered(relayed).await?;
+    let upload = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
+    if let Some(file) = upload.pointer("/file/id").and_then(Value::as_str) {
+        exchange.remembers(What::Object)(file);
+    }
+    Ok(Response::from_parts(head, AnswerBody::from(whole)))
+}
+
+/// An answer that has to be known whole before any of it is passed on.
+async fn gathered(relayed: Relayed) -> Result<(response::Parts, Bytes), ApiError> {
     let response = relayed.into_response(Watch::Nothing, None);
-    let (mut head, mut body) = response.into_parts();
+    let (head, mut body) = response.into_parts();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let cut = || relay::bad_gateway("The model server's list was cut. Please try again.");
+        let cut = || relay::bad_gateway("The model server's answer was cut. Please try again.");
         if let Ok(data) = frame.map_err(|_| cut())?.into_data() {
             if whole.len() + data.len() > MOST_LIST {
                 return Err(relay::bad_gateway("The list is too long. Please ask for less of it."));
@@ -241,9 +263,7 @@ async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answer
             whole.extend_from_slice(&data);
         }
     }
-    let body = narrow(exchange, whole.freeze(), strict).await?;
-    head.headers.remove(header::CONTENT_LENGTH);
-    Ok(Response::from_parts(head, AnswerBody::from(body)))
+    Ok((head, whole.freeze()))
 }
 
 async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes, ApiError> {

@@ -262,6 +262,21 @@ async fn what_another_project_made_is_not_referred_to() {
 }
 
 #[tokio::test]
+async fn the_file_of_an_upload_in_parts_is_the_projects() {
+    let (gateway, upstream) = start(BIG).await;
+    let mine = gateway.tenant("free").await;
+    let theirs = gateway.tenant("free").await;
+    let done = json!({ "id": "upload_1", "file": { "id": "file-9", "object": "file" } });
+    upstream.script([Script::json(&json!({ "id": "upload_1" })), Script::json(&done)]);
+    gateway.post(&mine, "/v1/uploads", &json!({ "bytes": 5 })).await;
+    let complete = "/v1/uploads/upload_1/complete";
+    assert_eq!(gateway.post(&theirs, complete, &json!({})).await.status, 404);
+    assert_eq!(gateway.post(&mine, complete, &json!({ "part_ids": [] })).await.json(), done);
+    assert_eq!(gateway.get(&mine, "/v1/files/file-9").await.status, 200);
+    assert_eq!(gateway.get(&theirs, "/v1/files/file-9").await.status, 404);
+}
+
+#[tokio::test]
 async fn lists_show_what_is_the_projects() {
     let (gateway, _upstream) = making().await;
     let mine = gateway.tenant("free").await;
