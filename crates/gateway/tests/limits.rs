@@ -6,7 +6,6 @@
 #[path = "common/gateway.rs"]
 mod harness;
 #[path = "common/servers.rs"]
-#[allow(dead_code)]
 mod servers;
 #[path = "common/upstream.rs"]
 mod upstream;
