@@ -5,6 +5,7 @@ mod account;
 pub mod admin;
 pub mod api;
 pub mod body;
+mod dashboard;
 pub mod database;
 pub mod directory;
 pub mod error;

@@ -1,5 +1,7 @@
 //! Headless Chromium, driven over its DevTools protocol. It speaks over a pipe: there is no port for
-//! others to find, and when the test is gone, however it ended, the browser ends too.
+//! others to find, and when the test is gone, however it ended, the browser ends too. Test programs
+//! of other crates take it by its path.
+#![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod net;
 
@@ -102,8 +104,28 @@ impl Browser {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             self.call(domain, json!({}));
         }
-        let size = json!({"width": 1000, "height": 700, "deviceScaleFactor": 1, "mobile": false});
+        self.resize(1000, 700);
+    }
+
+    /// Gives the page another size.
+    pub(crate) fn resize(&mut self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
+    }
+
+    /// What the system prefers: `light` or `dark`.
+    pub(crate) fn prefer(&mut self, scheme: &str) {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
+    }
+
+    /// Role and name of everything that assistive technology is told of, in the order of the page.
+    pub(crate) fn accessible(&mut self) -> Vec<(String, String)> {
+        let tree = self.call("Accessibility.getFullAXTree", json!({}));
+        let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
+        let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+        nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
     }
 
     /// Loads a page, with all that belongs to it.
@@ -198,6 +220,16 @@ impl Browser {
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let image = STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
         std::fs::write(path, image).unwrap();
+    }
+
+    /// Waits until another page than the one that was there before `leave` is loaded.
+    pub(crate) fn follow(&mut self, leave: impl FnOnce(&mut Self)) {
+        self.events.remove("Page.loadEventFired");
+        leave(self);
+        while !self.events.contains_key("Page.loadEventFired") {
+            let message = self.receive("the page to load");
+            self.note(&message);
+        }
     }
 
     /// Fails when a script of the page failed, or the page did what its security policy forbids.

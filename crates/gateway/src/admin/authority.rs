@@ -13,6 +13,7 @@ use subtle::ConstantTimeEq;
 use super::Context;
 use crate::error::ApiError;
 use crate::records::{DEFAULT_ORGANIZATION, admin_keys, organizations};
+use crate::settings::Settings;
 use crate::tenants::Organization;
 
 /// What the request's credential opens.
@@ -53,10 +54,7 @@ impl FromRequestParts<Arc<Context>> for Authority {
         let token = header.and_then(bearer).ok_or_else(|| {
             refuse("You didn't provide an admin key. Send it as: Authorization: Bearer ADMIN_KEY.")
         })?;
-        let settings = context.settings.load();
-        if let Some(known) = &settings.admin_token
-            && is_same(known.reveal(), token)
-        {
+        if is_admin_token(&context.settings.load(), token) {
             return Ok(Self::Everything);
         }
         let key = admin_keys::open(&context.database, token, context.clock.now()).await?;
@@ -105,6 +103,11 @@ fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Whether that is the configured token.
+pub(crate) fn is_admin_token(settings: &Settings, told: &str) -> bool {
+    settings.admin_token.as_ref().is_some_and(|known| is_same(known.reveal(), told))
 }
 
 /// Compares digests: the time tells nothing of the token, its length included.

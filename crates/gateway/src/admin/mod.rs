@@ -4,7 +4,7 @@
 //! audit logs …) answers 404.
 
 mod admin_keys;
-mod authority;
+pub(crate) mod authority;
 mod export;
 mod input;
 mod keys;

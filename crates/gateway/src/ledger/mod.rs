@@ -21,9 +21,9 @@ pub use entry::{Endpoint, Entry};
 pub use export::{Cursor, Exported, export};
 use queue::Queue;
 pub use queue::{MOST_FOLDED, MOST_ROWS};
-pub use spend::{MonthSpend, month_spend, month_spend_of};
+pub use spend::{MonthSpend, month_spend, month_spend_by, month_spend_of};
 use tokio::sync::{Notify, watch};
-pub use usage::{GroupBy, MOST_SUMS, Sum, TooMany, UsageQuery, sums};
+pub use usage::{GroupBy, MOST_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
 
 use crate::database::{Database, DatabaseError};
 

@@ -1,6 +1,8 @@
 //! What was spent in a month, as the ledger has it.
 
-use crate::database::{Database, DatabaseError, Row, Statement};
+use std::collections::HashMap;
+
+use crate::database::{Database, DatabaseError, Row, Statement, Value};
 use crate::tenants::MicroDollars;
 
 /// What was spent in one month.
@@ -45,6 +47,30 @@ pub async fn month_spend_of(
     let values = [organization.into(), month.into(), project.unwrap_or("").into()];
     let rows = database.query(Statement::new(sql, values)).await?;
     rows.first().map_or(Ok(0), |row| Ok(read(row)?.cost))
+}
+
+/// The sums of some organizations; one that spent nothing is not among them.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn month_spend_by(
+    database: &Database,
+    organizations: &[&str],
+    month: u32,
+) -> Result<HashMap<Box<str>, MicroDollars>, DatabaseError> {
+    if organizations.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let places: Vec<String> = (2..organizations.len() + 2).map(|at| format!("${at}")).collect();
+    let sql = format!(
+        "SELECT organization, cost FROM spend_months \
+         WHERE month = $1 AND project = '' AND organization IN ({})",
+        places.join(", ")
+    );
+    let mut values: Vec<Value> = vec![month.into()];
+    values.extend(organizations.iter().map(|id| Value::from(*id)));
+    let rows = database.query(Statement::composed(sql, values)).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.count(1)?))).collect()
 }
 
 fn read(row: &Row) -> Result<MonthSpend, DatabaseError> {

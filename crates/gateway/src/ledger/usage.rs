@@ -86,6 +86,51 @@ pub async fn sums(
     rows.iter().map(|row| read(row, query.group_by)).collect::<Result<_, _>>().map(Ok)
 }
 
+/// What an organization used of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelUse {
+    /// `org-…`.
+    pub organization: Box<str>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// How often.
+    pub requests: u64,
+    /// Unix seconds of the last time.
+    pub last: i64,
+}
+
+/// Which organizations used a model since `start` (Unix seconds), the heaviest first, at most
+/// `limit`. It reads the ledger of all organizations, which may take long.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn users_of(
+    database: &Database,
+    model: &str,
+    start: u64,
+    limit: u32,
+) -> Result<Vec<ModelUse>, DatabaseError> {
+    let sql = "SELECT used.organization, organizations.name, used.requests, used.last FROM \
+               (SELECT organization, CAST(SUM(requests) AS BIGINT) AS requests, \
+               MAX(at) / 1000000 AS last FROM ledger WHERE at >= $1 AND model = $2 \
+               AND organization IN (SELECT id FROM organizations) \
+               GROUP BY organization) AS used \
+               JOIN organizations ON organizations.id = used.organization \
+               ORDER BY used.requests DESC, used.organization LIMIT $3";
+    let start = start.saturating_mul(1_000_000);
+    let rows =
+        database.report(Statement::new(sql, [start.into(), model.into(), limit.into()])).await?;
+    let read = |row: &Row| {
+        Ok(ModelUse {
+            organization: row.text(0)?,
+            name: row.text(1)?,
+            requests: row.count(2)?,
+            last: row.integer(3)?,
+        })
+    };
+    rows.iter().map(read).collect()
+}
+
 fn statement(query: &UsageQuery) -> Statement {
     let micros = |seconds: u64| seconds.saturating_mul(1_000_000);
     let mut values: Vec<Value> = vec![

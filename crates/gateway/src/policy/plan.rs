@@ -186,6 +186,12 @@ impl Plan {
         self.most_tokens[usize::from(long_context)]
     }
 
+    /// All its meters.
+    #[must_use]
+    pub fn all(&self) -> &[Meter] {
+        &self.meters
+    }
+
     /// The meters that a request draws on, in the order of [`Plan::draws`].
     pub fn meters<'a>(&'a self, demand: &'a Demand) -> impl Iterator<Item = &'a Meter> {
         self.meters.iter().filter(|meter| meter.is_drawn_on(demand))

@@ -180,6 +180,31 @@ pub async fn open(
     rows.iter().map(read).collect()
 }
 
+/// An organization's tokens in the queue by model, as batches name it, and how many batches hold
+/// them. The models with most tokens first, at most a thousand.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn queued(database: &Database, organization: &str) -> Result<Vec<Queued>, DatabaseError> {
+    let sql = "SELECT model, CAST(SUM(queued_tokens) AS BIGINT) AS tokens, COUNT(*) FROM batches \
+               WHERE ended_at IS NULL AND organization = $1 \
+               GROUP BY model ORDER BY tokens DESC, model LIMIT 1000";
+    let rows = database.query(Statement::new(sql, [organization.into()])).await?;
+    let read = |row: &Row| {
+        Ok(Queued { model: row.text(0)?, tokens: row.count(1)?, batches: row.count(2)? })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// What waits in the queue for one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Queued {
+    pub model: Box<str>,
+    pub tokens: u64,
+    pub batches: u64,
+}
+
 /// Takes the oldest batch that has not ended and that no other node works at, until that moment.
 /// The owner calls again before to go on with it.
 ///

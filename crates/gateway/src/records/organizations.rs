@@ -79,6 +79,31 @@ pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organizatio
     page::list(database, source, page, read).await
 }
 
+/// Those whose name or id holds `text`, in any case, without their alerts. It looks at all of
+/// them.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn search(
+    database: &Database,
+    text: &str,
+    page: &Page,
+) -> Result<Listed<Organization>, DatabaseError> {
+    let mut pattern = String::from("%");
+    for c in text.chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    let condition = "deleted_at IS NULL AND (LOWER(name) LIKE LOWER($1) ESCAPE '!' \
+                     OR LOWER(id) LIKE LOWER($1) ESCAPE '!')";
+    let (columns, value) = (COLUMNS, pattern.into());
+    let source = Source { columns, table: "organizations", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
 /// Changes its name and the tier set by hand, as far as given. `None`: there is no such one.
 ///
 /// # Errors

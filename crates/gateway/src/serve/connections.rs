@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::answer::AnswerBody;
-use super::service;
+use super::{Peer, service};
 use crate::state::Gateway;
 
 /// Connections at once; further ones wait to be accepted.
@@ -25,12 +25,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Pages and the administration API.
 #[derive(Clone)]
-pub(super) struct Pages(pub(super) axum::Router);
+pub(super) struct Pages {
+    router: axum::Router,
+    peer: Peer,
+}
 
 impl Pages {
     pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {
-        let request = request.map(axum::body::Body::new);
-        let answered = self.0.call(request).await;
+        let mut request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(self.peer);
+        let answered = self.router.call(request).await;
         answered.unwrap_or_else(|never| match never {}).map(AnswerBody::Page)
     }
 }
@@ -68,8 +72,9 @@ pub async fn serve(
             () = &mut stop => break,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(&gateway, stream, Pages(pages.clone()));
+            Ok((stream, address)) => {
+                let pages = Pages { router: pages.clone(), peer: Peer(address.ip()) };
+                let connection = connection(&gateway, stream, pages);
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     // A connection that breaks concerns nobody else.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 pub use connections::{Ending, serve};
 
-use crate::admin;
 use crate::state::Gateway;
+use crate::{admin, dashboard};
 
 /// Pages and the administration API.
 fn pages(gateway: &Arc<Gateway>) -> axum::Router {
@@ -24,4 +24,9 @@ fn pages(gateway: &Arc<Gateway>) -> axum::Router {
         clock: Arc::clone(&gateway.clock),
         random: Arc::clone(&gateway.random),
     }))
+    .merge(dashboard::router(gateway))
 }
+
+/// Where a request comes from; pages find it among their request's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Peer(pub(crate) std::net::IpAddr);

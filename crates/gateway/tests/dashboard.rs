@@ -1,0 +1,306 @@
+//! The dashboard over HTTP: every page, who may see it, and that nobody else's words become markup.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+#[path = "common/servers.rs"]
+mod servers;
+#[path = "common/stage.rs"]
+mod stage;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use servers::{Postgres, Redis};
+use stage::{Answer, Stage, TOKEN, Tenant};
+
+const HOSTILE: &str = "<script>alert('x')</script> & \"Söhne\"";
+
+fn basic(secret: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("anybody:{secret}")))
+}
+
+async fn see(stage: &Stage, path: &str, secret: &str) -> Answer {
+    stage.get(path, &[("authorization", &basic(secret))]).await
+}
+
+async fn sign_in(stage: &Stage, secret: &str) -> String {
+    let answer = stage.post("/dashboard/sign-in", &[], &format!("secret={secret}")).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/dashboard")));
+    let cookie = answer.header("set-cookie").unwrap();
+    for part in ["; HttpOnly", "; SameSite=Strict", "; Path=/dashboard;"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains(secret) && !cookie.contains("Secure"));
+    cookie.split(';').next().unwrap().to_owned()
+}
+
+fn organization(tenant: &Tenant) -> String {
+    format!("/dashboard/organizations/{}", tenant.organization.id)
+}
+
+fn project(tenant: &Tenant) -> String {
+    format!("{}/projects/{}", organization(tenant), tenant.project.id)
+}
+
+#[track_caller]
+fn has(answer: &Answer, expected: &[&str]) {
+    for expected in expected {
+        assert!(answer.body.contains(expected), "{expected} is not in\n{}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn every_page_is_there_and_hostile_names_stay_text() {
+    let stage = Stage::new().await;
+    let tenant = stage.tenant(HOSTILE).await;
+    stage.key(&tenant.project.id, HOSTILE).await;
+    stage.fill(&tenant).await;
+    let pages = [
+        "/dashboard".to_owned(),
+        format!("/dashboard?q={}", "%3Cscript%3E"),
+        "/dashboard/deprecations".to_owned(),
+        organization(&tenant),
+        project(&tenant),
+    ];
+    for path in &pages {
+        let answer = see(&stage, path, TOKEN).await;
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.body.contains("<script"), "{path}: {}", answer.body);
+        has(&answer, &["&lt;script&gt;alert('x')&lt;/script&gt; &amp; &quot;Söhne&quot;"]);
+        has(&answer, &["<main id=\"content\"", "Skip to the content", "<h1>"]);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        assert_eq!(answer.header("x-frame-options"), Some("DENY"));
+        assert!(!answer.body.contains("style="), "the policy lets no inline style through");
+    }
+    for (path, kind) in [("style.css", "text/css"), ("icon.svg", "image/svg+xml")] {
+        let answer = stage.get(&format!("/dashboard/{path}"), &[]).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)));
+    }
+}
+
+#[tokio::test]
+async fn an_organization_s_page_has_its_limits_its_money_and_its_usage() {
+    let stage = Stage::new().await;
+    let tenant = stage.tenant("Northwind").await;
+    stage.fill(&tenant).await;
+    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    has(
+        &page,
+        &[
+            // One limit of a model, of a group, and of each other kind.
+            "Requests a minute, atlas-2026-08-01: 192 of 600 used, 408 left",
+            "Long-context tokens a minute, atlas-2026-08-01: 260,000 of 300,000 used, 40,000 left",
+            "Tokens a minute, atlas-family: 895,000 of 1,200,000 used",
+            "Images a minute, canvas-2: 19 of 20 used, 1 left",
+            "Audio minutes a minute, scribe-1: 19 of 30 used",
+            "Shared by <code>atlas-2026-02-10</code>, <code>atlas-2026-08-01</code>",
+            "atlas-2026-08-01: 1,850,000 of 5,000,000 tokens queued",
+            "Monthly limit of Tier 2: $",
+            "Hard limit: $",
+            "Tier 2</strong> · $65 paid in all · $35 more paid leads to Tier 3.",
+            "the soft limit of $",
+            "<span class=\"tag high\">passed</span>",
+            "By tokens: atlas-2026-08-01, ",
+            "By cost: atlas-2026-08-01, ",
+            "ends on 2027-02-26 and was used by one project in the last 30 days.",
+            "Last 24 hours",
+            "Last 30 days",
+        ],
+    );
+    let page = see(&stage, &project(&tenant), TOKEN).await;
+    has(
+        &page,
+        &[
+            "Requests a minute, atlas-2026-08-01: 192 of 200 used, 8 left",
+            "Hard limit: $",
+            "sk-proj-********",
+            "Production server",
+            "in force",
+        ],
+    );
+    assert!(!page.body.contains(&tenant.key));
+    let page = see(&stage, "/dashboard/deprecations", TOKEN).await;
+    has(&page, &["atlas-2026-02-10", "2027-02-26", "Northwind", "the last on 2026-11-19 16:04"]);
+}
+
+#[tokio::test]
+async fn organizations_are_found_by_name_and_id_and_come_in_pages() {
+    let stage = Stage::new().await;
+    for number in 0..60 {
+        stage.tenant(&format!("Team {number:02} 100%_{number:02}")).await;
+    }
+    let tenant = stage.tenant("Ünïque").await;
+    for query in ["%C3%9Cn%C3%AFQUE", &tenant.organization.id.to_uppercase()] {
+        let page = see(&stage, &format!("/dashboard?q={query}"), TOKEN).await;
+        assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "{query}");
+    }
+    let page = see(&stage, "/dashboard?q=100%25_07", TOKEN).await;
+    assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "no wildcards");
+    has(&see(&stage, "/dashboard?q=nobody", TOKEN).await, &["No name and no id holds “nobody”"]);
+
+    let mut seen = Vec::new();
+    let mut path = "/dashboard".to_owned();
+    let mut pages = 0;
+    loop {
+        let page = see(&stage, &path, TOKEN).await;
+        let ids = page.body.split("<code class=\"id\">").skip(1);
+        seen.extend(ids.map(|rest| rest.split('<').next().unwrap().to_owned()));
+        pages += 1;
+        assert_eq!(page.body.contains("rel=\"prev\""), pages > 1);
+        let Some((_, rest)) = page.body.split_once("rel=\"next\" href=\"") else { break };
+        path = rest.split('"').next().unwrap().replace("&amp;", "&");
+    }
+    seen.dedup();
+    assert_eq!((pages, seen.len()), (3, 62));
+}
+
+#[tokio::test]
+async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
+    let stage = Stage::new().await;
+    let (mine, other) = (stage.tenant("Mine").await, stage.tenant("Other").await);
+    let cookie = sign_in(&stage, &mine.admin).await;
+    let basic = basic(&mine.admin);
+    for credential in [("cookie", cookie.as_str()), ("authorization", &basic)] {
+        let credential = &[credential];
+        let home = stage.get("/dashboard", credential).await;
+        assert_eq!((home.status, home.header("location")), (303, Some(&*organization(&mine))));
+        has(&stage.get(&organization(&mine), credential).await, &["Mine"]);
+        has(&stage.get(&project(&mine), credential).await, &["Mine production"]);
+        assert_eq!(stage.get("/dashboard/deprecations", credential).await.status, 303);
+        let mixed = format!("{}/projects/{}", organization(&mine), other.project.id);
+        for path in [organization(&other), project(&other), mixed] {
+            let answer = stage.get(&path, credential).await;
+            assert_eq!(answer.status, 404, "{path}");
+            assert!(!answer.body.contains("Other"), "{path}");
+        }
+        let unknown = stage.get("/dashboard/organizations/org-unknown", credential).await;
+        let hidden = stage.get(&organization(&other), credential).await;
+        let same = unknown.body.replace("org-unknown", &other.organization.id);
+        assert_eq!(hidden.body, same, "whether it exists is not told");
+    }
+    // A revoked key ends its sessions at once.
+    let database = &stage.gateway.database;
+    let id = &mine.organization.id;
+    gateway::records::admin_keys::revoke(database, id, &mine.admin_id).await.unwrap().unwrap();
+    let answer = stage.get(&organization(&mine), &[("cookie", &cookie)]).await;
+    assert_eq!(answer.status, 303);
+    // A project's key opens nothing.
+    assert_eq!(see(&stage, "/dashboard", &other.key).await.status, 401);
+}
+
+#[tokio::test]
+async fn sessions_begin_last_and_end() {
+    let stage = Stage::new().await;
+    let answer = stage.get("/dashboard/deprecations?a=b", &[]).await;
+    let next = "/dashboard/sign-in?next=%2Fdashboard%2Fdeprecations%3Fa%3Db";
+    assert_eq!((answer.status, answer.header("location")), (303, Some(next)));
+    has(&stage.get(next, &[]).await, &["name=\"next\" value=\"/dashboard/deprecations?a=b\""]);
+    let filled = format!("secret={TOKEN}&next=%2Fdashboard%2Fdeprecations%3Fa%3Db");
+    let answer = stage.post("/dashboard/sign-in", &[], &filled).await;
+    assert_eq!(answer.header("location"), Some("/dashboard/deprecations?a=b"));
+    let filled = format!("secret={TOKEN}&next=https%3A%2F%2Fevil.example%2F");
+    let answer = stage.post("/dashboard/sign-in", &[], &filled).await;
+    assert_eq!(answer.header("location"), Some("/dashboard"));
+    let origin = ("origin", "https://gateway");
+    let answer = stage.post("/dashboard/sign-in", &[origin], &filled).await;
+    assert!(answer.header("set-cookie").unwrap().ends_with("; Secure"));
+
+    let cookie = sign_in(&stage, TOKEN).await;
+    let mine = [("cookie", &*cookie)];
+    assert_eq!(stage.get("/dashboard", &mine).await.status, 200);
+    let tossed = format!("gateway_dashboard=x; other=1; {cookie}");
+    assert_eq!(stage.get("/dashboard", &[("cookie", &tossed)]).await.status, 200);
+    let elsewhere = [("cookie", &*cookie), ("sec-fetch-site", "cross-site")];
+    assert_eq!(stage.post("/dashboard/sign-out", &elsewhere, "").await.status, 403);
+    assert_eq!(stage.post("/dashboard/sign-in", &elsewhere, &filled).await.status, 403);
+    let answer = stage.post("/dashboard/sign-out", &mine, "").await;
+    assert_eq!(answer.header("location"), Some("/dashboard/sign-in"));
+    assert!(answer.header("set-cookie").unwrap().contains("Max-Age=0"));
+    assert_eq!(stage.get("/dashboard", &mine).await.status, 303, "it is over on the server too");
+
+    let cookie = sign_in(&stage, TOKEN).await;
+    stage.advance(8 * 3_600_000_000 - 1_000_000);
+    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 200);
+    stage.advance(1_000_000);
+    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 303);
+}
+
+#[tokio::test]
+async fn wrong_secrets_are_refused_and_after_twenty_not_even_looked_at() {
+    let stage = Stage::new().await;
+    let cookie = sign_in(&stage, TOKEN).await;
+    for round in 0..20 {
+        if round % 2 == 0 {
+            let answer = see(&stage, "/dashboard", &format!("{TOKEN}x")).await;
+            assert_eq!(answer.status, 401);
+            assert!(answer.header("www-authenticate").unwrap().starts_with("Basic "));
+        } else {
+            let answer = stage.post("/dashboard/sign-in", &[], "secret=no&next=%2Fdashboard").await;
+            assert_eq!(answer.status, 403);
+            has(&answer, &["role=\"alert\"", "Not accepted.", "value=\"/dashboard\""]);
+        }
+    }
+    let answer = see(&stage, "/dashboard", TOKEN).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("3")));
+    assert_eq!(stage.get("/dashboard", &[("cookie", &cookie)]).await.status, 200, "it is open");
+    stage.advance(3_000_000);
+    assert_eq!(see(&stage, "/dashboard", TOKEN).await.status, 200);
+}
+
+#[tokio::test]
+async fn without_a_token_it_says_how_to_set_one() {
+    let stage = Stage::with("", None).await;
+    for path in ["/dashboard", "/dashboard/sign-in", "/dashboard/organizations/org-default"] {
+        let answer = see(&stage, path, "").await;
+        assert_eq!(answer.status, 503, "{path}");
+        has(&answer, &["The dashboard is closed", "token_file"]);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_cannot_be_read_is_said() {
+    let stage = Stage::new().await;
+    let check = async |path: &str, status: u16, words: &str| {
+        let answer = see(&stage, path, TOKEN).await;
+        assert_eq!(answer.status, status, "{path}");
+        has(&answer, &[words]);
+        assert!(answer.header("content-security-policy").is_some(), "{path}");
+    };
+    check("/dashboard/nowhere", 404, "no such page").await;
+    check("/dashboard/organizations/%3Cb%3E", 404, "no organization &lt;b&gt;").await;
+    check("/dashboard/organizations/org-default/projects/x", 404, "no project x").await;
+    check("/dashboard?q=a&q=b", 400, "cannot be read").await;
+    check("/dashboard/organizations/%ff", 400, "").await;
+    for query in ["models_after=zzz&groups_after=zzz&projects_after=zzz", "refresh=on", "x=%00"] {
+        check(&format!("/dashboard/organizations/org-default?{query}"), 200, "Default").await;
+    }
+    let refreshing = see(&stage, "/dashboard?refresh=on&q=x", TOKEN).await;
+    has(&refreshing, &["http-equiv=\"refresh\"", "href=\"/dashboard?q=x\""]);
+    let answer = stage.post("/dashboard", &[("authorization", &basic(TOKEN))], "").await;
+    assert_eq!(answer.status, 405);
+    let long = format!("secret={}", "x".repeat(10_000));
+    assert_eq!(stage.post("/dashboard/sign-in", &[], &long).await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_works_on_postgres_and_redis_and_says_when_the_limits_are_away() {
+    let (postgres, mut redis) = (Postgres::start(), Redis::start());
+    let more = format!("[admin]\ntoken_file = \"token\"\n[limits]\nurl = \"{}\"\n", redis.url());
+    let stage = Stage::with(&more, Some(&postgres.url())).await;
+    let tenant = stage.tenant(HOSTILE).await;
+    stage.record(&tenant).await;
+    has(&see(&stage, "/dashboard?q=%3CSCRIPT%3E", TOKEN).await, &["&lt;script&gt;"]);
+    has(&see(&stage, "/dashboard/deprecations", TOKEN).await, &["&lt;script&gt;"]);
+    let limit = "Requests a minute, atlas-2026-08-01: 0 of 600 used";
+    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    has(&page, &[limit, "By cost: atlas-2026-08-01, $"]);
+    redis.kill();
+    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    assert_eq!(page.status, 200);
+    has(&page, &["The store of the limits does not answer", "By cost: atlas-2026-08-01, $"]);
+    drop(postgres);
+    let page = see(&stage, &organization(&tenant), TOKEN).await;
+    assert_eq!(page.status, 503);
+    has(&page, &["The store does not answer"]);
+}
