@@ -68,7 +68,7 @@ pub(crate) async fn run(
     let machine = gateway::World {
         clock: Arc::new(SteadyClock::start()),
         random: Arc::new(SystemRandom),
-        log: Log(Arc::new(|line| tell(line))),
+        log: Log(Arc::new(tell)),
     };
     let gateway = Gateway::open(settings, &source.folder(), machine).await?;
     offline.serve_when_needed(&gateway);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header;
 
+use super::owned::What;
 use crate::body::{self, Background, Kind, Scanned, scan};
 use crate::error::ApiError;
 use crate::serve::route::{self, Generation};
@@ -152,10 +153,11 @@ impl Asked {
     }
 
     /// Ids of files and responses that the request refers to.
-    pub(super) fn references(&self, body: &Bytes) -> Vec<String> {
+    pub(super) fn references(&self, body: &Bytes) -> Vec<(What, String)> {
         let Self::Json(_, scanned) = self else { return Vec::new() };
-        let ids = scanned.file_ids.iter().chain(&scanned.previous_response_id);
-        ids.map(|id| id.read(body).into_owned()).collect()
+        let objects = scanned.file_ids.iter().map(|id| (What::Object, id));
+        let response = scanned.previous_response_id.iter().map(|id| (What::Response, id));
+        objects.chain(response).map(|(what, id)| (what, id.read(body).into_owned())).collect()
     }
 }
 

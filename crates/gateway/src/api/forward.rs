@@ -5,13 +5,13 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header;
-use hyper::http::request;
+use hyper::http::{request, response};
 use hyper::{Method, Request, Response};
 use serde_json::Value;
 
 use super::owned::{What, not_found};
 use super::relay::{self, Relayed};
-use super::{Answered, Exchange};
+use super::{Answered, Exchange, Recognised};
 use crate::body::{Kind, scan};
 use crate::error::ApiError;
 use crate::ledger::Endpoint;
@@ -21,7 +21,7 @@ use crate::records::owned_objects;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
 use crate::serve::route::{self, Api};
-use crate::settings::Model;
+use crate::settings::{Base, Model};
 use crate::upstream::{self, OutBody, Outgoing, too_large};
 
 /// Lists that are longer cannot be narrowed to what is the project's.
@@ -55,14 +55,13 @@ pub(super) async fn pass(
     let path = head.uri.path().to_owned();
     let segments = route::segments(&path)?;
     let mut recognised = exchange.without_model()?;
-    let touched = touched(exchange, api, &segments).await?;
-    if let Some(upstream) = &touched.upstream {
-        recognised.model = at_upstream(exchange, &recognised.model, upstream);
-    }
-    let base = exchange.base(&recognised.model.upstream)?.clone();
-    let body = match given {
-        Given::Client(incoming) => body(exchange, &head, incoming).await?,
-        Given::Ready(body) => body,
+    let checked = checked(exchange, api, &segments, &mut recognised, (&head, given)).await;
+    let (touched, base, body) = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            exchange.show_limits(&recognised).await;
+            return Err(error);
+        }
     };
     if let Api::Ingest(store) = api {
         recognised.plan = recognised.plan.with_ingestion(store).into();
@@ -72,6 +71,9 @@ pub(super) async fn pass(
         Some(&"vector_stores") => Endpoint::VectorStores,
         _ => Endpoint::Other,
     };
+    if api == Api::Remix {
+        remix_is_deprecated(exchange);
+    }
     let account = exchange.reserve(&recognised, demand, endpoint, 1).await?;
     let outgoing = Outgoing {
         upstream: &recognised.model.upstream,
@@ -83,22 +85,43 @@ pub(super) async fn pass(
     };
     let relayed = relay::send(exchange, outgoing, account).await?;
     if let (&Method::DELETE, Some(id)) = (&head.method, touched.whole) {
-        exchange.forget(touched.what, id).await;
+        exchange.forget(touched.what, id);
     }
-    if api == Api::Remix {
-        remix_is_deprecated(exchange);
-    }
-    let is_list = head.method == Method::GET && segments.len() == 1 && is_json(&relayed);
-    if is_list {
-        return narrowed(exchange, relayed, is_strict(&segments)).await;
+    let collection = Collection::of(&segments);
+    let is_list = head.method == Method::GET && segments.len() == collection.depth;
+    if is_list && (is_json(&relayed) || collection.is_strict) {
+        return narrowed(exchange, relayed, collection.is_strict).await;
     }
     let made = head.method == Method::POST && is_json(&relayed);
+    if made && matches!(*segments, ["uploads", _, "complete"]) {
+        return uploaded(exchange, relayed).await;
+    }
     let told = made.then(|| exchange.remembers(What::Object));
     let watch = match relayed.reader() {
         Some(reader) if made => Watch::Usage(reader),
         _ => Watch::Nothing,
     };
     Ok(relayed.into_response(watch, told))
+}
+
+/// Everything that is looked at before the request counts.
+async fn checked<'a>(
+    exchange: &Exchange,
+    api: Api<'_>,
+    segments: &'a [&'a str],
+    recognised: &mut Recognised,
+    (head, given): (&request::Parts, Given),
+) -> Result<(Touched<'a>, Base, OutBody), ApiError> {
+    let touched = touched(exchange, api, segments).await?;
+    if let Some(upstream) = &touched.upstream {
+        recognised.model = at_upstream(exchange, &recognised.model, upstream);
+    }
+    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let body = match given {
+        Given::Client(incoming) => body(exchange, head, incoming).await?,
+        Given::Ready(body) => body,
+    };
+    Ok((touched, base, body))
 }
 
 /// What a path names.
@@ -118,15 +141,16 @@ async fn touched<'a>(
 ) -> Result<Touched<'a>, ApiError> {
     let what = if matches!(api, Api::Response(_)) { What::Response } else { What::Object };
     let mut touched = Touched { what, whole: None, upstream: None };
+    let collection = Collection::of(segments);
     // `/v1/{collection}/{id}/…`: what is not known there may be a word such as `search`.
-    for (at, segment) in segments.iter().enumerate().skip(1) {
+    for (at, segment) in segments.iter().enumerate().skip(collection.depth) {
         let place = exchange.place(what, segment).await?;
-        if place.is_none() && at == 1 && is_strict(segments) {
+        if place.is_none() && at == collection.depth && collection.is_strict {
             return Err(not_found(segment));
         }
         if let Some(place) = place {
             touched.upstream = Some(place.upstream);
-            if segments.len() == 2 {
+            if segments.len() == collection.depth + 1 {
                 touched.whole = Some(segment);
             }
         }
@@ -134,9 +158,24 @@ async fn touched<'a>(
     Ok(touched)
 }
 
-/// Collections whose every object was made through the gateway.
-fn is_strict(segments: &[&str]) -> bool {
-    matches!(segments.first(), Some(&("responses" | "files" | "vector_stores")))
+/// What a path begins with, before an id.
+struct Collection {
+    /// So many segments.
+    depth: usize,
+    /// Every object in it that a project may see was made through the gateway. (Chats that are
+    /// stored are not noted: nobody sees them.)
+    is_strict: bool,
+}
+
+impl Collection {
+    fn of(segments: &[&str]) -> Self {
+        let (depth, is_strict) = match segments {
+            ["chat", "completions", ..] | ["fine_tuning", "jobs", ..] => (2, true),
+            ["responses" | "files" | "vector_stores" | "conversations", ..] => (1, true),
+            _ => (1, false),
+        };
+        Self { depth, is_strict }
+    }
 }
 
 /// The model for requests without one, at another upstream.
@@ -156,7 +195,7 @@ fn at_upstream(
     }
 }
 
-/// A JSON body is read for what it refers to; others pass as they come.
+/// A body is read for what it refers to, whatever it is said to be; only forms pass as they come.
 async fn body(
     exchange: &Exchange,
     head: &request::Parts,
@@ -167,12 +206,12 @@ async fn body(
         return Ok(OutBody::empty());
     }
     let content_type = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = content_type.is_none_or(|kind| kind.to_ascii_lowercase().contains("json"));
-    if !is_json {
+    let content_type = content_type.unwrap_or("application/json").trim().to_ascii_lowercase();
+    if content_type.starts_with("multipart/form-data") {
         if incoming.size_hint().lower() > server.max_body_bytes {
             return Err(too_large());
         }
-        return Ok(OutBody::Stream(incoming, server.max_body_bytes));
+        return Ok(OutBody::stream(incoming, server.max_body_bytes, server.body_timeout));
     }
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
     let taken = intake::whole(&mut incoming, most, patience, &exchange.gateway.room).await?;
@@ -180,11 +219,23 @@ async fn body(
     if body.is_empty() {
         return Ok(OutBody::empty());
     }
-    let scanned = scan(&body, Kind::Other)
-        .map_err(|invalid| ApiError::bad_request(invalid.code(), invalid.to_string()))?;
-    let ids: Vec<String> = scanned.file_ids.iter().map(|id| id.read(&body).into_owned()).collect();
+    let scanned = match scan(&body, Kind::Other) {
+        Ok(scanned) => scanned,
+        Err(_) if !may_be_json(&body, &content_type) => return Ok(OutBody::whole(body)),
+        Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
+    };
+    let ids = scanned.file_ids.iter().map(|id| (What::Object, id.read(&body).into_owned()));
+    let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
     Ok(OutBody::whole(body))
+}
+
+/// Whether somebody might read it as JSON, in whatever encoding: then it has to be good JSON, so
+/// that what it refers to is seen here too.
+fn may_be_json(body: &[u8], content_type: &str) -> bool {
+    let first = body.trim_ascii_start().first();
+    content_type.contains("json")
+        || first.is_none_or(|first| matches!(first, b'{' | b'[' | 0 | 0xEF | 0xFE | 0xFF))
 }
 
 fn is_json(relayed: &Relayed) -> bool {
@@ -203,11 +254,29 @@ fn remix_is_deprecated(exchange: &mut Exchange) {
 
 /// A list of the upstream's without what belongs to others.
 async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answered {
+    let (mut head, whole) = gathered(relayed).await?;
+    let body = narrow(exchange, whole, strict).await?;
+    head.headers.remove(header::CONTENT_LENGTH);
+    Ok(Response::from_parts(head, AnswerBody::from(body)))
+}
+
+/// The end of an upload in parts, whose answer holds the file that came of it.
+async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
+    let (head, whole) = gathered(relayed).await?;
+    let upload = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
+    if let Some(file) = upload.pointer("/file/id").and_then(Value::as_str) {
+        exchange.remembers(What::Object)(file);
+    }
+    Ok(Response::from_parts(head, AnswerBody::from(whole)))
+}
+
+/// An answer that has to be known whole before any of it is passed on.
+async fn gathered(relayed: Relayed) -> Result<(response::Parts, Bytes), ApiError> {
     let response = relayed.into_response(Watch::Nothing, None);
-    let (mut head, mut body) = response.into_parts();
+    let (head, mut body) = response.into_parts();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let cut = || relay::bad_gateway("The model server's list was cut. Please try again.");
+        let cut = || relay::bad_gateway("The model server's answer was cut. Please try again.");
         if let Ok(data) = frame.map_err(|_| cut())?.into_data() {
             if whole.len() + data.len() > MOST_LIST {
                 return Err(relay::bad_gateway("The list is too long. Please ask for less of it."));
@@ -215,15 +284,15 @@ async fn narrowed(exchange: &Exchange, relayed: Relayed, strict: bool) -> Answer
             whole.extend_from_slice(&data);
         }
     }
-    let body = narrow(exchange, whole.freeze(), strict).await?;
-    head.headers.remove(header::CONTENT_LENGTH);
-    Ok(Response::from_parts(head, AnswerBody::from(body)))
+    Ok((head, whole.freeze()))
 }
 
 async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes, ApiError> {
-    let Ok(mut list) = serde_json::from_slice::<Value>(&whole) else { return Ok(whole) };
-    let Some(entries) = list.get_mut("data").and_then(Value::as_array_mut) else {
-        return Ok(whole);
+    let mut list = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
+    let entries = match list.get_mut("data").and_then(Value::as_array_mut) {
+        Some(entries) => entries,
+        None if !strict => return Ok(whole),
+        None => return Err(relay::bad_gateway("The model server's list is none.")),
     };
     let id_of = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_owned);
     let mut kept = Vec::with_capacity(entries.len());
@@ -238,7 +307,7 @@ async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes
             let is_ours = |id: &str| ours.iter().any(|ours| **ours == *id);
             let may_be_seen = match &id {
                 None => !strict,
-                Some(id) if is_ours(id) => true,
+                Some(id) if is_ours(id) || exchange.made_lately(id) => true,
                 Some(_) if strict => false,
                 Some(id) => exchange.place(What::Object, id).await.is_ok(),
             };

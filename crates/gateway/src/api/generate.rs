@@ -11,6 +11,7 @@ use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response};
 
 use super::asked::Asked;
+use super::owned::What;
 use super::relay::{self, Relayed, Whole};
 use super::{Answered, Exchange, Recognised};
 use crate::body::{Edits, Kind, Member, UsageFilter};
@@ -59,7 +60,7 @@ pub(super) async fn whole(
     )]);
     let asked = Asked::read(&body, generation, &headers).map_err(|(error, _)| error)?;
     let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
-    let told = (generation.kind == Kind::Responses).then(|| exchange.remembers_response());
+    let told = (generation.kind == Kind::Responses).then(|| exchange.remembers(What::Response));
     relayed.whole(told).await
 }
 
@@ -76,7 +77,10 @@ async fn relayed(
         return Err(shown(exchange, error, Some(&recognised.name)).await);
     }
     let demand = demand(asked, &recognised);
-    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let base = match exchange.base(&recognised.model.upstream) {
+        Ok(base) => base.clone(),
+        Err(error) => return Err(shown(exchange, error, Some(&recognised.name)).await),
+    };
     let input = asked.input_estimate();
     let account = exchange.reserve(&recognised, demand, generation.endpoint, input).await?;
     let (pieces, removes_usage) = edited(exchange, asked, &recognised, body);
@@ -244,7 +248,11 @@ fn pass(
         Some(reader) => Watch::Usage(reader),
         None => Watch::Nothing,
     };
-    let told = (kind == Kind::Responses).then(|| exchange.remembers_response());
+    let told = match kind {
+        Kind::Responses => Some(exchange.remembers(What::Response)),
+        Kind::VideoEdits => Some(exchange.remembers(What::Object)),
+        _ => None,
+    };
     relayed.into_response(watch, told)
 }
 

@@ -36,7 +36,8 @@ pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Inco
     match api {
         Api::Generate(generation) => generate::answer(exchange, generation, request).await,
         Api::Models => Ok(models::list(exchange)),
-        Api::Model(name) => models::get(exchange, name),
+        Api::Model(name) => models::get(exchange, name).await,
+        Api::WrongMethod(allowed) => Err(refused::method(request.method(), allowed)),
         Api::FineTuningLimits => Ok(models::fine_tuning_limits(exchange)),
         Api::Retired => Err(refused::retired(request.uri().path())),
         Api::Files(rest) => files::answer(exchange, rest, request).await,

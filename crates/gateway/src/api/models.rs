@@ -25,10 +25,11 @@ pub(super) fn list(exchange: &Exchange) -> Response<AnswerBody> {
 }
 
 /// One of them.
-pub(super) fn get(exchange: &mut Exchange, name: &str) -> Answered {
-    let name = decoded(name);
-    let model = exchange.recognise(&name)?.model;
-    Ok(json(&Entry::of(&model, &name)))
+pub(super) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
+    let name = decoded(&name.join("/"));
+    let recognised = exchange.recognise(&name)?;
+    exchange.show_limits(&recognised).await;
+    Ok(json(&Entry::of(&recognised.model, &name)))
 }
 
 /// Names may hold characters that paths encode.

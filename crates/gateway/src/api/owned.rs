@@ -36,21 +36,36 @@ pub(super) enum What {
 #[derive(Debug)]
 pub struct Remembered {
     recent: Mutex<Recent>,
-    sender: mpsc::Sender<Made>,
+    sender: mpsc::Sender<Change>,
 }
 
 #[derive(Debug, Default)]
 struct Recent {
-    places: HashMap<Box<str>, Place>,
+    /// `None`: it was deleted.
+    places: HashMap<Box<str>, Option<Place>>,
     order: VecDeque<Box<str>>,
 }
 
 #[derive(Debug)]
-struct Made {
+struct Change {
     what: What,
     id: Box<str>,
-    place: Place,
+    /// Whose it is from now on; `None`: it was deleted.
+    place: Option<Place>,
     at: i64,
+}
+
+impl Recent {
+    fn note(&mut self, id: &str, place: Option<Place>) {
+        if self.places.insert(id.into(), place).is_none() {
+            self.order.push_back(id.into());
+        }
+        if self.order.len() > RECENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.places.remove(&oldest);
+        }
+    }
 }
 
 impl Remembered {
@@ -61,26 +76,23 @@ impl Remembered {
         Self { recent: Mutex::default(), sender }
     }
 
-    fn remember(&self, made: Made, log: &Log) {
+    /// Takes a change down. They are written in their order: what is deleted at once stays deleted.
+    fn note(&self, change: Change, log: &Log) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.places.contains_key(&made.id) {
+        let is_known = matches!(recent.places.get(&change.id), Some(Some(_)));
+        if is_known && change.place.is_some() {
             return;
         }
-        recent.places.insert(made.id.clone(), made.place.clone());
-        recent.order.push_back(made.id.clone());
-        if recent.order.len() > RECENT
-            && let Some(oldest) = recent.order.pop_front()
-        {
-            recent.places.remove(&oldest);
-        }
+        recent.note(&change.id, change.place.clone());
         drop(recent);
-        if let Err(error) = self.sender.try_send(made) {
-            let made = error.into_inner();
-            log.line(format_args!("the owner of {} was lost: the store is too slow", made.id));
+        if let Err(error) = self.sender.try_send(change) {
+            let change = error.into_inner();
+            log.line(format_args!("the owner of {} was lost: the store is too slow", change.id));
         }
     }
 
-    fn recent(&self, id: &str) -> Option<Place> {
+    /// Whose an id is, if it was seen lately; inside `None` where it was deleted.
+    fn recent(&self, id: &str) -> Option<Option<Place>> {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.places.get(id).cloned()
     }
@@ -89,20 +101,17 @@ impl Remembered {
     pub(super) fn has_files(&self, project: &str) -> bool {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         let mut places = recent.places.iter();
-        places.any(|(id, place)| id.starts_with("file") && *place.project == *project)
-    }
-
-    fn forget(&self, id: &str) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.places.remove(id);
-        recent.order.retain(|known| **known != *id);
+        places.any(|(id, place)| {
+            let is_ours = |place: &Place| *place.project == *project;
+            id.starts_with("file") && place.as_ref().is_some_and(is_ours)
+        })
     }
 }
 
-async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Made>, log: Log) {
+async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>, log: Log) {
     let mut batch = Vec::new();
     while receiver.recv_many(&mut batch, TOGETHER).await > 0 {
-        let statements: Vec<_> = batch.iter().map(Made::statement).collect();
+        let statements: Vec<_> = batch.iter().map(Change::statement).collect();
         while let Err(error) = database.transact(statements.clone()).await {
             log.line(format_args!("owners of {} objects: {error}", batch.len()));
             if !error.is_unavailable() {
@@ -114,21 +123,18 @@ async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Made>, log:
     }
 }
 
-impl Made {
+impl Change {
     fn statement(&self) -> crate::database::Statement {
-        match self.what {
-            What::Response => responses::remembering(&self.id, &self.place, self.at),
-            What::Object => owned_objects::remembering(&self.id, &self.place, self.at),
+        match (self.what, &self.place) {
+            (What::Response, Some(place)) => responses::remembering(&self.id, place, self.at),
+            (What::Object, Some(place)) => owned_objects::remembering(&self.id, place, self.at),
+            (What::Response, None) => responses::forgetting(&self.id),
+            (What::Object, None) => owned_objects::forgetting(&self.id),
         }
     }
 }
 
 impl Exchange {
-    /// What is to be done when the id of a response is known.
-    pub(super) fn remembers_response(&self) -> Told {
-        self.remembers(What::Response)
-    }
-
     /// What is to be done when the id of something that was made is known.
     pub(super) fn remembers(&self, what: What) -> Told {
         let gateway = Arc::clone(&self.gateway);
@@ -137,8 +143,8 @@ impl Exchange {
         let at = world::seconds(self.now);
         Box::new(move |id| {
             let Some(upstream) = upstream else { return };
-            let made = Made { what, id: id.into(), place: Place { project, upstream }, at };
-            gateway.remembered.remember(made, &gateway.log);
+            let place = Some(Place { project, upstream });
+            gateway.remembered.note(Change { what, id: id.into(), place, at }, &gateway.log);
         })
     }
 
@@ -148,7 +154,7 @@ impl Exchange {
     /// 404 for another project's, 503 when the store is away.
     pub(super) async fn place(&self, what: What, id: &str) -> Result<Option<Place>, ApiError> {
         let place = match self.gateway.remembered.recent(id) {
-            Some(place) => Some(place),
+            Some(place) => place,
             None => {
                 let found = find(&self.gateway, what, id, world::seconds(self.now)).await;
                 found.map_err(|_| ApiError::store_unavailable())?
@@ -164,10 +170,9 @@ impl Exchange {
     ///
     /// # Errors
     /// 404 for the first that is not.
-    pub(super) async fn owns_all(&self, ids: &[String]) -> Result<(), ApiError> {
-        for id in ids {
-            let what = if id.starts_with("resp") { What::Response } else { What::Object };
-            if self.place(what, id).await?.is_none() {
+    pub(super) async fn owns_all(&self, ids: &[(What, String)]) -> Result<(), ApiError> {
+        for (what, id) in ids {
+            if self.place(*what, id).await?.is_none() {
                 return Err(not_found(id));
             }
         }
@@ -176,21 +181,15 @@ impl Exchange {
 
     /// Whether something was made for this project a moment ago, and is perhaps not written yet.
     pub(super) fn made_lately(&self, id: &str) -> bool {
-        let place = self.gateway.remembered.recent(id);
+        let place = self.gateway.remembered.recent(id).flatten();
         place.is_some_and(|place| *place.project == *self.caller.project.id)
     }
 
     /// What was deleted belongs to nobody.
-    pub(super) async fn forget(&self, what: What, id: &str) {
-        self.gateway.remembered.forget(id);
-        let database = &self.gateway.database;
-        let forgotten = match what {
-            What::Response => responses::delete(database, id).await,
-            What::Object => owned_objects::delete(database, id).await,
-        };
-        if let Err(error) = forgotten {
-            self.gateway.log.line(format_args!("the owner of {id} stays: {error}"));
-        }
+    pub(super) fn forget(&self, what: What, id: &str) {
+        let at = world::seconds(self.now);
+        let gone = Change { what, id: id.into(), place: None, at };
+        self.gateway.remembered.note(gone, &self.gateway.log);
     }
 }
 

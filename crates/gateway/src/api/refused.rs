@@ -1,6 +1,15 @@
-//! Interfaces that are no more (specification: Versioning, item 3).
+//! Interfaces that are no more (specification: Versioning, item 3), or that are not for clients.
+
+use hyper::{Method, StatusCode, header};
 
 use crate::error::ApiError;
+
+/// 405, with the methods that are served.
+pub(super) fn method(method: &Method, allowed: &'static str) -> ApiError {
+    let message = format!("{method} is not served here. Please use one of: {allowed}.");
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        .header(header::ALLOW, header::HeaderValue::from_static(allowed))
+}
 
 /// 404 `endpoint_retired`, with the date and what replaces it.
 pub(super) fn retired(path: &str) -> ApiError {

@@ -180,12 +180,12 @@ fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiErr
             "The model server does not accept the gateway. Please tell its operator.",
         );
     }
-    let clean = Scrub::new(upstream).clean(body);
-    let Ok(value) = serde_json::from_slice::<Value>(&clean) else { return strange() };
+    let Ok(mut value) = serde_json::from_slice::<Value>(body) else { return strange() };
+    let is_changed = Scrub::new(upstream).clean_json(&mut value);
     if status == StatusCode::TOO_MANY_REQUESTS {
         return rate_limited(&value, &head.headers);
     }
-    ApiError::passed(status, clean)
+    ApiError::passed(status, if is_changed { value.to_string().into() } else { body.to_vec() })
 }
 
 fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
@@ -194,10 +194,20 @@ fn rate_limited(value: &Value, headers: &HeaderMap) -> ApiError {
     let status = StatusCode::TOO_MANY_REQUESTS;
     let error = ApiError::new(status, "upstream_rate_limited", message).kind("requests");
     let waits = [header::RETRY_AFTER, HeaderName::from_static("retry-after-ms")];
-    waits.into_iter().fold(error, |error, name| match headers.get(&name) {
-        Some(value) => error.header(name, value.clone()),
-        None => error,
+    waits.into_iter().fold(error, |error, name| {
+        match headers.get(&name).filter(|value| is_wait(value)) {
+            Some(value) => error.header(name, value.clone()),
+            None => error,
+        }
     })
+}
+
+/// A number, or a date: nothing else passes.
+fn is_wait(value: &HeaderValue) -> bool {
+    let text = value.to_str().unwrap_or_default();
+    let is_number =
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_number || httpdate::parse_http_date(text).is_ok()
 }
 
 /// 502 `upstream_error`.
@@ -211,8 +221,11 @@ impl Relayed {
         self.content_type().to_ascii_lowercase().starts_with("text/event-stream")
     }
 
-    /// What reads the usage of such an answer.
+    /// What reads the usage of such an answer; nothing reads one that is compressed.
     pub(super) fn reader(&self) -> Option<Reader> {
+        if self.head.headers.get(header::CONTENT_ENCODING).is_some_and(|kind| kind != "identity") {
+            return None;
+        }
         Reader::for_content_type(self.content_type())
     }
 

@@ -1,7 +1,6 @@
 //! `POST /v1/files`: the form is read until its purpose is known. Files of batches are taken in and
 //! stored; all others are sent on, what has come and what is still to come.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::records::files::{self as records, CHUNK, File, Purpose};
 use crate::records::ids;
 use crate::serve::intake::{self, Room};
 use crate::serve::route::Api;
-use crate::upstream::{OutBody, too_large};
+use crate::upstream::{OutBody, too_large, too_slow};
 use crate::world::seconds;
 
 /// How long a file of a batch stays where nothing is said: 30 days.
@@ -43,14 +42,14 @@ pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) 
     let room = (&gateway.room, &mut place);
     let taken = take(&mut incoming, &boundary, server.max_body_bytes, room);
     let taken = tokio::time::timeout(server.body_timeout, taken).await;
-    match taken.unwrap_or_else(|_| Err(intake::too_slow()))? {
+    match taken.unwrap_or_else(|_| Err(too_slow()))? {
         Taken::Ours(body) => {
             exchange.count_request().await?;
             store(exchange, &body, &boundary).await
         }
         Taken::Theirs(come) => {
             let left = server.max_body_bytes.saturating_sub(come.len() as u64);
-            let body = OutBody::Resumed(VecDeque::from([come]), incoming, left);
+            let body = OutBody::resumed(come, incoming, left, server.body_timeout);
             forward::pass(exchange, Api::Files(&[]), head, Given::Ready(body)).await
         }
     }

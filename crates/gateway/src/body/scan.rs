@@ -81,6 +81,7 @@ impl<'a> Scan<'a> {
                 self.found.previous_response_id = self.text(cursor, "previous_response_id")?;
             }
             b"stream_options" => self.stream_options(cursor)?,
+            b"conversation" => self.conversation(cursor)?,
             name => self.other(name, cursor)?,
         }
         Ok(())

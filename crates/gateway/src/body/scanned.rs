@@ -153,9 +153,9 @@ pub struct Scanned {
     pub previous_response_id: Option<Text>,
     /// `stream_options`.
     pub stream_options: StreamOptions,
-    /// Files that the body refers to: `file_id`, `input_file_id`, `training_file`,
-    /// `validation_file` and the entries of `file_ids`, at any depth but within `metadata`,
-    /// `parameters` and `schema`. At most 2000.
+    /// What the body refers to: `file_id`, `input_file_id`, `training_file`, `validation_file` and
+    /// the entries of `file_ids` and `vector_store_ids`, at any depth but within `metadata`,
+    /// `parameters` and `schema`; and `conversation`. At most 2000.
     pub file_ids: Vec<Text>,
     /// Where the top-level object ends; `None` when the body is another value.
     pub end: Option<ObjectEnd>,

@@ -125,7 +125,7 @@ impl<'a> Scan<'a> {
                 self.file(cursor)?;
                 Ok(true)
             }
-            b"file_ids" if cursor.peek() == Some(b'[') => {
+            b"file_ids" | b"vector_store_ids" if cursor.peek() == Some(b'[') => {
                 cursor.open()?;
                 let mut first = true;
                 while cursor.next_element(&mut first)? {
@@ -138,6 +138,23 @@ impl<'a> Scan<'a> {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Takes the id of a conversation: a string, or the member `id` of an object.
+    pub(super) fn conversation(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {
+        match cursor.peek() {
+            Some(b'"') => return self.file(cursor),
+            Some(b'{') => cursor.open()?,
+            _ => return self.skip(cursor),
+        }
+        let mut first = true;
+        while let Some(key) = cursor.next_key(&mut first)? {
+            match (&*cursor.decoded(key), cursor.peek()) {
+                (b"id", Some(b'"')) => self.file(cursor)?,
+                _ => self.skip(cursor)?,
+            }
+        }
+        Ok(())
     }
 
     fn file(&mut self, cursor: &mut Cursor<'a>) -> Result<(), Malformed> {

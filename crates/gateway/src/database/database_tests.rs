@@ -1,3 +1,5 @@
+//! The store, SQLite and PostgreSQL alike: statements, transactions, bounds, and a store that goes away.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 

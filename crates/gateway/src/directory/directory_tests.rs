@@ -1,3 +1,5 @@
+//! What the directory knows, forgets and follows.
+
 #![allow(clippy::unwrap_used)]
 use std::sync::atomic::AtomicU64;
 

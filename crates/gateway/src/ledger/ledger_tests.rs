@@ -1,3 +1,5 @@
+//! Rows and sums of the ledger, and what happens while the store is away.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::settings::StoreUrl;

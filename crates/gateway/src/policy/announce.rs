@@ -27,6 +27,7 @@ pub fn add(headers: &mut HeaderMap, model: &Model, now: Micros) {
         .insert(DEPRECATION, value(format_args!("@{}", world::seconds(shutdown.deprecated_from))));
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_micros(shutdown.at));
     headers.insert(SUNSET, value(date));
+    headers.remove(header::LINK);
     link(headers, &model.name, "deprecation");
     if let Some(successor) = &shutdown.successor {
         link(headers, successor, "successor-version");

@@ -75,6 +75,11 @@ pub async fn owned(
 /// # Errors
 /// See [`DatabaseError`].
 pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> {
-    let delete = Statement::new("DELETE FROM owned_objects WHERE id = $1", [id.into()]);
-    database.transact(vec![delete]).await.map(drop)
+    database.transact(vec![forgetting(id)]).await.map(drop)
+}
+
+/// The statement of [`delete`], for many at once.
+#[must_use]
+pub fn forgetting(id: &str) -> Statement {
+    Statement::new("DELETE FROM owned_objects WHERE id = $1", [id.into()])
 }

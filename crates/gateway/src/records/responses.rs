@@ -56,8 +56,13 @@ pub async fn find(database: &Database, id: &str, now: i64) -> Result<Option<Plac
 /// # Errors
 /// See [`DatabaseError`].
 pub async fn delete(database: &Database, id: &str) -> Result<(), DatabaseError> {
-    let delete = Statement::new("DELETE FROM responses WHERE id = $1", [id.into()]);
-    database.transact(vec![delete]).await.map(drop)
+    database.transact(vec![forgetting(id)]).await.map(drop)
+}
+
+/// The statement of [`delete`], for many at once.
+#[must_use]
+pub fn forgetting(id: &str) -> Statement {
+    Statement::new("DELETE FROM responses WHERE id = $1", [id.into()])
 }
 
 /// Forgets some that are too old, and says whether there may be more.

@@ -110,10 +110,11 @@ fn connection(
         let answer = service::answer(Arc::clone(&gateway), pages.clone(), request);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
+    // Answers are flushed one by one: what is flushed with the next request's answer waits for it,
+    // and an answer to what is no HTTP would never be sent.
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), answer)
 }
 

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::ApiError;
-use crate::upstream::too_large;
+use crate::upstream::{too_large, too_slow};
 
 /// Memory that is set aside on the word of a `Content-Length` alone.
 const TRUSTED_LENGTH: u64 = 1 << 20;
@@ -56,14 +55,8 @@ pub async fn whole(
     let mut place = None;
     let collected = collect(body, most, room, &mut place);
     let collected = tokio::time::timeout(patience, collected).await;
-    let bytes = collected.unwrap_or_else(|_| Err(too_slow()))?;
-    Ok(Taken { bytes, _place: place })
-}
-
-/// 408.
-pub fn too_slow() -> ApiError {
-    let message = "The request's body did not come in time. Please send it faster.";
-    ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    let collected = collected.unwrap_or_else(|_| Err(too_slow()));
+    Ok(Taken { bytes: collected?, _place: place })
 }
 
 /// Makes room for a body that has grown to `size` bytes.
@@ -76,7 +69,8 @@ pub async fn grow(
     size: usize,
 ) -> Result<(), ApiError> {
     let held = place.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-    let more = (size / PIECE).saturating_sub(held);
+    // One that is larger than the room takes all of it.
+    let more = (size.min(ROOM) / PIECE).saturating_sub(held);
     if more == 0 {
         return Ok(());
     }

@@ -31,8 +31,10 @@ pub enum Api<'a> {
     Generate(Generation),
     /// `GET /v1/models`.
     Models,
-    /// `GET /v1/models/{id}`.
-    Model(&'a str),
+    /// `GET /v1/models/{id}`; ids may hold slashes.
+    Model(&'a [&'a str]),
+    /// A method that is not served there, and those that are.
+    WrongMethod(&'static str),
     /// `GET /v1/fine_tuning/model_limits`.
     FineTuningLimits,
     /// `/v1/responses/{id}` and what is below it.
@@ -77,30 +79,60 @@ pub const MOST_SEGMENTS: usize = 16;
 /// The segments after `/v1/`; checked, so that this server and the next one see the same.
 ///
 /// # Errors
-/// 400 for a path with empty segments, dots as segments, or encoded dots and slashes.
+/// 400 for a path with empty segments, dots as segments, encoded slashes, or characters that are
+/// encoded without need: `%63hat` would be a chat to the next server, and something else here.
 pub fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
-    let lower = path.to_ascii_lowercase();
-    let is_tricky = ["%2e", "%2f", "%5c", "%00", "\\"].iter().any(|tricky| lower.contains(tricky));
+    let is_tricky = !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        || !path.split('%').skip(1).all(is_needed_encoding);
     let rest = path.strip_prefix("/v1/").unwrap_or_default();
     let segments: Vec<&str> = rest.split('/').collect();
     let is_strange = |segment: &&str| matches!(*segment, "" | "." | "..");
     if is_tricky || segments.iter().any(is_strange) || segments.len() > MOST_SEGMENTS {
-        let message = "The path is not valid: segments must not be empty, dots, or hold encoded \
-                       dots or slashes.";
+        let message = "The path is not valid: segments must not be empty or dots, and only what \
+                       must be encoded may be; slashes must not.";
         return Err(ApiError::bad_request("invalid_path", message));
     }
     Ok(segments)
+}
+
+/// Whether what follows a `%` is two digits that stand for a byte which cannot stand for itself.
+fn is_needed_encoding(after: &str) -> bool {
+    let digits = after.get(..2).filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+    byte.is_some_and(|byte| {
+        !byte.is_ascii_alphanumeric() && !byte.is_ascii_control() && !b"-._~/\\".contains(&byte)
+    })
+}
+
+/// What may be sent on.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+
+/// Whether a `POST` there makes something that is counted.
+fn makes(segments: &[&str]) -> bool {
+    matches!(
+        segments,
+        ["responses" | "completions" | "embeddings" | "moderations"]
+            | ["responses", "compact"]
+            | ["chat", "completions"]
+            | ["images" | "audio", _]
+            | ["videos", "edits"]
+    )
 }
 
 /// Where a request below `/v1/` goes.
 #[must_use]
 pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     let posts = method == Method::POST;
-    let gets = method == Method::GET;
+    let gets = matches!(*method, Method::GET | Method::HEAD);
     let generate = |kind, endpoint, form| Api::Generate(Generation { kind, endpoint, form });
+    let known = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     Route::Api(match segments {
         ["organization" | "organizations", ..] => return Route::Admin,
         ["assistants" | "threads", ..] => Api::Retired,
+        // What `TRACE` answers would tell our key.
+        _ if !gets && !known.contains(method) => Api::WrongMethod(METHODS),
+        // Nobody makes anything past the limits because a server takes any method for it.
+        _ if !posts && !gets && makes(segments) => Api::WrongMethod("POST"),
         ["responses"] if posts => generate(Kind::Responses, Endpoint::Completions, Form::Never),
         ["responses", "compact"] if posts => {
             generate(Kind::Compact, Endpoint::Completions, Form::Never)
@@ -129,7 +161,8 @@ pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["videos", _, "remix"] if posts => Api::Remix,
         ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
         ["models"] if gets => Api::Models,
-        ["models", name] if gets => Api::Model(name),
+        ["models", name @ ..] if gets => Api::Model(name),
+        ["models", ..] => Api::WrongMethod("GET, HEAD"),
         ["fine_tuning", "model_limits"] if gets => Api::FineTuningLimits,
         ["files", rest @ ..] => Api::Files(rest),
         ["batches", rest @ ..] => Api::Batches(rest),
@@ -154,6 +187,13 @@ mod tests {
             "/v1/a%2Fb",
             "/v1/a%5cb",
             "/v1/a\\b",
+            "/v1/%63hat/completions",
+            "/v1/files/file%2Dabc",
+            "/v1/files/a%00",
+            "/v1/files/a%",
+            "/v1/files/a%g0",
+            "/v1/files/a%+1",
+            "/v1/files/\u{e9}",
         ] {
             assert!(segments(path).is_err(), "{path}");
         }
@@ -170,8 +210,13 @@ mod tests {
             assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
         };
         check(Method::GET, "/v1/models", Api::Models);
-        check(Method::GET, "/v1/models/big", Api::Model("big"));
+        check(Method::GET, "/v1/models/big", Api::Model(&["big"]));
+        check(Method::HEAD, "/v1/models", Api::Models);
+        check(Method::GET, "/v1/models/maker/big", Api::Model(&["maker", "big"]));
+        check(Method::DELETE, "/v1/models/big", Api::WrongMethod("GET, HEAD"));
         check(Method::POST, "/v1/assistants", Api::Retired);
+        check(Method::PUT, "/v1/chat/completions", Api::WrongMethod("POST"));
+        check(Method::TRACE, "/v1/evals", Api::WrongMethod(METHODS));
         check(Method::GET, "/v1/threads/t/runs", Api::Retired);
         check(Method::POST, "/v1/videos/v/remix", Api::Remix);
         check(Method::GET, "/v1/responses/r", Api::Response("r"));

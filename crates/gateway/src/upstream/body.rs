@@ -3,19 +3,19 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::Sleep;
 
 /// See the module.
 #[derive(Debug)]
 pub enum OutBody {
     /// Pieces in their order.
     Pieces(VecDeque<Bytes>),
-    /// What a client sends, as it comes, and how many bytes of it may still come.
-    Stream(Incoming, u64),
-    /// The same, of which a part has come already.
-    Resumed(VecDeque<Bytes>, Incoming, u64),
+    /// What a client sends, as it comes.
+    Stream(Stream),
 }
 
 impl OutBody {
@@ -25,11 +25,38 @@ impl OutBody {
         Self::Pieces(VecDeque::new())
     }
 
+    /// What a client sends, at most so many bytes in at most so much time.
+    #[must_use]
+    pub fn stream(incoming: Incoming, most: u64, patience: Duration) -> Self {
+        let due = Box::pin(tokio::time::sleep(patience));
+        Self::Stream(Stream { come: None, incoming, left: most, due })
+    }
+
+    /// The same, of which a part has come already.
+    #[must_use]
+    pub fn resumed(come: Bytes, incoming: Incoming, most: u64, patience: Duration) -> Self {
+        let due = Box::pin(tokio::time::sleep(patience));
+        let come = Some(come).filter(|come| !come.is_empty());
+        Self::Stream(Stream { come, incoming, left: most, due })
+    }
+
     /// One piece.
     #[must_use]
     pub fn whole(bytes: Bytes) -> Self {
         Self::Pieces(VecDeque::from([bytes]))
     }
+}
+
+/// See [`OutBody::Stream`].
+#[derive(Debug)]
+pub struct Stream {
+    /// What has come already.
+    come: Option<Bytes>,
+    incoming: Incoming,
+    /// How many bytes may still come.
+    left: u64,
+    /// Until when.
+    due: Pin<Box<Sleep>>,
 }
 
 /// Why a client's body stops.
@@ -38,9 +65,31 @@ pub enum BodyError {
     /// It is longer than bodies may be.
     #[error("the request's body is too large")]
     TooLarge,
+    /// It does not come in time.
+    #[error("the request's body is too slow")]
+    TooSlow,
     /// The client went away.
     #[error("the request's body was cut: {0}")]
     Cut(#[from] hyper::Error),
+}
+
+impl Stream {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if let Some(come) = self.come.take() {
+            return Poll::Ready(Some(Ok(Frame::data(come))));
+        }
+        let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(context) else {
+            let late = self.due.as_mut().poll(context);
+            return late.map(|()| Some(Err(BodyError::TooSlow)));
+        };
+        let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };
+        let length = frame.data_ref().map_or(0, |data| data.len() as u64);
+        match self.left.checked_sub(length) {
+            Some(rest) => self.left = rest,
+            None => return Poll::Ready(Some(Err(BodyError::TooLarge))),
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
 }
 
 impl Body for OutBody {
@@ -55,27 +104,14 @@ impl Body for OutBody {
             Self::Pieces(pieces) => {
                 Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
             }
-            Self::Resumed(pieces, ..) if !pieces.is_empty() => {
-                Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece))))
-            }
-            Self::Stream(incoming, left) | Self::Resumed(_, incoming, left) => {
-                let frame = std::task::ready!(Pin::new(incoming).poll_frame(context));
-                let Some(frame) = frame.transpose()? else { return Poll::Ready(None) };
-                let length = frame.data_ref().map_or(0, |data| data.len() as u64);
-                match left.checked_sub(length) {
-                    Some(rest) => *left = rest,
-                    None => return Poll::Ready(Some(Err(BodyError::TooLarge))),
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
+            Self::Stream(stream) => stream.poll(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Pieces(pieces) => pieces.is_empty(),
-            Self::Stream(incoming, _) => incoming.is_end_stream(),
-            Self::Resumed(pieces, incoming, _) => pieces.is_empty() && incoming.is_end_stream(),
+            Self::Stream(stream) => stream.come.is_none() && stream.incoming.is_end_stream(),
         }
     }
 
@@ -84,10 +120,10 @@ impl Body for OutBody {
             Self::Pieces(pieces) => {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }
-            Self::Stream(incoming, _) => incoming.size_hint(),
-            Self::Resumed(pieces, incoming, _) => {
-                let come: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-                let exact = incoming.size_hint().exact().and_then(|rest| rest.checked_add(come));
+            Self::Stream(stream) => {
+                let come = stream.come.as_ref().map_or(0, |come| come.len() as u64);
+                let exact = stream.incoming.size_hint().exact();
+                let exact = exact.and_then(|rest| rest.checked_add(come));
                 exact.map_or_else(SizeHint::default, SizeHint::with_exact)
             }
         }

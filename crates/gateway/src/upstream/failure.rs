@@ -5,7 +5,7 @@ use std::error::Error;
 
 use hyper::StatusCode;
 use hyper_util::client::legacy;
-use memchr::memmem;
+use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::settings::Upstream;
@@ -31,6 +31,9 @@ pub enum Failure {
     /// The client's own body ended early, or is too large.
     #[error("the client's body ended: {0}")]
     Client(String),
+    /// The client's own body does not come in time.
+    #[error("the client's body is too slow")]
+    ClientTooSlow,
     /// The client's own body is too large.
     #[error("the client's body is too large")]
     ClientTooLarge,
@@ -44,6 +47,7 @@ impl Failure {
             if let Some(body) = cause.downcast_ref::<super::body::BodyError>() {
                 return match body {
                     super::body::BodyError::TooLarge => Self::ClientTooLarge,
+                    super::body::BodyError::TooSlow => Self::ClientTooSlow,
                     super::body::BodyError::Cut(cause) => Self::Client(cause.to_string()),
                 };
             }
@@ -83,8 +87,16 @@ impl Failure {
                 ApiError::bad_request("incomplete_body", "The request's body ended too early.")
             }
             Self::ClientTooLarge => too_large(),
+            Self::ClientTooSlow => too_slow(),
         }
     }
+}
+
+/// 408.
+#[must_use]
+pub fn too_slow() -> ApiError {
+    let message = "The request's body did not come in time. Please send it faster.";
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
 }
 
 /// 413.
@@ -115,24 +127,50 @@ impl<'a> Scrub<'a> {
         Self { secrets }
     }
 
-    /// The text with `***` for each secret.
+    /// The text with `***` for each secret, in capitals or not.
     #[must_use]
     pub fn clean(&self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
-            if memmem::find(&text, secret.as_bytes()).is_none() {
-                continue;
-            }
+            let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
             let mut cleaned = Vec::with_capacity(text.len());
-            let mut from = 0;
-            for at in memmem::find_iter(&text, secret.as_bytes()) {
-                cleaned.extend_from_slice(&text[from..at]);
+            let mut rest = &text[..];
+            while let Some(at) = rest.windows(secret.len()).position(is_secret) {
+                cleaned.extend_from_slice(&rest[..at]);
                 cleaned.extend_from_slice(b"***");
-                from = at + secret.len();
+                rest = &rest[at + secret.len()..];
             }
-            cleaned.extend_from_slice(&text[from..]);
+            cleaned.extend_from_slice(rest);
             text = cleaned;
         }
         text
+    }
+
+    /// The same in all texts of a JSON value, however they were escaped; whether there was anything
+    /// to be cleaned.
+    pub fn clean_json(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => {
+                let clean = self.clean(text.as_bytes());
+                let is_changed = clean != text.as_bytes();
+                if is_changed {
+                    *text = String::from_utf8_lossy(&clean).into_owned();
+                }
+                is_changed
+            }
+            Value::Array(entries) => {
+                entries.iter_mut().fold(false, |changed, entry| self.clean_json(entry) | changed)
+            }
+            Value::Object(members) => {
+                let mut is_changed = false;
+                for (name, mut member) in std::mem::take(members) {
+                    let clean = self.clean(name.as_bytes());
+                    is_changed |= self.clean_json(&mut member) | (clean != name.as_bytes());
+                    members.insert(String::from_utf8_lossy(&clean).into_owned(), member);
+                }
+                is_changed
+            }
+            _ => false,
+        }
     }
 }

@@ -3,12 +3,14 @@
 //! host and no account of ours is shown.
 
 use hyper::HeaderMap;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderName, HeaderValue};
 
 /// What a model server gets of a client's headers.
 #[must_use]
 pub fn for_upstream(client: &HeaderMap) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(client.len());
+    let mut headers = HeaderMap::with_capacity(client.len() + 4);
+    // Usage is read in the answer: it has to come as it is. Without a word anything might come.
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     // Names in `Connection` are about this connection too.
     let connection: Vec<&str> = client
         .get_all(header::CONNECTION)
@@ -40,12 +42,13 @@ fn stays_here(name: &HeaderName) -> bool {
         | header::COOKIE
         | header::FORWARDED
         | header::VIA
-        // Usage is read in the answer: it has to come as it is.
         | header::ACCEPT_ENCODING => true,
         _ => {
             let name = name.as_str();
-            matches!(name, "keep-alive" | "proxy-connection" | "openai-organization" | "openai-project")
-                || name.starts_with("x-forwarded-")
+            matches!(
+                name,
+                "keep-alive" | "proxy-connection" | "openai-organization" | "openai-project"
+            ) || name.starts_with("x-forwarded-")
                 || name.starts_with("x-real-ip")
         }
     }
@@ -68,6 +71,7 @@ fn comes_back(name: &HeaderName) -> bool {
         header::CONTENT_TYPE
         | header::CONTENT_LENGTH
         | header::CONTENT_DISPOSITION
+        | header::CONTENT_ENCODING
         | header::CONTENT_LANGUAGE
         | header::CONTENT_RANGE
         | header::ACCEPT_RANGES

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
 pub use body::OutBody;
-pub use failure::{Failure, Scrub, too_large};
+pub use failure::{Failure, Scrub, too_large, too_slow};
 pub use headers::{for_client, for_upstream};
 
 use crate::settings::{Base, Upstream};

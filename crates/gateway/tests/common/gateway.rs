@@ -1,0 +1,465 @@
+//! A gateway in this process, on a port of its own, with a clock that the test sets; the way to
+//! administer it, and a small HTTP client that shows all of an answer. It asserts nothing itself
+//! but that administration succeeds.
+#![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use gateway::serve::{self, Ending};
+use gateway::settings::{Settings, Surroundings};
+use gateway::world::{Clock, Random};
+use gateway::{Gateway, Log, World};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::upstream::Upstream;
+
+pub const ADMIN: &str = "admin-token-of-the-tests";
+/// What upstreams let the gateway in with.
+pub const UPSTREAM_KEY: &str = "sk-upstream/secret+key";
+/// 2026-11-10, midnight UTC.
+pub const START: u64 = 1_794_268_800_000_000;
+pub const SECOND: u64 = 1_000_000;
+
+/// A clock that stands until it is moved.
+#[derive(Debug)]
+pub struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub fn advance(&self, micros: u64) {
+        self.0.fetch_add(micros, Ordering::SeqCst);
+    }
+
+    pub fn set(&self, micros: u64) {
+        self.0.store(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Chance that is the same each time, and another for each `seed`.
+struct Seeded(AtomicU64);
+
+impl Random for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            let mut word = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+            word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            *byte = (word ^ (word >> 31)) as u8;
+        }
+    }
+}
+
+/// See the module.
+pub struct TestGateway {
+    pub gateway: Arc<Gateway>,
+    pub address: SocketAddr,
+    pub clock: Arc<TestClock>,
+    pub folder: Arc<TempDir>,
+    log: Arc<Mutex<Vec<String>>>,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<std::io::Result<Ending>>>,
+}
+
+/// A key and what it belongs to.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    pub organization: String,
+    pub project: String,
+    pub key: String,
+    pub key_id: String,
+}
+
+/// A configuration with one upstream, `main`.
+pub fn config(upstream: &Upstream, rest: &str) -> String {
+    let url = upstream.url();
+    format!(
+        "[admin]\ntoken_file = \"token\"\n[upstreams.main]\nbase_url = \"{url}\"\n\
+         env_key = \"UPSTREAM_KEY\"\n{rest}"
+    )
+}
+
+impl TestGateway {
+    pub async fn start(config: &str) -> Self {
+        Self::start_in(Arc::new(tempfile::tempdir().expect("a folder")), config, 1).await
+    }
+
+    /// The same in a folder that may hold the state of another one.
+    pub async fn start_in(folder: Arc<TempDir>, config: &str, seed: u64) -> Self {
+        let clock = Arc::new(TestClock(AtomicU64::new(START)));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&log);
+        let world = World {
+            clock: Arc::clone(&clock) as _,
+            random: Arc::new(Seeded(AtomicU64::new(seed))),
+            log: Log(Arc::new(move |line| {
+                lines.lock().expect("no panic").push(line.to_string());
+            })),
+        };
+        let settings = settings(config, folder.path()).expect("a good configuration");
+        let opened = Gateway::open(settings, folder.path(), world).await;
+        let gateway = opened.expect("the gateway opens");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = serve::serve(Arc::clone(&gateway), listener, async move {
+            let _ = stopped.await;
+        });
+        let serving = Some(tokio::spawn(serving));
+        Self { gateway, address, clock, folder, log, stop: Some(stop), serving }
+    }
+
+    pub fn reload(&self, config: &str) {
+        let settings = settings(config, self.folder.path()).expect("a good configuration");
+        self.gateway.reload(settings);
+    }
+
+    /// Tells it to end; it goes on with what it has.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub async fn end(&mut self) -> Ending {
+        self.stop();
+        let serving = self.serving.take().expect("it ends once");
+        let ending = serving.await.expect("no panic").expect("it ends in order");
+        self.gateway.close().await;
+        ending
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().expect("no panic").join("\n")
+    }
+
+    /// All that was recorded is written.
+    pub async fn flush(&self) {
+        let patience = std::time::Duration::from_secs(10);
+        self.gateway.ledger.flush(patience).await.expect("the ledger is written");
+    }
+
+    /// The value of a line of `/metrics`.
+    pub async fn metric(&self, line: &str) -> u64 {
+        let page = self.send(Method::GET, "/metrics", &[], "").await.text();
+        let found = page.lines().find_map(|known| known.strip_prefix(line)?.strip_prefix(' '));
+        found.map_or(0, |value| value.parse().expect("a number"))
+    }
+
+    // Administration.
+
+    pub async fn admin(&self, method: Method, path: &str, body: Value) -> Value {
+        self.admin_of("org-default", method, path, body).await
+    }
+
+    pub async fn admin_of(&self, of: &str, method: Method, path: &str, body: Value) -> Value {
+        let answer = self.try_admin(of, method, path, body).await;
+        assert!(answer.status.is_success(), "{path}: {} {}", answer.status, answer.text());
+        answer.json()
+    }
+
+    pub async fn try_admin(&self, of: &str, method: Method, path: &str, body: Value) -> Answer {
+        let authorization = format!("Bearer {ADMIN}");
+        let headers = [("authorization", &*authorization), ("openai-organization", of)];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(method, path, &headers, body).await
+    }
+
+    /// A new organization with a project and a key.
+    pub async fn tenant(&self, tier: &str) -> Tenant {
+        let body = json!({ "name": "Tests", "tier": tier });
+        let made = self.admin(Method::POST, "/v1/organizations", body).await;
+        self.project(made["id"].as_str().expect("an id"), Value::Null).await
+    }
+
+    /// Another project with a key in an organization.
+    pub async fn project(&self, organization: &str, geography: Value) -> Tenant {
+        let path = "/v1/organization/projects";
+        let body = json!({ "name": "Project", "geography": geography });
+        let made = self.admin_of(organization, Method::POST, path, body).await;
+        let project = made["id"].as_str().expect("an id").to_owned();
+        let path = format!("{path}/{project}/api_keys");
+        let key = json!({ "name": "Key" });
+        let key = self.admin_of(organization, Method::POST, &path, key).await;
+        Tenant {
+            organization: organization.to_owned(),
+            project,
+            key: key["value"].as_str().expect("a value").to_owned(),
+            key_id: key["id"].as_str().expect("an id").to_owned(),
+        }
+    }
+
+    /// Sets limits of a tenant's project.
+    pub async fn project_limits(&self, tenant: &Tenant, model: &str, limits: Value) {
+        let path = format!("/v1/organization/projects/{}/rate_limits/rl-{model}", tenant.project);
+        self.admin_of(&tenant.organization, Method::POST, &path, limits).await;
+    }
+
+    /// Sets a hard limit, in cents; of the project, or of the organization.
+    pub async fn hard_limit(&self, tenant: &Tenant, of_project: bool, cents: u64) {
+        let path = match of_project {
+            true => format!("/v1/organization/projects/{}/spend_limit", tenant.project),
+            false => "/v1/organization/spend_limit".to_owned(),
+        };
+        let body = json!({ "currency": "USD", "interval": "month", "threshold_amount": cents });
+        self.admin_of(&tenant.organization, Method::POST, &path, body).await;
+    }
+
+    /// The sum of costs in dollars times a million.
+    pub async fn cost(&self, organization: &str) -> u64 {
+        self.flush().await;
+        let path = "/v1/organization/costs?start_time=1793491200&limit=31";
+        let page = self.admin_of(organization, Method::GET, path, Value::Null).await;
+        let buckets = page["data"].as_array().expect("buckets").iter();
+        let results = buckets.flat_map(|bucket| bucket["results"].as_array().expect("results"));
+        let dollars = |result: &Value| result["amount"]["value"].as_f64().expect("an amount");
+        (results.map(dollars).sum::<f64>() * 1e6).round() as u64
+    }
+
+    /// Sums of the usage page: requests, input tokens, output tokens.
+    pub async fn usage(&self, organization: &str, page: &str) -> [u64; 3] {
+        self.flush().await;
+        let path = format!("/v1/organization/usage/{page}?start_time=1793491200&limit=31");
+        let page = self.admin_of(organization, Method::GET, &path, Value::Null).await;
+        let mut sums = [0; 3];
+        let buckets = page["data"].as_array().expect("buckets").iter();
+        for result in buckets.flat_map(|bucket| bucket["results"].as_array().expect("results")) {
+            let names = ["num_model_requests", "input_tokens", "output_tokens"];
+            for (sum, name) in sums.iter_mut().zip(names) {
+                *sum += result[name].as_u64().unwrap_or(0);
+            }
+        }
+        sums
+    }
+
+    // Requests.
+
+    pub async fn post(&self, tenant: &Tenant, path: &str, body: &Value) -> Answer {
+        self.post_text(tenant, path, body.to_string()).await
+    }
+
+    pub async fn post_text(&self, tenant: &Tenant, path: &str, body: impl Into<Bytes>) -> Answer {
+        self.with(tenant, Method::POST, path, &[("content-type", "application/json")], body).await
+    }
+
+    /// A chat with `big` whose input is estimated at one token.
+    pub async fn chat(&self, tenant: &Tenant) -> Answer {
+        self.post(tenant, "/v1/chat/completions", &chat_request()).await
+    }
+
+    pub async fn get(&self, tenant: &Tenant, path: &str) -> Answer {
+        self.with(tenant, Method::GET, path, &[], "").await
+    }
+
+    /// With the tenant's key.
+    pub async fn with(
+        &self,
+        tenant: &Tenant,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let authorization = format!("Bearer {}", tenant.key);
+        let mut all = vec![("authorization", &*authorization)];
+        all.extend(headers);
+        self.send(method, path, &all, body).await
+    }
+
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let begun = self.begin(method, path, headers, body).await;
+        begun.expect("an answer").whole().await
+    }
+
+    /// Sends, and waits for the head of the answer.
+    pub async fn begin(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Result<Begun, Box<dyn std::error::Error + Send + Sync>> {
+        let stream = TokioIo::new(TcpStream::connect(self.address).await?);
+        let (mut sender, connection) = http1::handshake(stream).await?;
+        let connection = Connection(tokio::spawn(async {
+            // What goes wrong shows in the answer.
+            let _ = connection.await;
+        }));
+        let mut request = Request::builder().method(method).uri(path);
+        if headers.iter().all(|(name, _)| *name != "host") {
+            request = request.header("host", self.address.to_string());
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).expect("a request");
+        let response = sender.send_request(request).await?;
+        let (head, body) = response.into_parts();
+        let (status, headers) = (head.status, head.headers);
+        Ok(Begun { status, headers, body, _connection: connection })
+    }
+
+    /// A chat that streams, begun.
+    pub async fn stream(&self, tenant: &Tenant, body: &Value) -> Begun {
+        let authorization = format!("Bearer {}", tenant.key);
+        let headers = [("authorization", &*authorization), ("content-type", "application/json")];
+        let path = "/v1/chat/completions";
+        self.begin(Method::POST, path, &headers, body.to_string()).await.expect("a head")
+    }
+
+    /// Waits until no request is open.
+    pub async fn is_idle(&self) {
+        while self.gateway.metrics.open.get() > 0 || self.gateway.limits.open_requests() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Drop for TestGateway {
+    fn drop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+    }
+}
+
+pub fn chat_request() -> Value {
+    json!({ "model": "big", "messages": [{ "role": "user", "content": "Hi" }] })
+}
+
+/// `chat_request` with more fields.
+pub fn chat_with(more: Value) -> Value {
+    let mut body = chat_request();
+    for (name, value) in more.as_object().expect("an object") {
+        body[name] = value.clone();
+    }
+    body
+}
+
+/// A configuration as it is read.
+pub fn settings(config: &str, folder: &Path) -> Result<Settings, String> {
+    let token = folder.join("token");
+    fs::write(&token, ADMIN).expect("a file");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| UPSTREAM_KEY.to_owned());
+    let offline = "http://127.0.0.1:9/v1";
+    let around = Surroundings { environment: &environment, folder, offline };
+    Settings::read(config, Path::new("gateway.toml"), around).map_err(|error| error.to_string())
+}
+
+/// Ends with whoever has it.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// An answer whose body is still to come. Dropped, the client goes away.
+pub struct Begun {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    body: Incoming,
+    _connection: Connection,
+}
+
+impl Begun {
+    /// The next piece; `None` at the end, an error when it was cut.
+    pub async fn next(&mut self) -> Option<hyper::Result<Bytes>> {
+        loop {
+            match self.body.frame().await? {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => return Some(Ok(data)),
+                    Err(_) => continue,
+                },
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// What is left, as text, and whether it came to its end.
+    pub async fn rest(&mut self) -> (String, bool) {
+        let mut text = Vec::new();
+        while let Some(piece) = self.next().await {
+            match piece {
+                Ok(piece) => text.extend_from_slice(&piece),
+                Err(_) => return (String::from_utf8_lossy(&text).into_owned(), false),
+            }
+        }
+        (String::from_utf8_lossy(&text).into_owned(), true)
+    }
+
+    async fn whole(mut self) -> Answer {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next().await {
+            body.extend_from_slice(&piece.expect("a whole answer"));
+        }
+        Answer { status: self.status, headers: self.headers, body: body.into() }
+    }
+}
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// A header; empty when it is not there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
+    }
+
+    /// Limit, remaining and reset of `requests`, `tokens` or `project-tokens`.
+    pub fn limits(&self, of: &str) -> [&str; 3] {
+        ["limit", "remaining", "reset"]
+            .map(|what| self.headers.get(format!("x-ratelimit-{what}-{of}")))
+            .map(|value| value.map_or("", |value| value.to_str().expect("a text")))
+    }
+
+    /// Status, code and parameter of an error.
+    pub fn error(&self) -> (u16, String, String) {
+        let error = &self.json()["error"];
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (self.status.as_u16(), text("code"), text("param"))
+    }
+
+    pub fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
