@@ -1,8 +1,9 @@
-//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench`. Not part of the product; it may
-//! start programs and print, which the crates may not.
+//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench | clients`. Not part of the product;
+//! it may start programs and print, which the crates may not.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod clients;
 mod fill;
 mod fuzz;
 mod generate;
@@ -21,7 +22,8 @@ usage: cargo xtask <task>
   fuzz [TARGET] [--seconds N]  run the fuzz targets, each for a minute
   fill HOME [options]   add many stored threads, or a very long one, to a home
   bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options
-  bench gateway [options]  measure the gateway beside nginx and LiteLLM; `--help` lists options";
+  bench gateway [options]  measure the gateway beside nginx and LiteLLM; `--help` lists options
+  clients [options]     run the official clients of the hosted API against the gateway";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["fill", options @ ..] => fill::run(options),
         ["bench", options @ ..] => bench::run(&root, options),
+        ["clients", options @ ..] => clients::run(&root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

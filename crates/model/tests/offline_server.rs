@@ -357,6 +357,9 @@ async fn files_and_vector_stores() {
     let after = format!("/files?after={}", second["id"].as_str().unwrap());
     assert_eq!(server.get(&after).await.ok()["data"], json!([first]));
     server.get("/files?limit=0").await.refused(400, "invalid_value");
+    server.get("/files?limit=10000").await.ok();
+    server.get("/files?limit=10001").await.refused(400, "invalid_value");
+    server.get("/vector_stores?limit=101").await.refused(400, "invalid_value");
 
     let store = server.post("/vector_stores", json!({"name": "s", "file_ids": [id]})).await.ok();
     assert_eq!(store["file_counts"]["completed"], 1);

@@ -8,7 +8,7 @@ mod config_read;
 mod delta;
 mod disk;
 mod exec;
-mod gateway;
+pub(crate) mod gateway;
 mod idle_clients;
 mod load;
 mod long_thread;

@@ -2,7 +2,7 @@
 //! the first step that fails; its last line counts tests and steps.
 
 mod counts;
-mod program;
+pub(crate) mod program;
 mod system;
 mod typescript;
 

@@ -141,6 +141,10 @@ async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), A
 
 /// The token estimate and the other amounts (specification: What the service does, item 6).
 fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
+    if matches!(asked, Asked::Json(Kind::InputTokens, _)) {
+        // Counting is a request; the tokens go to no model.
+        return Demand { tokens: 1, ..Demand::default() };
+    }
     let (model, plan) = (&recognised.model, &recognised.plan);
     let input = asked.input_estimate();
     let explicit = asked.max_tokens();

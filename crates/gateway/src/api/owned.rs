@@ -96,6 +96,16 @@ impl Remembered {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.places.get(id).cloned()
     }
+
+    /// Whether a file of a project was seen lately. Looks at all that was: ask the store first.
+    pub(super) fn has_files(&self, project: &str) -> bool {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = recent.places.iter();
+        places.any(|(id, place)| {
+            let is_ours = place.as_ref().is_some_and(|place| *place.project == *project);
+            is_ours && id.starts_with("file")
+        })
+    }
 }
 
 async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>, log: Log) {

@@ -33,7 +33,8 @@ pub(super) async fn list(
 ) -> Result<(Vec<Entry>, bool), ApiError> {
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
     let has_any = owned_objects::has_files(database, project).await;
-    let has_any = has_any.map_err(|_| ApiError::store_unavailable())?;
+    let has_any = has_any.map_err(|_| ApiError::store_unavailable())?
+        || exchange.gateway.remembered.has_files(project);
     let Some(upstream) = exchange.settings.default_upstream.clone().filter(|_| has_any) else {
         return Ok((Vec::new(), false));
     };
@@ -147,7 +148,8 @@ async fn owned(exchange: &Exchange, entries: Vec<Entry>) -> Result<Vec<Entry>, A
         let ids: Vec<&str> = chunk.iter().map(|(id, _)| &**id).collect();
         let ours = owned_objects::owned(database, project, &ids).await;
         let ours = ours.map_err(|_| ApiError::store_unavailable())?;
-        kept.extend(chunk.into_iter().filter(|(id, _)| ours.contains(id)));
+        let is_ours = |id: &str| ours.iter().any(|ours| **ours == *id) || exchange.made_lately(id);
+        kept.extend(chunk.into_iter().filter(|(id, _)| is_ours(id)));
     }
     Ok(kept)
 }

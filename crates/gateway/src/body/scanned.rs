@@ -11,6 +11,8 @@ pub enum Kind {
     Responses,
     /// `POST /v1/responses/compact`.
     Compact,
+    /// `POST /v1/responses/input_tokens`.
+    InputTokens,
     /// `POST /v1/chat/completions`.
     Chat,
     /// `POST /v1/embeddings`.

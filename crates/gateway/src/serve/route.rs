@@ -137,6 +137,9 @@ pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["responses", "compact"] if posts => {
             generate(Kind::Compact, Endpoint::Completions, Form::Never)
         }
+        ["responses", "input_tokens"] if posts => {
+            generate(Kind::InputTokens, Endpoint::Other, Form::Never)
+        }
         ["responses", id, ..] => Api::Response(id),
         ["chat", "completions"] if posts => {
             generate(Kind::Chat, Endpoint::Completions, Form::Never)
@@ -218,6 +221,10 @@ mod tests {
         check(Method::POST, "/v1/videos/v/remix", Api::Remix);
         check(Method::GET, "/v1/responses/r", Api::Response("r"));
         check(Method::POST, "/v1/responses/r/cancel", Api::Response("r"));
+        check(Method::GET, "/v1/responses/input_tokens", Api::Response("input_tokens"));
+        let counts =
+            Generation { kind: Kind::InputTokens, endpoint: Endpoint::Other, form: Form::Never };
+        check(Method::POST, "/v1/responses/input_tokens", Api::Generate(counts));
         check(Method::POST, "/v1/vector_stores/vs/file_batches", Api::Ingest("vs"));
         check(Method::GET, "/v1/vector_stores/vs/files", Api::PassThrough);
         check(Method::GET, "/v1/conversations/c", Api::PassThrough);

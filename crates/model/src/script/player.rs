@@ -233,7 +233,8 @@ impl Player {
         if kind != "failed" {
             response["usage"] = json!({
                 "input_tokens": usage.input_tokens,
-                "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+                "input_tokens_details": {"cached_tokens": usage.cached_input_tokens,
+                    "cache_write_tokens": 0},
                 "output_tokens": usage.output_tokens,
                 "output_tokens_details": {"reasoning_tokens": usage.reasoning_output_tokens},
                 "total_tokens": usage.total_tokens.unwrap_or(sum)});

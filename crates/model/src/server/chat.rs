@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    moderations::moderation,
+    moderations,
     offline::{Call, Offline, number, text},
     reply::{Answered, Refused, Reply},
     responses::MAX_TOKENS,
@@ -67,7 +67,7 @@ impl Offline {
         completion["choices"] = (0..count).map(|index| chosen(index, &choice)).collect();
         completion["usage"] = usage;
         if body["moderation"].is_object() {
-            completion["moderation"] = moderation(messages);
+            completion["moderation"] = moderations::of_chat(&body["moderation"], messages);
         }
         Ok(Reply::Json(completion))
     }

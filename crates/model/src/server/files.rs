@@ -5,6 +5,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
+    kept::FILES_PAGE,
     offline::{Call, Offline, not_served},
     reply::{Answered, Refused, Reply},
 };
@@ -25,7 +26,7 @@ impl Offline {
                     purpose.as_deref().is_none_or(|purpose| file.object["purpose"] == purpose)
                 };
                 let shown = |file: &File| wanted(file).then(|| file.object.clone());
-                self.kept().files.page(&call.query, shown).map(Reply::Json)
+                self.kept().files.page(&call.query, FILES_PAGE, shown).map(Reply::Json)
             }
             ("GET", [id]) => self.with_file(id, |file| Reply::Json(file.object.clone())),
             ("GET", [id, "content"]) => self.with_file(id, |file| {

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{query::Query, reply::Refused};
 
 /// Objects in one answer when the request names no `limit`, and the most that it may name.
-const PAGE: usize = 20;
-const MAX_PAGE: usize = 100;
+pub(super) const PAGE: (usize, usize) = (20, 100);
+/// The same for files.
+pub(super) const FILES_PAGE: (usize, usize) = (10_000, 10_000);
 
 #[derive(Debug)]
 pub(super) struct Kept<T> {
@@ -64,12 +65,16 @@ impl<T> Kept<T> {
     pub(super) fn page(
         &self,
         query: &Query<'_>,
+        (usual, most): (usize, usize),
         shown: impl Fn(&T) -> Option<Value>,
     ) -> Result<Value, Refused> {
         let limit = match query.get("limit").map(|limit| limit.parse()) {
-            None => PAGE,
-            Some(Ok(limit @ 1..=MAX_PAGE)) => limit,
-            Some(_) => return Err(Refused::value("limit", "`limit` is a number from 1 to 100.")),
+            None => usual,
+            Some(Ok(limit)) if (1..=most).contains(&limit) => limit,
+            Some(_) => {
+                let message = format!("`limit` is a number from 1 to {most}.");
+                return Err(Refused::value("limit", message));
+            }
         };
         let shown =
             |(id, object, _): &(String, T, usize)| shown(object).map(|value| (id.clone(), value));
@@ -120,7 +125,7 @@ mod tests {
             kept.push(number.to_string(), number, 0);
         }
         let page = |query: &str| {
-            let page = kept.page(&Query(query), |number| Some(json!(number))).unwrap();
+            let page = kept.page(&Query(query), PAGE, |number| Some(json!(number))).unwrap();
             (page["data"].clone(), page["has_more"] == true)
         };
         assert_eq!(page(""), (json!([4, 3, 2, 1, 0]), false));
@@ -129,7 +134,7 @@ mod tests {
         assert_eq!(page("order=asc&limit=2&after=1"), (json!([2, 3]), true));
         assert_eq!(page("after=unknown"), (json!([]), false));
         for bad in ["limit=0", "limit=101", "limit=x", "limit=-1"] {
-            assert!(kept.page(&Query(bad), |number| Some(json!(number))).is_err());
+            assert!(kept.page(&Query(bad), PAGE, |number| Some(json!(number))).is_err());
         }
     }
 }

@@ -23,6 +23,8 @@ const CATEGORIES: [&str; 13] = [
     "violence",
     "violence/graphic",
 ];
+/// Stands for whatever it says.
+const SAID: &str = "the offline model";
 /// Inputs of one request.
 const MAX_INPUTS: usize = 1024;
 
@@ -46,9 +48,30 @@ impl Offline {
     }
 }
 
-/// The scores that a generation adds for its input and its output when it is asked to.
-pub(super) fn moderation(input: &Value) -> Value {
-    json!({"input": scores(input), "output": scores(&"the offline model".into())})
+/// The scores that a response adds for its input and its output when its request asks for them
+/// with `moderation`.
+pub(super) fn of_response(moderation: &Value, input: &Value) -> Value {
+    json!({"input": result(moderation, input), "output": result(moderation, &SAID.into())})
+}
+
+/// The same of a chat, where they are in lists.
+pub(super) fn of_chat(moderation: &Value, messages: &Value) -> Value {
+    let results = |content: &Value| {
+        json!({"type": "moderation_results", "model": model(moderation),
+            "results": [result(moderation, content)]})
+    };
+    json!({"input": results(messages), "output": results(&SAID.into())})
+}
+
+fn result(moderation: &Value, content: &Value) -> Value {
+    let mut result = scores(content);
+    result["type"] = "moderation_result".into();
+    result["model"] = model(moderation).into();
+    result
+}
+
+fn model(moderation: &Value) -> &str {
+    moderation["model"].as_str().unwrap_or("offline")
 }
 
 fn scores(input: &Value) -> Value {

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
-    moderations::moderation,
+    moderations,
     offline::{Call, Offline, number, text},
     reply::{Answered, Refused, Reply},
     saying::{chars, deltas, forced_function, last_user_text, say, tokens},
@@ -94,7 +94,10 @@ impl Offline {
         let mut members: Vec<_> = repeated.collect();
         members.push(("created_at", self.now().into()));
         if body["moderation"].is_object() {
-            members.push(("moderation", moderation(&body["input"])));
+            members.push((
+                "moderation",
+                moderations::of_response(&body["moderation"], &body["input"]),
+            ));
         }
         members
     }
@@ -168,7 +171,7 @@ impl Offline {
 }
 
 fn usage(input: u64, output: u64) -> Value {
-    json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": 0},
+    json!({"input_tokens": input, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": output, "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": input + output})
 }

@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
-    kept::Kept,
+    kept::{Kept, PAGE},
     offline::{Call, Objects, Offline, not_served, text},
     reply::{Answered, Refused, Reply},
 };
@@ -48,7 +48,7 @@ impl Offline {
             ("POST", []) => self.create_store(call),
             ("GET", []) => {
                 let shown = |store: &VectorStore| Some(store.shown());
-                self.kept().vector_stores.page(&call.query, shown).map(Reply::Json)
+                self.kept().vector_stores.page(&call.query, PAGE, shown).map(Reply::Json)
             }
             ("DELETE", [id]) => {
                 let removed = self.kept().vector_stores.remove(id);
@@ -114,7 +114,7 @@ impl Offline {
                 text(&body, "file_id")?;
                 self.add(store, size, std::slice::from_ref(&body))?.remove(0)
             }
-            ("GET", ["files"]) => store.files.page(&call.query, |file| Some(file.clone()))?,
+            ("GET", ["files"]) => store.files.page(&call.query, PAGE, |file| Some(file.clone()))?,
             ("GET", ["files", id]) => store.files.get(id).ok_or_else(|| unknown(id))?.clone(),
             ("POST", ["files", id]) => {
                 let file = store.files.get_mut(id).ok_or_else(|| unknown(id))?;
@@ -146,7 +146,7 @@ impl Offline {
             ("GET", ["file_batches", id, "files"]) => {
                 let (_, ids) = store.batches.get(id).ok_or_else(|| unknown_batch(id))?;
                 let of_batch = |file: &Value| ids.iter().any(|id| file["id"] == *id);
-                store.files.page(&call.query, |file| of_batch(file).then(|| file.clone()))?
+                store.files.page(&call.query, PAGE, |file| of_batch(file).then(|| file.clone()))?
             }
             _ => return Err(not_served(method, &format!("/vector_stores/…/{}", path.join("/")))),
         };

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
+    kept::PAGE,
     offline::{Call, Offline, not_served},
     reply::{Answered, Refused, Reply},
 };
@@ -19,7 +20,7 @@ impl Offline {
             ("POST", ["edits"]) => self.make_video(call, None),
             ("POST", [id, "remix"]) => self.make_video(call, Some(id)),
             ("GET", []) => {
-                let page = self.kept().videos.page(&call.query, |video| Some(video.clone()));
+                let page = self.kept().videos.page(&call.query, PAGE, |video| Some(video.clone()));
                 page.map(Reply::Json)
             }
             ("GET", [id]) => {

@@ -25,11 +25,10 @@ use super::process;
 use contestant::Programs;
 use options::Options;
 use report::Report;
-use running::Starter;
 use scenarios::SCENARIOS;
 use stage::Bench;
 
-pub(crate) use running::PART;
+pub(crate) use running::{PART, Running, Starter};
 
 /// Percent of the cores in use; a machine where more is in use before it starts is not idle.
 const MOST_BUSY: f64 = 5.0;

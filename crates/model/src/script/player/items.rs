@@ -30,16 +30,18 @@ impl Player {
         let part = |text: &str| json!({"type": "output_text", "text": text, "annotations": []});
         let place =
             format!("\"item_id\":{},\"output_index\":{index},\"content_index\":0,", quoted(&id));
+        // Official clients know no text without them.
+        let text_place = format!("{place}\"logprobs\":[],");
         self.added(index, &item("in_progress", json!([])));
         self.event("response.content_part.added", format!("{place}\"part\":{}", part("")));
         self.deltas(
             "response.output_text.delta",
-            place.clone(),
+            text_place.clone(),
             chunks,
             repeat,
             message.chunk_delay_ms,
         );
-        self.event("response.output_text.done", format!("{place}\"text\":{}", quoted(&text)));
+        self.event("response.output_text.done", format!("{text_place}\"text\":{}", quoted(&text)));
         self.event("response.content_part.done", format!("{place}\"part\":{}", part(&text)));
         self.done(index, item("completed", json!([part(&text)])));
     }

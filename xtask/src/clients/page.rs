@@ -1,0 +1,130 @@
+//! What is shown of the trial: a table on the terminal, and `docs/gateway-clients.md`.
+
+use std::fmt::Write;
+
+use super::outcome::{Check, Outcome};
+
+const INTRODUCTION: &str = "\
+# Official clients of the gateway
+
+The official clients of this API work with the gateway as they are: they are told its address and a
+key, and nothing else. `cargo xtask clients` shows it. It installs the clients below the target folder,
+in the versions that `crates/gateway/tests/clients` pins; starts `agentd gateway` with the offline model
+behind it, a new one for each client; and runs one script for each client. The Python client is told to
+refuse answers that are not of the documented shape, but for a few of which the script says why that
+cannot be. Requests that are sent again are counted on both sides: by the client, and in the gateway's
+metrics.
+
+```sh
+cargo xtask clients             # needs python3 with venv and pip, node, npm, and a network the first time
+cargo xtask clients --write     # also writes this page
+```
+";
+
+/// Checks that passed, of how many, by group and client.
+pub(crate) fn summary(outcomes: &[Outcome]) -> String {
+    let mut rows = vec![row("", outcomes.iter().map(|outcome| outcome.language.to_owned()))];
+    let counted = |outcome: &Outcome, wanted: &dyn Fn(&Check) -> bool| {
+        let checks = || outcome.checks.iter().filter(|check| wanted(check));
+        match (checks().filter(|check| check.passed).count(), checks().count()) {
+            (passed, all) if passed == all => all.to_string(),
+            (passed, all) => format!("{passed} of {all}"),
+        }
+    };
+    for group in groups(outcomes) {
+        let in_group = |check: &Check| check.group == group;
+        rows.push(row(group, outcomes.iter().map(|outcome| counted(outcome, &in_group))));
+    }
+    rows.push(row("total", outcomes.iter().map(|outcome| counted(outcome, &|_| true))));
+    rows.join("\n")
+}
+
+fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
+    cells.fold(format!("{name:<18}"), |row, cell| format!("{row} {cell:>12}"))
+}
+
+/// In the order in which they come first.
+fn groups(outcomes: &[Outcome]) -> Vec<&str> {
+    let mut groups: Vec<&str> = Vec::new();
+    for check in outcomes.iter().flat_map(|outcome| &outcome.checks) {
+        if !groups.contains(&&*check.group) {
+            groups.push(&check.group);
+        }
+    }
+    groups
+}
+
+/// The page, when every check passed.
+pub(crate) fn page(outcomes: &[Outcome]) -> String {
+    let mut page = format!("{INTRODUCTION}\nLast run with:\n\n");
+    // Writing to a text cannot fail.
+    for outcome in outcomes {
+        let _ = writeln!(
+            page,
+            "- {}: {}, {} checks",
+            outcome.language,
+            outcome.client,
+            outcome.checks.len()
+        );
+    }
+    let languages: Vec<&str> = outcomes.iter().map(|outcome| outcome.language).collect();
+    let _ = writeln!(page, "\n| | | {} |", languages.join(" | "));
+    let _ = writeln!(page, "|---|---|{}", "---|".repeat(languages.len()));
+    for group in groups(outcomes) {
+        for name in names(outcomes, group) {
+            let has = |outcome: &Outcome| {
+                let mut checks = outcome.checks.iter();
+                let found = checks.any(|check| check.group == group && check.name == name);
+                if found { "✓" } else { "–" }
+            };
+            let cells: Vec<&str> = outcomes.iter().map(has).collect();
+            let _ = writeln!(page, "| {group} | {name} | {} |", cells.join(" | "));
+        }
+    }
+    page
+}
+
+fn names<'o>(outcomes: &'o [Outcome], group: &str) -> Vec<&'o str> {
+    let mut names: Vec<&str> = Vec::new();
+    for check in outcomes.iter().flat_map(|outcome| &outcome.checks) {
+        if check.group == group && !names.contains(&&*check.name) {
+            names.push(&check.name);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(language: &'static str, checks: &[(&str, &str, bool)]) -> Outcome {
+        let check = |(group, name, passed): &(&str, &str, bool)| Check {
+            group: (*group).to_owned(),
+            name: (*name).to_owned(),
+            passed: *passed,
+        };
+        let checks = checks.iter().map(check).collect();
+        Outcome { language, client: format!("openai on {language}"), checks }
+    }
+
+    #[test]
+    fn groups_are_counted() {
+        let python = [("files", "list", true), ("files", "delete: no", false), ("chat", "x", true)];
+        let outcomes = [outcome("Python", &python), outcome("JavaScript", &[("chat", "x", true)])];
+        let lines: Vec<String> = summary(&outcomes)
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(lines, ["Python JavaScript", "files 1 of 2 0", "chat 1 1", "total 2 of 3 1"]);
+    }
+
+    #[test]
+    fn the_page_lists_every_check_once() {
+        let python = [("files", "list", true), ("chat", "x", true)];
+        let outcomes = [outcome("Python", &python), outcome("JavaScript", &[("chat", "x", true)])];
+        let page = page(&outcomes);
+        assert!(page.contains("- Python: openai on Python, 2 checks\n"), "{page}");
+        assert!(page.ends_with("| files | list | ✓ | – |\n| chat | x | ✓ | ✓ |\n"), "{page}");
+    }
+}

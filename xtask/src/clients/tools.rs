@@ -1,0 +1,146 @@
+//! The clients, each in a folder below the target folder: a virtual environment of Python and a
+//! folder of npm, with the versions that stand beside the scripts.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::test::program::Program;
+
+/// Scripts, versions and the gateway's configuration, relative to the root.
+pub(crate) const SCRIPTS: &str = "crates/gateway/tests/clients";
+/// What was installed last: when it is no longer what is wanted, it is installed anew.
+const STAMP: &str = "installed";
+
+/// A client that is installed.
+pub(crate) struct Client {
+    pub(crate) language: &'static str,
+    program: PathBuf,
+    script: PathBuf,
+    folder: PathBuf,
+}
+
+impl Client {
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(&self.script).current_dir(&self.folder);
+        // Settings of whoever runs this would lead the clients elsewhere.
+        for name in ["BASE_URL", "API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "LOG"] {
+            command.env_remove(format!("OPENAI_{name}"));
+        }
+        command
+    }
+}
+
+/// That everything is on this machine that the clients need.
+pub(crate) fn check() -> Result<()> {
+    let programs = [("python3", "Python 3"), ("node", "Node.js"), ("npm", "npm")];
+    let mut missing: Vec<&str> = programs
+        .iter()
+        .filter(|(program, _)| !Program::exists(program))
+        .map(|(_, name)| *name)
+        .collect();
+    // A virtual environment takes its pip from there.
+    let ensurepip = || Command::new("python3").args(["-m", "ensurepip", "--version"]).output();
+    if !missing.contains(&"Python 3") && !ensurepip().is_ok_and(|output| output.status.success()) {
+        missing.push("pip for Python 3 (Debian: python3-venv)");
+    }
+    ensure!(
+        missing.is_empty(),
+        "missing on this machine: {}; install it and run `cargo xtask clients` again",
+        missing.join(", ")
+    );
+    Ok(())
+}
+
+/// Installs what is not there yet.
+pub(crate) fn install(root: &Path, target: &Path) -> Result<[Client; 2]> {
+    let (scripts, folder) = (root.join(SCRIPTS), target.join("clients"));
+    let python = python(&scripts, &folder.join("python")).context("the Python client")?;
+    let javascript = javascript(&scripts, &folder.join("javascript"));
+    Ok([python, javascript.context("the JavaScript client")?])
+}
+
+fn python(scripts: &Path, folder: &Path) -> Result<Client> {
+    let program = folder.join("bin/python");
+    let wanted = read(&scripts.join("requirements.txt"))?;
+    once(folder, &wanted, || {
+        let place = folder.to_string_lossy();
+        run(Program::new("python3", &["-m", "venv", "--clear", &place]))?;
+        let list = scripts.join("requirements.txt");
+        let list = list.to_string_lossy();
+        let quiet = ["--quiet", "--disable-pip-version-check"];
+        let install = [&["-m", "pip", "install"][..], &quiet, &["--requirement", &list]].concat();
+        run(Program::new(&program, &install))
+    })?;
+    let script = scripts.join("client.py");
+    Ok(Client { language: "Python", program, script, folder: folder.to_owned() })
+}
+
+fn javascript(scripts: &Path, folder: &Path) -> Result<Client> {
+    let files = ["package.json", "package-lock.json"];
+    let wanted: String =
+        files.iter().map(|file| read(&scripts.join(file))).collect::<Result<_>>()?;
+    once(folder, &wanted, || {
+        for file in files {
+            std::fs::copy(scripts.join(file), folder.join(file))?;
+        }
+        run(Program::new("npm", &["ci", "--no-audit", "--no-fund"]).folder(folder))
+    })?;
+    // Modules are looked for from where the script is.
+    let script = folder.join("client.mjs");
+    std::fs::copy(scripts.join("client.mjs"), &script)?;
+    Ok(Client { language: "JavaScript", program: "node".into(), script, folder: folder.to_owned() })
+}
+
+/// Does it, unless it was done for the same before.
+fn once(folder: &Path, wanted: &str, install: impl FnOnce() -> Result<()>) -> Result<()> {
+    let stamp = folder.join(STAMP);
+    if std::fs::read_to_string(&stamp).is_ok_and(|done| done == wanted) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    install()?;
+    std::fs::write(&stamp, wanted).with_context(|| stamp.display().to_string())
+}
+
+fn run(program: Program) -> Result<()> {
+    let done = program.succeed("check the network, and what it says above");
+    done.map(drop).map_err(|failed| anyhow!(failed.message))
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_not_installed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut installed = 0;
+        let mut install = |wanted: &str, works: bool| {
+            once(&folder.path().join("tool"), wanted, || {
+                installed += 1;
+                ensure!(works, "no network");
+                Ok(())
+            })
+            .is_ok()
+        };
+        let done = [("a", false), ("a", true), ("a", true), ("b", true), ("b", true)]
+            .map(|(wanted, works)| install(wanted, works));
+        assert_eq!((done, installed), ([false, true, true, true, true], 3));
+    }
+
+    #[test]
+    fn versions_are_pinned_and_no_registry_is_named() {
+        let scripts = crate::workspace_root().join(SCRIPTS);
+        let requirements = read(&scripts.join("requirements.txt")).unwrap();
+        assert!(requirements.lines().all(|line| line.contains("==")), "{requirements}");
+        let lock = read(&scripts.join("package-lock.json")).unwrap();
+        assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""), "{lock}");
+    }
+}
