@@ -185,7 +185,7 @@ fn exec_waits_as_it_is_told_and_finishes() {
         gateway.address
     );
     std::fs::write(place.home().join("config.toml"), settings).unwrap();
-    let mut command = place.agentd(&["exec", "--skip-git-repo-check", "repair it"]);
+    let mut command = place.agentd(&["exec", "repair it"]);
     let began = Instant::now();
     let output = command.env("GATEWAY_KEY", &key).output().unwrap();
     assert_eq!(stdout(&output), "It works now.\n", "{}", stderr(&output));

@@ -97,14 +97,10 @@ impl Remembered {
         recent.places.get(id).cloned()
     }
 
-    /// Whether a file of a project was seen lately. Looks at all that was: ask the store first.
-    pub(super) fn has_files(&self, project: &str) -> bool {
+    /// Whether something of a project was seen lately. Looks at all that was: ask the store first.
+    pub(super) fn has_any(&self, project: &str) -> bool {
         let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut places = recent.places.iter();
-        places.any(|(id, place)| {
-            let is_ours = |place: &Place| *place.project == *project;
-            id.starts_with("file") && place.as_ref().is_some_and(is_ours)
-        })
+        recent.places.values().flatten().any(|place| *place.project == *project)
     }
 }
 

@@ -32,9 +32,9 @@ pub(super) async fn list(
     room: usize,
 ) -> Result<(Vec<Entry>, bool), ApiError> {
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
-    let has_any = owned_objects::has_files(database, project).await;
+    let has_any = owned_objects::has_any(database, project).await;
     let has_any = has_any.map_err(|_| ApiError::store_unavailable())?
-        || exchange.gateway.remembered.has_files(project);
+        || exchange.gateway.remembered.has_any(project);
     let Some(upstream) = exchange.settings.default_upstream.clone().filter(|_| has_any) else {
         return Ok((Vec::new(), false));
     };

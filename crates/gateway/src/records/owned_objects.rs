@@ -38,14 +38,13 @@ pub async fn find(database: &Database, id: &str) -> Result<Option<Place>, Databa
     read.transpose()
 }
 
-/// Whether a project has files at an upstream.
+/// Whether a project has anything at an upstream, files perhaps: what their ids look like is for the
+/// upstream.
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn has_files(database: &Database, project: &str) -> Result<bool, DatabaseError> {
-    // Files are called `file-…`, and all that begins so stands together.
-    let sql = "SELECT 1 FROM owned_objects WHERE project = $1 AND id >= 'file' AND id < 'filf' \
-               LIMIT 1";
+pub async fn has_any(database: &Database, project: &str) -> Result<bool, DatabaseError> {
+    let sql = "SELECT 1 FROM owned_objects WHERE project = $1 LIMIT 1";
     Ok(!database.query(Statement::new(sql, [project.into()])).await?.is_empty())
 }
 
