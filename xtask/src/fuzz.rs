@@ -160,13 +160,16 @@ fn start(
         .arg(format!("-max_total_time={}", time.as_secs()))
         .arg(format!("-max_len={longest}"))
         .args(["-timeout=20", "-rss_limit_mb=2048", "-verbosity=1"])
-        .arg(format!("-dict={}", dictionary.display()))
         .arg(format!("-artifact_prefix={}/{name}-", found.display()))
         .arg(&corpus)
         .args(&seeds)
         .stdin(Stdio::null())
         .stdout(printed.try_clone()?)
         .stderr(printed);
+    // Inputs that are numbers rather than words have no dictionary.
+    if dictionary.exists() {
+        command.arg(format!("-dict={}", dictionary.display()));
+    }
     let child = command.spawn().with_context(|| format!("starting the target `{name}`"))?;
     Ok(Running { name: name.to_owned(), child, log })
 }
