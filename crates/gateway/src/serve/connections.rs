@@ -1,20 +1,24 @@
 //! Connections: accepted, bounded, and brought to an end that cuts nothing.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::answer::AnswerBody;
+use super::patient::{Patient, Served, Serving};
 use super::{Peer, service};
 use crate::state::Gateway;
 
@@ -101,28 +105,58 @@ fn connection(
     gateway: &Arc<Gateway>,
     stream: TcpStream,
     pages: Pages,
-) -> http1::Connection<TokioIo<TcpStream>, impl Answering> {
+) -> http1::Connection<TokioIo<Patient<TcpStream>>, impl Answering> {
     // Small answers are not to wait for others; a connection where that fails still works.
     let _ = stream.set_nodelay(true);
     let header_timeout = gateway.settings.load().server.header_timeout;
     let gateway = Arc::clone(gateway);
+    let serving = Serving::default();
+    let stream = Patient::new(stream, serving.clone(), header_timeout);
     let answer = service_fn(move |request| {
+        let served = serving.begin();
         let answer = service::answer(Arc::clone(&gateway), pages.clone(), request);
-        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+        async move {
+            let answer = answer.await.map(|body| Held { body, _served: served });
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     // Answers are flushed one by one: what is flushed with the next request's answer waits for it,
     // and an answer to what is no HTTP would never be sent.
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .serve_connection(TokioIo::new(stream), answer)
+    // Hyper's own limit of time for a head would end connections that are only idle.
+    http1::Builder::new().serve_connection(TokioIo::new(stream), answer)
+}
+
+/// An answer's body, for as long as its request is being answered.
+struct Held {
+    body: AnswerBody,
+    _served: Served,
+}
+
+impl Body for Held {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// What a connection's requests are answered by.
 trait Answering:
     hyper::service::HttpService<
         Incoming,
-        ResBody = AnswerBody,
+        ResBody = Held,
         Error = std::convert::Infallible,
         Future: Send,
     > + Send
@@ -133,7 +167,7 @@ trait Answering:
 impl<S> Answering for S where
     S: hyper::service::HttpService<
             Incoming,
-            ResBody = AnswerBody,
+            ResBody = Held,
             Error = std::convert::Infallible,
             Future: Send,
         > + Send

@@ -5,6 +5,7 @@ pub mod answer;
 mod authenticate;
 mod connections;
 pub mod intake;
+mod patient;
 pub mod route;
 mod service;
 

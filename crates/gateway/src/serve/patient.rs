@@ -1,0 +1,180 @@
+//! A connection's stream that gives up on a peer which keeps it waiting: for a request's head, for the
+//! next request, or for room to write an answer to. How long a body or a model server may take is not
+//! decided here.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// How long a connection may stay open between two requests.
+const IDLE: Duration = Duration::from_secs(75);
+/// How long an answer may find no room: nobody reads it.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// See the module.
+pub(super) struct Patient<S> {
+    stream: S,
+    serving: Serving,
+    head: Duration,
+    /// A part of a head has come.
+    in_head: bool,
+    reading: Wait,
+    writing: Wait,
+}
+
+/// Requests of a connection that are being answered.
+#[derive(Clone, Default)]
+pub(super) struct Serving(Arc<Requests>);
+
+#[derive(Default)]
+struct Requests {
+    count: AtomicUsize,
+    /// The connection's task: it begins to wait for the next request when the last is answered.
+    task: AtomicWaker,
+}
+
+/// A request that is being answered, until it is dropped.
+pub(super) struct Served(Serving);
+
+impl Serving {
+    /// One more request.
+    pub(super) fn begin(&self) -> Served {
+        self.0.count.fetch_add(1, Ordering::Relaxed);
+        Served(self.clone())
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.count.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if self.0.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.0.task.wake();
+        }
+    }
+}
+
+/// A wait for the peer. Its timer is made when it is first needed, and set anew only when it goes off.
+#[derive(Default)]
+struct Wait {
+    since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wait {
+    fn end(&mut self) {
+        self.since = None;
+    }
+
+    /// Ready when it has lasted for too long.
+    fn poll(&mut self, patience: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let due = *self.since.get_or_insert_with(Instant::now) + patience;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        // A timer that is set for later than this wait ends would come too late.
+        if timer.deadline() > due {
+            timer.as_mut().reset(due);
+        }
+        loop {
+            std::task::ready!(timer.as_mut().poll(context));
+            if Instant::now() >= due {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due);
+        }
+    }
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S, serving: Serving, head: Duration) -> Self {
+        let (reading, writing) = (Wait::default(), Wait::default());
+        // The first head is awaited from now on, whether any of it has come or not.
+        Self { stream, serving, head, in_head: true, reading, writing }
+    }
+
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.serving.0.task.register(context.waker());
+        if self.serving.is_any() {
+            self.in_head = false;
+            self.reading.end();
+            return Poll::Pending;
+        }
+        let patience = if self.in_head { self.head } else { IDLE };
+        self.reading.poll(patience, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    fn poll_stall<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.writing.end();
+            return written;
+        }
+        self.writing.poll(STALLED, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(context, buffer);
+        if read.is_pending() {
+            return this.poll_silence(context);
+        }
+        let is_first = !this.in_head && !this.serving.is_any() && buffer.filled().len() > before;
+        if is_first {
+            this.in_head = true;
+            this.reading.end();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.poll_stall(written, context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, pieces);
+        this.poll_stall(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
