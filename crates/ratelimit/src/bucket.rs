@@ -7,6 +7,10 @@
 
 use crate::{Limit, Micros};
 
+/// Refusals within this time, and within half of the time that a unit takes, are counted as of the
+/// first of them.
+const BURST: Micros = 1_000_000;
+
 /// See the module. It does not know its limit, which may change: callers pass it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bucket {
@@ -18,13 +22,15 @@ pub struct Bucket {
     minima: Minima,
     /// Until when the waits that were told last.
     promised: Micros,
+    /// When the refusals began that count as of one moment.
+    refused: Micros,
 }
 
 impl Bucket {
     /// As it was kept: level, its time, and the waits that were told. Nothing that was taken before
     /// can be refunded.
     pub(crate) fn restored(level: u128, at: Micros, promised: Micros) -> Self {
-        Self { level, at, minima: Minima::default(), promised }
+        Self { level, at, minima: Minima::default(), promised, refused: 0 }
     }
 
     /// What [`Bucket::restored`] needs.
@@ -53,11 +59,21 @@ impl Bucket {
 
     /// Uses one unit more for a refused request, without passing the limit: whoever is refused
     /// again and again waits no longer than for one unit.
+    ///
+    /// Refusals that come in a burst fill the bucket as of its first: else the second would take
+    /// what has been refilled since then, and the first one's wait would not suffice.
     pub fn count_refusal(&mut self, limit: Limit) {
-        self.minima.note(self.at, self.level);
-        let full = scaled(limit, limit.amount);
-        let more = (self.level + scaled(limit, 1)).min(full);
-        self.level = self.level.max(more);
+        let half = limit.window.checked_div(limit.amount.saturating_mul(2)).unwrap_or(0);
+        let burst = half.min(BURST);
+        if self.at - self.refused >= burst {
+            self.refused = self.at;
+        }
+        let refilled = u128::from(self.at - self.refused) * u128::from(limit.amount);
+        let most = scaled(limit, limit.amount).saturating_sub(refilled);
+        if self.level < most {
+            self.minima.note(self.at, self.level);
+            self.level = most.min(self.level + scaled(limit, 1));
+        }
     }
 
     /// Uses `amount` that is known only now, whether it fits or not: what is beyond the limit is

@@ -72,6 +72,39 @@ fn all_who_wait_as_told_are_served() {
     }
 }
 
+/// One client after the other is refused within a burst: what is refilled in between is not used
+/// up by those who come later.
+#[test]
+fn who_is_refused_in_a_burst_comes_in_time() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.take(limit, 60);
+    let mut due = Vec::new();
+    for number in 0..40 {
+        let now = number * 10_000;
+        bucket.advance(limit, now);
+        bucket.count_refusal(limit);
+        due.push(now + bucket.promise(limit, 1).unwrap());
+    }
+    assert_eq!(due[..3], [SECOND, 2 * SECOND, 3 * SECOND]);
+    for due in due {
+        bucket.advance(limit, due);
+        assert!(bucket.fits(limit, 1), "at {due}");
+        bucket.take(limit, 1);
+    }
+}
+
+/// Whoever asks again and again is refused again and again.
+#[test]
+fn asking_again_at_once_does_not_help() {
+    let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());
+    bucket.take(limit, 60);
+    for number in 0..1000 {
+        bucket.advance(limit, number * 100_000);
+        assert!(!bucket.fits(limit, 1), "at the {number}th time");
+        bucket.count_refusal(limit);
+    }
+}
+
 #[test]
 fn a_refund_gives_back_what_is_still_there() {
     let (limit, mut bucket) = (MINUTE_OF_60, Bucket::default());

@@ -9,6 +9,8 @@ local LOADED_RUN, LOADED_BORN = '@RUN@', @BORN@
 local MOST = 2 ^ 52
 local MINIMA = 8
 local LEASES = 32
+-- Refusals within this time, and within half of the time that a unit takes, count as of the first.
+local BURST = 1000000
 local RATE, SPEND, HELD = 0, 1, 2
 
 -- When what is known begins: 0 for always. Data of before may be older than what was answered.
@@ -108,7 +110,7 @@ end
 
 local function fresh(kind, limit, window, now)
   local m = { kind = kind, u = 0, r = 0, at = now, limit = limit, window = window }
-  m.promised, m.minima, m.leases, m.run = 0, {}, {}, -1
+  m.promised, m.refused, m.minima, m.leases, m.run = 0, 0, {}, {}, -1
   if kind == RATE and born > 0 then
     m.u, m.at = limit, born
     advance(m, now)
@@ -121,9 +123,9 @@ local function load(key, name)
   if not packed then return nil end
   local p = cmsgpack.unpack(packed)
   local m = { kind = p[1], u = p[2], r = p[3], at = p[4], limit = p[5], window = p[6] }
-  m.promised, m.run, m.minima, m.leases = p[7], p[8], {}, {}
-  local at = 10
-  for n = 1, p[9] do
+  m.promised, m.run, m.refused, m.minima, m.leases = p[7], p[8], p[9], {}, {}
+  local at = 11
+  for n = 1, p[10] do
     m.minima[n] = { at = p[at], u = p[at + 1], r = p[at + 2] }
     at = at + 3
   end
@@ -135,7 +137,7 @@ local function load(key, name)
 end
 
 local function save(key, name, m)
-  local p = { m.kind, m.u, m.r, m.at, m.limit, m.window, m.promised, m.run, #m.minima }
+  local p = { m.kind, m.u, m.r, m.at, m.limit, m.window, m.promised, m.run, m.refused, #m.minima }
   for _, one in ipairs(m.minima) do
     p[#p + 1] = one.at
     p[#p + 1] = one.u
@@ -181,6 +183,18 @@ local function time_for(m, units, parts)
   if m.limit <= 0 then return -1 end
   local time = (units + parts / m.window) / m.limit * m.window * (1 + 2 ^ -50) + 0.001
   return math.min(math.ceil(time), MOST)
+end
+
+-- One unit for a refused request, without passing the limit, as of the first refusal of a burst.
+local function count_refusal(m)
+  local full = m.limit - leased(m)
+  local burst = m.limit > 0 and math.min(BURST, math.floor(m.window / (2 * m.limit))) or 0
+  if m.at - m.refused >= burst then m.refused = m.at end
+  local units, parts = refilled(m.limit, m.at - m.refused, m.window)
+  local u, r = minus(math.max(full, 0), 0, units, parts, m.window)
+  if not less(m.u, m.r, u, r) then return end
+  note(m)
+  if less(m.u + 1, m.r, u, r) then m.u = m.u + 1 else m.u, m.r = u, r end
 end
 
 -- The wait that is told for `amount`, behind those who were told one; -1: never.
@@ -363,14 +377,7 @@ local function reserve(keys, args)
     redis.call('SET', keys[3], '1', 'PX', args[3])
   else
     for _, d in ipairs(draws) do
-      local m = d.at.m
-      if d.counts then
-        local full = m.limit - leased(m)
-        if m.u < full then
-          note(m)
-          if m.u + 1 >= full then m.u, m.r = full, 0 else m.u = m.u + 1 end
-        end
-      end
+      if d.counts then count_refusal(d.at.m) end
     end
     for _, d in ipairs(draws) do d.helps = helps(d) end
   end

@@ -46,7 +46,7 @@ impl Remote<'_> {
 
     fn reserve(&mut self, limit: Limit, amount: u64) -> wire::Told {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
-        let bound = Bound::Rate { limit, counts_refusals: false };
+        let bound = Bound::Rate { limit, counts_refusals: true };
         let draw = Draw { meter: "m", bound, amount };
         wire::push_draw(&mut args, 1, &draw, Terms::default());
         self.requests += 1;
@@ -120,6 +120,7 @@ fn the_store_counts_as_the_bucket_does() {
                         taken.push((now, amount));
                         prop_assert_eq!(told.helps, -3);
                     } else {
+                        bucket.count_refusal(limit);
                         let wait = bucket.promise(limit, amount).unwrap();
                         let wait = wait.min(LONGEST).cast_signed();
                         // Two for each that was told one before.
