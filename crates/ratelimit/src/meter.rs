@@ -3,6 +3,10 @@
 use crate::bucket::Bucket;
 use crate::{Bound, Limit, Micros, Remedy, State};
 
+/// How long a meter stays after its last use, though it is as good as new: making it again takes
+/// longer than finding it.
+const KEPT: Micros = 10_000_000;
+
 /// See the module.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "nearly all meters are of the largest kind")]
@@ -133,6 +137,10 @@ impl Meter {
     pub(crate) fn is_unused(&mut self, now: Micros) -> bool {
         match self {
             Self::Rate { bucket, limit } => {
+                let (_, last, _) = bucket.kept();
+                if now.saturating_sub(last) < KEPT {
+                    return false;
+                }
                 bucket.advance(*limit, now);
                 let (level, _, promised) = bucket.kept();
                 level == 0 && promised <= now

@@ -12,6 +12,7 @@ use crate::ledger::Endpoint;
 use crate::metrics::Rejected;
 use crate::policy::plan::{Demand, Dimension, Plan, Scope};
 use crate::policy::{announce, headers, refusal};
+use crate::serve::intake::Place;
 use crate::settings::{Base, Model, Price, Settings, Upstream};
 use crate::state::Gateway;
 use crate::tenants::Caller;
@@ -205,6 +206,11 @@ impl Exchange {
             Scope::Project => "project",
         };
         self.gateway.metrics.rejected.get_or_create(&Rejected { dimension, scope }).inc();
+    }
+
+    /// A place for a large body of this caller.
+    pub fn room(&self) -> Place<'_> {
+        self.gateway.room.place(&self.caller.organization.id)
     }
 
     /// Where requests of this caller to `upstream` go.

@@ -214,7 +214,7 @@ async fn body(
         return Ok(OutBody::stream(incoming, server.max_body_bytes, server.body_timeout));
     }
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
-    let taken = intake::whole(&mut incoming, most, patience, &exchange.gateway.room).await?;
+    let taken = intake::whole(&mut incoming, most, patience, exchange.room()).await?;
     let body = taken.bytes;
     if body.is_empty() {
         return Ok(OutBody::empty());

@@ -32,7 +32,7 @@ pub(super) async fn answer(
     let (head, mut incoming) = request.into_parts();
     let server = exchange.settings.server;
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
-    let taken = intake::whole(&mut incoming, most, patience, &exchange.gateway.room).await?;
+    let taken = intake::whole(&mut incoming, most, patience, exchange.room()).await?;
     let body = taken.bytes.clone();
     let asked = match Asked::read(&body, generation, &head.headers) {
         Ok(asked) => asked,

@@ -8,7 +8,6 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Incoming};
 use hyper::http::request;
 use hyper::{Request, header};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::forward::{self, Given};
 use super::{Answered, Exchange, files, listing};
@@ -17,7 +16,7 @@ use crate::database::DatabaseError;
 use crate::error::ApiError;
 use crate::records::files::{self as records, CHUNK, File, Purpose};
 use crate::records::ids;
-use crate::serve::intake::{self, Room};
+use crate::serve::intake::{self, Place};
 use crate::serve::route::Api;
 use crate::upstream::{OutBody, too_large, too_slow};
 use crate::world::seconds;
@@ -37,10 +36,9 @@ pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) 
         return Err(too_large());
     }
     // Large bodies have their place among all others until they are stored.
-    let mut place = None;
-    let gateway = Arc::clone(&exchange.gateway);
-    let room = (&gateway.room, &mut place);
-    let taken = take(&mut incoming, &boundary, server.max_body_bytes, room);
+    let (gateway, caller) = (Arc::clone(&exchange.gateway), Arc::clone(&exchange.caller));
+    let mut place = gateway.room.place(&caller.organization.id);
+    let taken = take(&mut incoming, &boundary, server.max_body_bytes, &mut place);
     let taken = tokio::time::timeout(server.body_timeout, taken).await;
     match taken.unwrap_or_else(|_| Err(too_slow()))? {
         Taken::Ours(body) => {
@@ -78,9 +76,9 @@ async fn take(
     incoming: &mut Incoming,
     boundary: &str,
     most: u64,
-    (room, place): (&Room, &mut Option<OwnedSemaphorePermit>),
+    place: &mut Place<'_>,
 ) -> Result<Taken, ApiError> {
-    let announced = usize::try_from(incoming.size_hint().lower().min(most)).unwrap_or(0);
+    let announced = incoming.size_hint().lower().min(most);
     let mut body = BytesMut::new();
     let (mut looked, mut is_ours) = (0, false);
     while let Some(piece) = intake::data(incoming).await? {
@@ -88,8 +86,8 @@ async fn take(
             return Err(too_large());
         }
         if !body.is_empty() {
-            // It has to be kept: all that was announced is set aside at once.
-            intake::grow(room, place, announced.max(body.len() + piece.len())).await?;
+            // It has to be kept.
+            place.grow(announced, body.len() + piece.len()).await?;
         }
         body.extend_from_slice(&piece);
         // The form is looked at again when it has doubled: in all that is no more than twice.

@@ -58,8 +58,8 @@ fn scarcer(one: &(&Meter, &State), other: &(&Meter, &State)) -> std::cmp::Orderi
 
 fn put(headers: &mut HeaderMap, names: &Names, shown: Option<(&Meter, &State)>) {
     let Some((meter, state)) = shown else { return };
-    headers.insert(&names[0], value(meter.limit));
-    headers.insert(&names[1], value(state.remaining));
+    headers.insert(&names[0], HeaderValue::from(meter.limit));
+    headers.insert(&names[1], HeaderValue::from(state.remaining));
     headers.insert(&names[2], value(InHeader(state.until_full)));
 }
 

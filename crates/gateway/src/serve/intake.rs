@@ -1,13 +1,16 @@
 //! Taking a request's body in: whole, bounded in size and in time, and all of them together in what
 //! they take of memory.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use hyper::header::{self, HeaderValue};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::ApiError;
 use crate::upstream::{too_large, too_slow};
@@ -15,85 +18,146 @@ use crate::upstream::{too_large, too_slow};
 /// Memory that is set aside on the word of a `Content-Length` alone.
 const TRUSTED_LENGTH: u64 = 1 << 20;
 
-/// Room for large bodies, in pieces of [`PIECE`] bytes. Who finds none waits.
+/// Room for large bodies, in pieces of [`PIECE`] bytes. Who finds none waits. What an organization
+/// announces counts against its share, and only what has come against the whole: so nobody keeps
+/// others waiting by announcing what he does not send.
 #[derive(Debug)]
-pub struct Room(Arc<Semaphore>);
+pub struct Room {
+    whole: Arc<Semaphore>,
+    /// Of the organizations that have something in it.
+    shares: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
+}
+
+/// A body's place in the room, until it is dropped.
+#[derive(Debug)]
+pub struct Place<'a> {
+    room: &'a Room,
+    organization: &'a str,
+    held: Held,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    of_share: Option<OwnedSemaphorePermit>,
+    of_whole: Option<OwnedSemaphorePermit>,
+}
 
 /// A body, and its place in the room until it is dropped.
 #[derive(Debug)]
 pub struct Taken {
     /// All of it.
     pub bytes: Bytes,
-    _place: Option<OwnedSemaphorePermit>,
+    _held: Held,
 }
 
 /// All large bodies together.
 const ROOM: usize = 1 << 30;
+/// Those of one organization.
+const SHARE: usize = ROOM / 4;
 /// Bodies up to this size need no room.
 const PIECE: usize = 64 << 10;
+/// How long a body that has come in part waits for room: longer, and bodies that are half read would
+/// wait for each other.
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Default for Room {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(ROOM / PIECE)))
+        Self { whole: Arc::new(Semaphore::new(ROOM / PIECE)), shares: Mutex::default() }
     }
+}
+
+impl Room {
+    /// A place for a body of this organization. It takes no room until it grows.
+    pub fn place<'a>(&'a self, organization: &'a str) -> Place<'a> {
+        Place { room: self, organization, held: Held::default() }
+    }
+
+    fn share(&self, organization: &str) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(organization).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(SHARE / PIECE));
+        shares.insert(organization.into(), Arc::downgrade(&share));
+        share
+    }
+}
+
+impl Place<'_> {
+    /// Makes room for a body of which `come` bytes have come, and that is said to have `announced`.
+    ///
+    /// # Errors
+    /// 503 when others keep all room for too long.
+    pub async fn grow(&mut self, announced: u64, come: usize) -> Result<(), ApiError> {
+        let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+        // One that is larger than the room takes all of it.
+        let more = missing(self.held.of_share.as_ref(), announced.max(come).min(SHARE));
+        if more > 0 {
+            let share = self.room.share(self.organization);
+            add(&mut self.held.of_share, share.acquire_many_owned(more).await)?;
+        }
+        let more = missing(self.held.of_whole.as_ref(), come.min(ROOM));
+        if more > 0 {
+            let whole = Arc::clone(&self.room.whole).acquire_many_owned(more);
+            let got = tokio::time::timeout(ROOM_PATIENCE, whole).await;
+            add(&mut self.held.of_whole, got.map_err(|_| busy())?)?;
+        }
+        Ok(())
+    }
+}
+
+fn missing(held: Option<&OwnedSemaphorePermit>, size: usize) -> u32 {
+    let held = held.map_or(0, OwnedSemaphorePermit::num_permits);
+    u32::try_from((size / PIECE).saturating_sub(held)).unwrap_or(u32::MAX)
+}
+
+fn add(
+    held: &mut Option<OwnedSemaphorePermit>,
+    more: Result<OwnedSemaphorePermit, AcquireError>,
+) -> Result<(), ApiError> {
+    // Nobody closes them.
+    let more = more.map_err(|_| busy())?;
+    match held {
+        Some(held) => held.merge(more),
+        None => *held = Some(more),
+    }
+    Ok(())
+}
+
+fn busy() -> ApiError {
+    let message = "Too many large requests are being read at the moment. Please try again in a \
+                   second.";
+    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_overloaded", message)
+        .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 /// The whole body.
 ///
 /// # Errors
-/// 413 past `most` bytes, 408 past `patience`, 400 when it ends too early.
+/// 413 past `most` bytes, 408 past `patience`, 400 when it ends too early, 503 when there is no room.
 pub async fn whole(
     body: &mut Incoming,
     most: u64,
     patience: Duration,
-    room: &Room,
+    mut place: Place<'_>,
 ) -> Result<Taken, ApiError> {
     let announced = body.size_hint();
     if announced.lower() > most {
         return Err(too_large());
     }
-    let mut place = None;
-    let collected = collect(body, most, room, &mut place);
-    let collected = tokio::time::timeout(patience, collected).await;
+    let collected = tokio::time::timeout(patience, collect(body, most, &mut place)).await;
     let collected = collected.unwrap_or_else(|_| Err(too_slow()));
-    Ok(Taken { bytes: collected?, _place: place })
-}
-
-/// Makes room for a body that has grown to `size` bytes.
-///
-/// # Errors
-/// None while the gateway runs.
-pub async fn grow(
-    room: &Room,
-    place: &mut Option<OwnedSemaphorePermit>,
-    size: usize,
-) -> Result<(), ApiError> {
-    let held = place.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-    // One that is larger than the room takes all of it.
-    let more = (size.min(ROOM) / PIECE).saturating_sub(held);
-    if more == 0 {
-        return Ok(());
-    }
-    let more = u32::try_from(more).unwrap_or(u32::MAX);
-    let closed = |_| ApiError::store_unavailable();
-    let more = Arc::clone(&room.0).acquire_many_owned(more).await.map_err(closed)?;
-    match place {
-        Some(place) => place.merge(more),
-        None => *place = Some(more),
-    }
-    Ok(())
+    Ok(Taken { bytes: collected?, _held: place.held })
 }
 
 async fn collect(
     body: &mut Incoming,
     most: u64,
-    room: &Room,
-    place: &mut Option<OwnedSemaphorePermit>,
+    place: &mut Place<'_>,
 ) -> Result<Bytes, ApiError> {
     let announced = body.size_hint().lower();
-    // What is announced is set aside at once: bodies that wait for each other half read would all
-    // wait in vain.
-    grow(room, place, usize::try_from(announced.min(most)).unwrap_or(0)).await?;
+    place.grow(announced, 0).await?;
     let Some(first) = data(body).await? else { return Ok(Bytes::new()) };
     if first.len() as u64 > most {
         return Err(too_large());
@@ -109,7 +173,7 @@ async fn collect(
         if (whole.len() + piece.len()) as u64 > most {
             return Err(too_large());
         }
-        grow(room, place, whole.len() + piece.len()).await?;
+        place.grow(announced, whole.len() + piece.len()).await?;
         whole.extend_from_slice(&piece);
     }
     Ok(whole.freeze())
@@ -131,3 +195,7 @@ pub async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "intake_tests.rs"]
+mod tests;

@@ -107,6 +107,11 @@ impl<S> Patient<S> {
             self.reading.end();
             return Poll::Pending;
         }
+        // An answer that is all handed over may still be on its way.
+        if self.writing.since.is_some() {
+            self.reading.end();
+            return Poll::Pending;
+        }
         let patience = if self.in_head { self.head } else { IDLE };
         self.reading.poll(patience, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -117,7 +122,11 @@ impl<S> Patient<S> {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.writing.end();
+            if self.writing.since.is_some() {
+                self.writing.end();
+                // If that was all, the wait for the next request begins.
+                context.waker().wake_by_ref();
+            }
             return written;
         }
         self.writing.poll(STALLED, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -178,3 +187,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+#[path = "patient_tests.rs"]
+mod tests;

@@ -15,7 +15,6 @@ use crate::api::{self, Exchange};
 use crate::database::Statement;
 use crate::error::ApiError;
 use crate::metrics::Answered;
-use crate::policy::headers::value;
 use crate::state::Gateway;
 use crate::traces;
 
@@ -63,7 +62,7 @@ async fn answer_v1(
         headers.insert(ORGANIZATION, text_value(organization));
     }
     let took = gateway.clock.now().saturating_sub(began);
-    headers.insert(PROCESSING, value(took / 1000));
+    headers.insert(PROCESSING, HeaderValue::from(took / 1000));
     let status = response.status().as_u16();
     if let Some(traced) = seen.trace {
         gateway.traces.record(traced.refused(status, gateway.clock.now()));

@@ -1,0 +1,166 @@
+//! Connections in memory, with a clock that goes as fast as nothing happens.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const HEAD: Duration = Duration::from_secs(10);
+const REQUEST: &[u8] = b"GET /now HTTP/1.1\r\nhost: here\r\n\r\n";
+const LONG: usize = 1 << 20;
+
+/// A connection, and how its serving ends. `/slow` is answered after an hour, `/long` with a
+/// megabyte.
+fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
+    let (ours, theirs) = duplex(4096);
+    let serving = Serving::default();
+    let stream = Patient::new(theirs, serving.clone(), HEAD);
+    let answer = move |request: Request<Incoming>| {
+        let served = serving.begin();
+        async move {
+            let body = match request.uri().path() {
+                "/long" => Bytes::from(vec![b'x'; LONG]),
+                "/slow" => {
+                    tokio::time::sleep(Duration::from_secs(3600)).await;
+                    Bytes::from_static(b"late")
+                }
+                _ => request.into_body().collect().await?.to_bytes(),
+            };
+            let length = body.len();
+            let body = Full::new(body).map_frame(move |frame| {
+                let _held = &served;
+                frame
+            });
+            let response = Response::builder().header("content-length", length).body(body);
+            Ok::<_, hyper::Error>(response.unwrap())
+        }
+    };
+    let connection = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service_fn(answer));
+    (ours, tokio::spawn(connection))
+}
+
+async fn answered(stream: &mut DuplexStream) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+    let head = String::from_utf8(head).unwrap();
+    let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    stream.read_exact(&mut body).await.unwrap();
+}
+
+async fn seconds(count: u64) {
+    tokio::time::sleep(Duration::from_secs(count)).await;
+}
+
+async fn is_over(stream: &mut DuplexStream) -> bool {
+    !matches!(stream.read(&mut [0; 1]).await, Ok(1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_does_not_come_ends_the_connection() {
+    for sent in [&b""[..], b"GET / HTT"] {
+        let (mut stream, serving) = connect();
+        let began = Instant::now();
+        stream.write_all(sent).await.unwrap();
+        assert!(is_over(&mut stream).await);
+        assert_eq!(began.elapsed().as_secs(), HEAD.as_secs());
+        drop(serving.await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_in_drops_ends_the_connection_too() {
+    let (mut stream, _serving) = connect();
+    let began = Instant::now();
+    for byte in REQUEST.iter().cycle() {
+        if stream.write_all(&[*byte]).await.is_err() {
+            break;
+        }
+        seconds(1).await;
+    }
+    assert!(began.elapsed() < 2 * HEAD, "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_head_in_drops_ends_it_as_well() {
+    let (mut stream, _serving) = connect();
+    stream.write_all(REQUEST).await.unwrap();
+    answered(&mut stream).await;
+    seconds(30).await;
+    let began = Instant::now();
+    stream.write_all(b"GET /no").await.unwrap();
+    assert!(is_over(&mut stream).await);
+    assert_eq!(began.elapsed().as_secs(), HEAD.as_secs());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_may_rest_between_requests() {
+    let (mut stream, serving) = connect();
+    for pause in [0, 1, 30, 60, 74] {
+        seconds(pause).await;
+        stream.write_all(REQUEST).await.unwrap();
+        answered(&mut stream).await;
+    }
+    let began = Instant::now();
+    assert!(is_over(&mut stream).await);
+    assert_eq!(began.elapsed(), IDLE);
+    drop(serving.await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_is_waited_for() {
+    let (mut stream, _serving) = connect();
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    answered(&mut stream).await;
+    seconds(60).await;
+    stream.write_all(REQUEST).await.unwrap();
+    answered(&mut stream).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_is_waited_for() {
+    let (mut stream, _serving) = connect();
+    stream.write_all(b"POST /now HTTP/1.1\r\nhost: here\r\ncontent-length: 3\r\n\r\n").await.unwrap();
+    for _ in 0..3 {
+        seconds(100).await;
+        stream.write_all(b"x").await.unwrap();
+    }
+    answered(&mut stream).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_reads_ends_the_connection() {
+    let (mut stream, serving) = connect();
+    let began = Instant::now();
+    stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    assert!(serving.await.unwrap().is_err());
+    assert_eq!(began.elapsed(), STALLED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_read_slowly_comes_whole() {
+    let (mut stream, serving) = connect();
+    stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    let (mut came, mut part) = (0, [0; 4096]);
+    while came < LONG {
+        seconds(50).await;
+        let more = stream.read(&mut part).await.unwrap();
+        assert!(more > 0, "cut after {came} bytes");
+        came += more;
+    }
+    // From then on it rests like any other.
+    let began = Instant::now();
+    while !is_over(&mut stream).await {}
+    drop(serving.await);
+    assert!(began.elapsed() <= IDLE, "{:?}", began.elapsed());
+}
