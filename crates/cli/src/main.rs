@@ -4,7 +4,6 @@
 //! current folder: it is gathered in [`world`] and handed on.
 
 mod commands;
-mod memory;
 mod world;
 
 use std::process::ExitCode;

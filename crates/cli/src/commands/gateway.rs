@@ -77,7 +77,6 @@ pub(crate) async fn run(
     {
         print(format_args!("API key of the default project, shown only now: {key}"))?;
     }
-    crate::memory::give_start_up_back();
     print(format_args!("listening on http://{address}"))?;
     let reloading = tokio::spawn(reload(Arc::clone(&gateway), source));
     let stop = async {

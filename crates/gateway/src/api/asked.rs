@@ -97,7 +97,7 @@ impl Asked {
                 // Whoever serves it may follow any of the names of the maximum.
                 let one = scanned.greatest_max_tokens().map_or(default, u64::from);
                 let choices = match kind {
-                    Kind::Chat | Kind::Completions => scanned.n.unwrap_or(1).max(1),
+                    Kind::Chat | Kind::Completions => scanned.n.max(scanned.best_of).unwrap_or(1),
                     _ => 1,
                 };
                 one.saturating_mul(choices.into())

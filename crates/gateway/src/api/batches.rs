@@ -66,7 +66,8 @@ struct ExpiresAfter {
 async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     let server = exchange.settings.server;
     let most = server.max_body_bytes.min(MOST_BODY);
-    let body = intake::whole(&mut incoming, most, server.body_timeout, exchange.room()).await?.bytes;
+    let body =
+        intake::whole(&mut incoming, most, server.body_timeout, exchange.room()).await?.bytes;
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| {
         let message = format!("The body is not valid: {error}.");
         ApiError::bad_request("invalid_json", message)

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::owned::{What, not_found};
 use super::relay::{self, Relayed};
 use super::{Answered, Exchange, Recognised};
-use crate::body::{Kind, scan};
+use crate::body::{Edits, Kind, scan};
 use crate::error::ApiError;
 use crate::ledger::Endpoint;
 use crate::policy::announce::DEPRECATION;
@@ -106,21 +106,21 @@ pub(super) async fn pass(
 
 /// Everything that is looked at before the request counts.
 async fn checked<'a>(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     api: Api<'_>,
     segments: &'a [&'a str],
     recognised: &mut Recognised,
     (head, given): (&request::Parts, Given),
 ) -> Result<(Touched<'a>, Base, OutBody), ApiError> {
     let touched = touched(exchange, api, segments).await?;
+    let body = match given {
+        Given::Client(incoming) => body(exchange, head, incoming, recognised).await?,
+        Given::Ready(body) => body,
+    };
     if let Some(upstream) = &touched.upstream {
         recognised.model = at_upstream(exchange, &recognised.model, upstream);
     }
     let base = exchange.base(&recognised.model.upstream)?.clone();
-    let body = match given {
-        Given::Client(incoming) => body(exchange, head, incoming).await?,
-        Given::Ready(body) => body,
-    };
     Ok((touched, base, body))
 }
 
@@ -196,10 +196,12 @@ fn at_upstream(
 }
 
 /// A body is read for what it refers to, whatever it is said to be; only forms pass as they come.
+/// A model that it names is what the request draws on, where there is one of that name.
 async fn body(
-    exchange: &Exchange,
+    exchange: &mut Exchange,
     head: &request::Parts,
     mut incoming: Incoming,
+    recognised: &mut Recognised,
 ) -> Result<OutBody, ApiError> {
     let server = exchange.settings.server;
     if incoming.is_end_stream() {
@@ -227,7 +229,19 @@ async fn body(
     let ids = scanned.file_ids.iter().map(|id| (What::Object, id.read(&body).into_owned()));
     let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
-    Ok(OutBody::whole(body))
+    let Some(name) = scanned.model else { return Ok(OutBody::whole(body)) };
+    let called = name.read(&body);
+    if exchange.settings.catalog.find(&called).is_none() {
+        return Ok(OutBody::whole(body));
+    }
+    *recognised = exchange.recognise(&called)?;
+    let upstream_model = &recognised.model.upstream_model;
+    if called == **upstream_model {
+        return Ok(OutBody::whole(body));
+    }
+    let mut edits = Edits::new();
+    edits.set_text(name, upstream_model);
+    Ok(OutBody::Pieces(edits.apply(&body).pieces.into()))
 }
 
 /// Whether somebody might read it as JSON, in whatever encoding: then it has to be good JSON, so

@@ -11,8 +11,13 @@ pub(super) fn method(method: &Method, allowed: &'static str) -> ApiError {
         .header(header::ALLOW, header::HeaderValue::from_static(allowed))
 }
 
-/// 404 `endpoint_retired`, with the date and what replaces it.
+/// 404 `endpoint_retired`, with what replaces it.
 pub(super) fn retired(path: &str) -> ApiError {
+    if path.starts_with("/v1/engines") {
+        let message = "The engines API is no more. Please name the model in the body instead \
+                       (POST /v1/completions, POST /v1/embeddings).";
+        return ApiError::not_found("endpoint_retired", message);
+    }
     let what = if path.starts_with("/v1/threads") { "threads" } else { "assistants" };
     let message = format!(
         "The {what} API was shut down on 2026-08-26. Please use the responses API \

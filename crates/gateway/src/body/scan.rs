@@ -68,7 +68,10 @@ impl<'a> Scan<'a> {
             b"max_output_tokens" => self.limit(cursor, 0)?,
             b"max_completion_tokens" => self.limit(cursor, 1)?,
             b"max_tokens" => self.limit(cursor, 2)?,
-            b"n" => self.found.n = self.n(cursor)?,
+            b"n" => self.found.n = self.count_of(cursor, "n")?,
+            b"best_of" if self.kind == Kind::Completions => {
+                self.found.best_of = self.count_of(cursor, "best_of")?;
+            }
             b"background" => self.background(cursor)?,
             b"output_format" => self.found.output_format = self.text(cursor, "output_format")?,
             b"service_tier" => self.found.service_tier = self.text(cursor, "service_tier")?,
@@ -160,12 +163,16 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn n(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<u32>, Invalid> {
+    fn count_of(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        param: &'static str,
+    ) -> Result<Option<u32>, Invalid> {
         let null = cursor.peek() == Some(b'n');
         match self.integer(cursor)? {
             Some(n @ 1..=MAX_N) => Ok(Some(n)),
             _ if null => Ok(None),
-            _ => Err(Invalid::Count),
+            _ => Err(Invalid::Count { param }),
         }
     }
 

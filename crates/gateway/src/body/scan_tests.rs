@@ -125,6 +125,16 @@ fn fields_are_found() {
 }
 
 #[test]
+fn completions_say_how_many_are_made() {
+    let made = |body: &[u8], kind| scan(body, kind).map(|scanned| scanned.best_of);
+    assert_eq!(made(br#"{"best_of":7}"#, Kind::Completions), Ok(Some(7)));
+    assert_eq!(made(br#"{"best_of":null}"#, Kind::Completions), Ok(None));
+    let wrong = Err(Invalid::Count { param: "best_of" });
+    assert_eq!(made(br#"{"best_of":0}"#, Kind::Completions), wrong);
+    assert_eq!(made(br#"{"best_of":0}"#, Kind::Chat), Ok(None), "no field of a chat");
+}
+
+#[test]
 fn backgrounds_follow_the_kind() {
     let (scanned, _) = good(&json!({"background": true}), Kind::Responses);
     assert_eq!(scanned.background, Background::Mode(true));
@@ -178,7 +188,11 @@ fn bad_fields_are_refused() {
             refused(Kind::Chat, &body, Invalid::MaxTokens { param });
         }
         if bad != "1000000001" {
-            refused(Kind::ImageGenerations, &format!("{{\"n\":{bad}}}"), Invalid::Count);
+            refused(
+                Kind::ImageGenerations,
+                &format!("{{\"n\":{bad}}}"),
+                Invalid::Count { param: "n" },
+            );
         }
     }
     let wrong = |param, expected| Invalid::Type { param, expected };

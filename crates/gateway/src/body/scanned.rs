@@ -139,6 +139,8 @@ pub struct Scanned {
     pub chars: u64,
     /// `n`, from 1 to 1000.
     pub n: Option<u32>,
+    /// `best_of` of completions, from 1 to 1000: so many are made, and `n` of them come back.
+    pub best_of: Option<u32>,
     /// `background`.
     pub background: Background,
     /// `output_format`.
@@ -211,17 +213,21 @@ pub enum Invalid {
         /// Which of the three fields.
         param: &'static str,
     },
-    /// `n` is no whole number from 1 to 1000.
-    #[error("Invalid value for `n`: expected an integer from 1 to 1000.")]
-    Count,
+    /// A number of things that is no whole number from 1 to 1000.
+    #[error("Invalid value for `{param}`: expected an integer from 1 to 1000.")]
+    Count {
+        /// The field: `n` or `best_of`.
+        param: &'static str,
+    },
 }
 
 impl Invalid {
     /// The field that is to blame; `None` when it is the whole body.
     pub fn param(&self) -> Option<&'static str> {
         match self {
-            Invalid::Type { param, .. } | Invalid::MaxTokens { param } => Some(param),
-            Invalid::Count => Some("n"),
+            Invalid::Type { param, .. }
+            | Invalid::MaxTokens { param }
+            | Invalid::Count { param } => Some(param),
             _ => None,
         }
     }
@@ -235,7 +241,9 @@ impl Invalid {
             | Invalid::DuplicateKey { .. }
             | Invalid::TooManyKeys => "invalid_json",
             Invalid::Type { .. } => "invalid_type",
-            Invalid::TooManyFiles | Invalid::MaxTokens { .. } | Invalid::Count => "invalid_value",
+            Invalid::TooManyFiles | Invalid::MaxTokens { .. } | Invalid::Count { .. } => {
+                "invalid_value"
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::account::{Account, End};
 use crate::body::{Outcome, Reader, UsageFilter};
+use crate::upstream::Veil;
 
 /// See the module.
 pub enum AnswerBody {
@@ -46,6 +47,7 @@ pub struct Passing {
     /// What waits to be forwarded.
     ready: VecDeque<Bytes>,
     watch: Watch,
+    veil: Veil,
     account: Option<Account>,
     status: u16,
     /// How long the model server may be silent, and since when it is.
@@ -88,6 +90,7 @@ impl Passing {
             upstream,
             ready: VecDeque::new(),
             watch,
+            veil: Veil::default(),
             account: Some(account),
             status,
             patience,
@@ -115,13 +118,15 @@ impl Passing {
             }
             Watch::Usage(reader) => {
                 reader.feed(&piece);
-                self.ready.push_back(piece);
+                let shown = covered(&mut self.veil, self.account.as_ref(), piece);
+                self.ready.push_back(shown);
                 reader.id()
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
-                self.ready.extend(out);
+                let (veil, account) = (&mut self.veil, self.account.as_ref());
+                self.ready.extend(out.into_iter().map(|piece| covered(veil, account, piece)));
                 filter.id()
             }
         };
@@ -137,6 +142,7 @@ impl Passing {
     fn end(&mut self) {
         self.ended = true;
         let outcome = self.finish_watching();
+        self.ready.extend(self.veil.rest());
         let watched = outcome.is_some();
         let outcome = outcome.unwrap_or_default();
         let status = self.status;
@@ -165,7 +171,8 @@ impl Passing {
             Watch::Removing(filter) => {
                 let mut rest = Vec::new();
                 let outcome = filter.finish(&mut rest);
-                self.ready.extend(rest);
+                let (veil, account) = (&mut self.veil, self.account.as_ref());
+                self.ready.extend(rest.into_iter().map(|piece| covered(veil, account, piece)));
                 Some(outcome)
             }
         }
@@ -214,6 +221,14 @@ impl Passing {
             }
             self.silence.as_mut().reset(due);
         }
+    }
+}
+
+/// A piece as the client may see it.
+fn covered(veil: &mut Veil, account: Option<&Account>, piece: Bytes) -> Bytes {
+    match account {
+        Some(account) => veil.cover(&account.facts().model.upstream, piece),
+        None => piece,
     }
 }
 

@@ -151,11 +151,7 @@ pub async fn whole(
     Ok(Taken { bytes: collected?, _held: place.held })
 }
 
-async fn collect(
-    body: &mut Incoming,
-    most: u64,
-    place: &mut Place<'_>,
-) -> Result<Bytes, ApiError> {
+async fn collect(body: &mut Incoming, most: u64, place: &mut Place<'_>) -> Result<Bytes, ApiError> {
     let announced = body.size_hint().lower();
     place.grow(announced, 0).await?;
     let Some(first) = data(body).await? else { return Ok(Bytes::new()) };

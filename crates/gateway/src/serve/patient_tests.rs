@@ -130,7 +130,10 @@ async fn a_slow_answer_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_body_is_waited_for() {
     let (mut stream, _serving) = connect();
-    stream.write_all(b"POST /now HTTP/1.1\r\nhost: here\r\ncontent-length: 3\r\n\r\n").await.unwrap();
+    stream
+        .write_all(b"POST /now HTTP/1.1\r\nhost: here\r\ncontent-length: 3\r\n\r\n")
+        .await
+        .unwrap();
     for _ in 0..3 {
         seconds(100).await;
         stream.write_all(b"x").await.unwrap();

@@ -128,7 +128,7 @@ pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     let known = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     Route::Api(match segments {
         ["organization" | "organizations", ..] => return Route::Admin,
-        ["assistants" | "threads", ..] => Api::Retired,
+        ["assistants" | "threads" | "engines", ..] => Api::Retired,
         // What `TRACE` answers would tell our key.
         _ if !gets && !known.contains(method) => Api::WrongMethod(METHODS),
         // Nobody makes anything past the limits because a server takes any method for it.
@@ -157,7 +157,9 @@ pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         ["audio", "transcriptions" | "translations"] if posts => {
             generate(Kind::Other, Endpoint::AudioTranscriptions, Form::Always)
         }
-        ["videos", "edits"] if posts => generate(Kind::VideoEdits, Endpoint::Other, Form::Maybe),
+        ["videos"] | ["videos", "edits"] if posts => {
+            generate(Kind::VideoEdits, Endpoint::Other, Form::Maybe)
+        }
         ["videos", _, "remix"] if posts => Api::Remix,
         ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
         ["models"] if gets => Api::Models,
@@ -218,6 +220,11 @@ mod tests {
         check(Method::PUT, "/v1/chat/completions", Api::WrongMethod("POST"));
         check(Method::TRACE, "/v1/evals", Api::WrongMethod(METHODS));
         check(Method::GET, "/v1/threads/t/runs", Api::Retired);
+        check(Method::POST, "/v1/engines/big/completions", Api::Retired);
+        let makes_videos =
+            Generation { kind: Kind::VideoEdits, endpoint: Endpoint::Other, form: Form::Maybe };
+        check(Method::POST, "/v1/videos", Api::Generate(makes_videos));
+        check(Method::GET, "/v1/videos", Api::PassThrough);
         check(Method::POST, "/v1/videos/v/remix", Api::Remix);
         check(Method::GET, "/v1/responses/r", Api::Response("r"));
         check(Method::POST, "/v1/responses/r/cancel", Api::Response("r"));

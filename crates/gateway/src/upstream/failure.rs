@@ -146,6 +146,32 @@ impl<'a> Scrub<'a> {
         text
     }
 
+    /// Covers each secret with as many asterisks as it has letters.
+    pub fn cover(&self, text: &mut [u8]) {
+        for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
+            let mut from = 0;
+            let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
+            while let Some(at) = text[from..].windows(secret.len()).position(is_secret) {
+                text[from + at..from + at + secret.len()].fill(b'*');
+                from += at + secret.len();
+            }
+        }
+    }
+
+    /// How many bytes at the end of the text may be the beginning of a secret.
+    #[must_use]
+    pub fn begun(&self, text: &[u8]) -> usize {
+        let begins = |length: &usize| {
+            let end = &text[text.len() - length..];
+            let is_begun = |secret: &&str| {
+                secret.len() > *length && secret.as_bytes()[..*length].eq_ignore_ascii_case(end)
+            };
+            self.secrets.iter().any(|secret| is_begun(secret))
+        };
+        let longest = self.secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
+        (1..=longest.min(text.len())).rev().find(begins).unwrap_or(0)
+    }
+
     /// The same in all texts of a JSON value, however they were escaped; whether there was anything
     /// to be cleaned.
     pub fn clean_json(&self, value: &mut Value) -> bool {

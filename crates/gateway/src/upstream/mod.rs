@@ -4,6 +4,7 @@
 mod body;
 mod failure;
 mod headers;
+mod veil;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use rustls::{ClientConfig, RootCertStore};
 pub use body::OutBody;
 pub use failure::{Failure, Scrub, too_large, too_slow};
 pub use headers::{for_client, for_upstream};
+pub use veil::Veil;
 
 use crate::settings::{Base, Upstream};
 

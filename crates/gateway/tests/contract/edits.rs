@@ -50,9 +50,14 @@ async fn fields_that_are_set_and_bytes_that_stay() {
         let body = format!(r#"{{"model":"real","prompt_cache_retention":"24h",{fields}}}"#);
         check("/v1/responses", &body.replace("real", "m"), &body).await;
     }
-    for path in ["/v1/embeddings", "/v1/responses/compact", "/v1/audio/speech"] {
+    for path in
+        ["/v1/embeddings", "/v1/responses/compact", "/v1/audio/speech", "/v1/videos", "/v1/evals"]
+    {
         check(path, r#"{"model":"m","input":"x"}"#, r#"{"model":"real","input":"x"}"#).await;
     }
+    // What is no model here may be one there.
+    let other = r#"{"model":"other"}"#;
+    check("/v1/evals", other, other).await;
 }
 
 #[tokio::test]

@@ -214,6 +214,19 @@ async fn requests_without_a_model_show_the_limits_of_the_pseudo_model() {
 }
 
 #[tokio::test]
+async fn requests_that_pass_through_draw_on_the_model_that_they_name() {
+    let limits = "[tiers.free.limits.\"*\"]\nrpm = 10\n[tiers.free.limits.big]\nrpm = 5\n";
+    let (gateway, _upstream) = start(&format!("{BIG}{limits}")).await;
+    let tenant = gateway.tenant("free").await;
+    let answer = gateway.post(&tenant, "/v1/evals", &json!({ "model": "big" })).await;
+    assert_eq!(answer.limits("requests"), ["5", "4", "12s"]);
+    let answer = gateway.post(&tenant, "/v1/evals", &json!({ "model": "none" })).await;
+    assert_eq!(answer.limits("requests"), ["10", "9", "6s"]);
+    let answer = gateway.post(&tenant, "/v1/engines/big/completions", &json!({})).await;
+    assert_eq!(answer.error().1, "endpoint_retired");
+}
+
+#[tokio::test]
 async fn of_an_upstreams_headers_only_harmless_ones_come_back() {
     let (gateway, upstream) = start(&format!("{BIG}[tiers.free.limits.big]\nrpm = 10\n")).await;
     let tenant = gateway.tenant("free").await;

@@ -25,9 +25,9 @@
 //! | headers show the state after the reservation; reset forms | `headers::they_tell_the_state_after_the_reservation`, `policy::duration` |
 //! | of model and group the scarcer; the day only without a minute | `headers::of_model_and_group_the_scarcer_is_shown` |
 //! | project headers only where they apply | `headers::project_headers_are_there_where_a_project_limit_of_tokens_is` |
-//! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model` |
+//! | requests without a model draw on `*` | `headers::requests_without_a_model_show_the_limits_of_the_pseudo_model`, `::requests_that_pass_through_draw_on_the_model_that_they_name` |
 //! | spend limits: codes, `insufficient_quota`, never retried | `money::each_limit_of_money_has_its_code`, `::the_tiers_limit_has_its_code` |
-//! | money is reserved and settled in the same decision | `money::what_is_under_way_is_reserved` |
+//! | money is reserved and settled in the same decision | `money::what_is_under_way_is_reserved`, `::all_that_is_made_is_reserved` |
 //! | what was used beyond the reservation is recorded, the next is refused | `money::what_was_used_beyond_the_reservation_is_recorded_and_the_next_is_refused` |
 //! | months begin at nothing; cached input is cheaper; soft limits only tell | `money::a_new_month_begins_at_nothing`, `::cached_input_is_cheaper`, `::soft_limits_tell_and_refuse_nothing` |
 //! | `service_tier: priority` is `fast`; `prompt_cache_retention` defaults; the rest passes byte by byte | `edits::fields_that_are_set_and_bytes_that_stay`, `::prompts_stay_in_memory_with_zero_data_retention` |
@@ -53,7 +53,7 @@
 //! | both families of usage names, streamed and not | `usage::both_families_of_names_are_read` |
 //! | an aborted stream is settled once, with what was seen | `usage::a_client_that_goes_away_is_settled_once`, `::an_aborted_stream_costs_what_its_usage_says_or_at_most_the_reservation` |
 //! | an upstream that hangs, cuts, answers HTML, redirects | `upstreams::how_they_fail_and_what_is_told`, `usage::an_upstream_that_falls_silent_in_a_stream_is_given_up` |
-//! | its errors pass without our key and host; 401 and 403 are 502; its 429 has a code | `upstreams::errors_pass_without_our_key_and_host`, `::its_429_passes_with_a_code_of_its_own` |
+//! | its errors pass without our key and host; 401 and 403 are 502; its 429 has a code | `upstreams::errors_pass_without_our_key_and_host`, `::errors_within_streams_are_scrubbed_too`, `::its_429_passes_with_a_code_of_its_own` |
 //! | 413, 408, malformed JSON, duplicate keys | `bad_input::two_hundred_megabytes`, `::a_slow_body`, `::bodies_that_are_no_good_json` |
 //! | a `POST` without a body where none is needed | `bad_input::routes_that_need_no_body_take_none` |
 //! | over-admission is 0 with 64 clients; the ledger equals the meters | `limits::one_gateway_admits_exactly_what_its_limits_say`, `::tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters` |

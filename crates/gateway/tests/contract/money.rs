@@ -55,6 +55,16 @@ async fn each_limit_of_money_has_its_code() {
 }
 
 #[tokio::test]
+async fn all_that_is_made_is_reserved() {
+    let (gateway, _upstream, tenant) = priced().await;
+    gateway.hard_limit(&tenant, true, 1).await;
+    let completions = |best_of: u64| json!({ "model": "big", "prompt": "x", "max_tokens": 100, "n": 1, "best_of": best_of });
+    let code = "project_spend_limit_exceeded";
+    refused(&gateway.post(&tenant, "/v1/completions", &completions(10)).await, code);
+    assert_eq!(gateway.post(&tenant, "/v1/completions", &completions(9)).await.status, 200);
+}
+
+#[tokio::test]
 async fn the_tiers_limit_has_its_code() {
     let (gateway, _upstream, tenant) = priced().await;
     refused(&gateway.post(&tenant, CHAT, &ask(100_000)).await, "organization_usage_limit_exceeded");

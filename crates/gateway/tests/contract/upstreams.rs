@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{TestGateway, UPSTREAM_KEY, config};
+use crate::harness::{TestGateway, UPSTREAM_KEY, chat_with, config};
 use crate::upstream::{Script, Step, Upstream};
 use crate::{BIG, start};
 
@@ -100,6 +100,24 @@ async fn errors_pass_without_our_key_and_host() {
     let odd = "{ \"error\" : { \"message\":\"x\", \"n\": 1.50 } }";
     upstream.script([Script::new(400, "application/json", odd)]);
     assert_eq!(gateway.chat(&tenant).await.text(), odd);
+}
+
+#[tokio::test]
+async fn errors_within_streams_are_scrubbed_too() {
+    let (gateway, upstream) = start(BIG).await;
+    let tenant = gateway.tenant("free").await;
+    let host = upstream.address.to_string();
+    let failed = error(&format!("key {UPSTREAM_KEY} at http://{host}/v1"));
+    let told = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"see {host}\"}}}}]}}\n\n");
+    let events = [told.clone(), format!("data: {failed}\n\n"), "data: [DONE]\n\n".to_owned()];
+    upstream.script([Script::events(events.each_ref().map(String::as_str))]);
+    let answer =
+        gateway.post(&tenant, "/v1/chat/completions", &chat_with(json!({ "stream": true }))).await;
+    let text = answer.text();
+    assert!(text.starts_with(&told), "what a model says stays: {text}");
+    let after = &text[told.len()..];
+    assert!(after.contains("****") && after.ends_with("data: [DONE]\n\n"), "{after}");
+    assert!(!after.contains(UPSTREAM_KEY) && !after.contains(&host), "{after}");
 }
 
 #[tokio::test]

@@ -1,0 +1,153 @@
+//! Errors within good answers: a stream may end with one, and a response may hold one. What they say
+//! of the upstream's key and hosts is covered with asterisks, as many as there were letters, so that
+//! no length changes. The rest of an answer is not touched: a text may well speak of a host.
+
+use bytes::{Bytes, BytesMut};
+
+use super::Scrub;
+use crate::settings::Upstream;
+
+const MARK: &[u8] = b"\"error\"";
+const EVENT: &[u8] = b"event: error";
+
+/// See the module. It is fed the pieces of one answer.
+#[derive(Debug, Default)]
+pub struct Veil {
+    /// The end of the last piece: a mark may lie across two.
+    tail: [u8; MARK.len() - 1],
+    /// What comes is part of an error.
+    in_error: bool,
+    /// The end of the last piece, which may be the beginning of a secret.
+    held: BytesMut,
+}
+
+impl Veil {
+    /// The piece as a client may see it.
+    pub fn cover(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
+        let begins = self.in_error || self.speaks_of_an_error(&piece);
+        let from = piece.len().saturating_sub(self.tail.len());
+        let kept = piece.len() - from;
+        self.tail.rotate_left(kept);
+        let at = self.tail.len() - kept;
+        self.tail[at..].copy_from_slice(&piece[from..]);
+        if !begins {
+            return piece;
+        }
+        let mut text = std::mem::take(&mut self.held);
+        text.extend_from_slice(&piece);
+        let scrub = Scrub::new(upstream);
+        scrub.cover(&mut text);
+        // The next event is judged anew; a body that is no stream ends with its error.
+        self.in_error = !text.ends_with(b"\n\n");
+        if self.in_error {
+            self.held = text.split_off(text.len() - scrub.begun(&text));
+        }
+        text.freeze()
+    }
+
+    /// What is held back, when nothing more comes.
+    pub fn rest(&mut self) -> Option<Bytes> {
+        let held = std::mem::take(&mut self.held);
+        (!held.is_empty()).then(|| held.freeze())
+    }
+
+    fn speaks_of_an_error(&self, piece: &[u8]) -> bool {
+        let across: Vec<u8>;
+        let overlap = &piece[..piece.len().min(MARK.len() + 8)];
+        let starts_within = self.tail.contains(&b'"');
+        (starts_within && {
+            across = [&self.tail[..], overlap].concat();
+            has_error(&across)
+        }) || has_error(piece)
+            || memchr::memmem::find(piece, EVENT).is_some()
+    }
+}
+
+/// Whether there is a name or a value `"error"` other than `"error":null`. Within a text its quotes
+/// would be escaped.
+fn has_error(piece: &[u8]) -> bool {
+    memchr::memmem::find_iter(piece, MARK).any(|at| {
+        let after = piece[at + MARK.len()..].trim_ascii_start();
+        let value = after.strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        !value.is_some_and(|value| value.starts_with(b"n"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::settings::{Base, Secret};
+
+    fn upstream() -> Upstream {
+        let origin = hyper::Uri::from_static("http://gpu-7.internal:8000");
+        Upstream {
+            name: "main".into(),
+            base: Base { origin, path: "/v1".into() },
+            regions: Vec::new(),
+            key: Some(Secret::new("sk-very-secret")),
+            timeout: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(1),
+        }
+    }
+
+    fn covered(pieces: &[&[u8]]) -> String {
+        let (upstream, mut veil) = (upstream(), Veil::default());
+        let mut all = Vec::new();
+        for piece in pieces {
+            all.extend_from_slice(&veil.cover(&upstream, Bytes::copy_from_slice(piece)));
+        }
+        all.extend_from_slice(&veil.rest().unwrap_or_default());
+        String::from_utf8(all).unwrap()
+    }
+
+    const ERROR: &str = "data: {\"error\": {\"message\": \"GPU-7.internal:8000 refused \
+                         sk-very-secret\"}}\n\n";
+
+    #[test]
+    fn only_errors_are_covered() {
+        for text in [
+            "data: {\"delta\":\"see http://gpu-7.internal:8000/ for \\\"error\\\"\"}\n\n",
+            "{\"error\": null, \"text\": \"gpu-7.internal\"}",
+            "{\"error\"",
+        ] {
+            assert_eq!(covered(&[text.as_bytes()]), text);
+        }
+        for text in [
+            "{\"type\":\"error\",\"message\":\"gpu-7.internal\"}",
+            "event: error\ndata: gpu-7.internal\n\n",
+            ERROR,
+        ] {
+            let shown = covered(&[text.as_bytes()]);
+            assert!(
+                !shown.to_lowercase().contains("internal") && shown.contains("****"),
+                "{shown}"
+            );
+            assert_eq!(shown.len(), text.len());
+        }
+        let later = format!("{ERROR}data: gpu-7.internal\n\n");
+        let (first, second) = later.split_at(ERROR.len());
+        let shown = covered(&[first.as_bytes(), second.as_bytes()]);
+        assert!(shown.ends_with(second), "another event is another matter: {shown}");
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_cut(cuts in prop::collection::vec(0..ERROR.len(), 0..12)) {
+            let mut cuts = cuts;
+            cuts.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut from = 0;
+            for cut in cuts.into_iter().chain([ERROR.len()]) {
+                pieces.push(&ERROR.as_bytes()[from..cut]);
+                from = cut;
+            }
+            let shown = covered(&pieces).to_lowercase();
+            prop_assert!(!shown.contains("internal") && !shown.contains("secret"), "{}", shown);
+            prop_assert_eq!(shown.replace('*', "").len() + shown.matches('*').count(), ERROR.len());
+        }
+    }
+}
