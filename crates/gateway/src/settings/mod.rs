@@ -5,6 +5,7 @@ mod batches;
 mod catalog;
 mod error;
 mod file;
+mod models;
 mod resolve;
 
 use std::fmt;

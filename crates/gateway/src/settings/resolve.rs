@@ -1,6 +1,6 @@
 //! From the file's keys to [`Settings`]: defaults, checks, and names that lead somewhere.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,22 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::Uri;
-use ratelimit::Micros;
 
-use super::catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
 use super::error::{Fault, SettingsError};
 use super::file::{self, File};
+use super::models;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
-use crate::tenants::Tier;
 
-/// Qualification in dollars paid and monthly limit in dollars, by tier (specification: Usage tiers).
-const TIERS: [(u64, u64); 6] =
-    [(0, 100), (5, 100), (50, 500), (100, 1_000), (250, 5_000), (1_000, 200_000)];
-/// How long before its end a model is called deprecated.
-const NOTICE: Micros = 180 * ratelimit::DAY;
-const MAX_OUTPUT_TOKENS: u64 = 4096;
-/// Larger numbers in a file are a slip of the finger.
-const MOST: u64 = 1_000_000_000_000;
 /// The upstream and the model that there are when the file names none.
 const OFFLINE: &str = "offline";
 
@@ -74,11 +64,11 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
     for (name, upstream) in &file.upstreams {
         upstreams.push(Arc::new(resolve_upstream(name, upstream, around)?));
     }
-    let mut models = file.models;
+    let mut named_models = file.models;
     if upstreams.is_empty() {
         upstreams.push(Arc::new(offline(around)?));
-        if models.is_empty() {
-            models.insert(OFFLINE.to_owned(), file::Model::default());
+        if named_models.is_empty() {
+            named_models.insert(OFFLINE.to_owned(), file::Model::default());
         }
     }
     let named = file.default_upstream.as_deref();
@@ -86,7 +76,7 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
         None => upstreams.first().cloned(),
         Some(name) => Some(upstream_named(&upstreams, name, &["default_upstream"])?),
     };
-    let catalog = resolve_models(&models, &file.tiers, &upstreams, default_upstream.as_ref())?;
+    let catalog = models::resolve(&named_models, &file.tiers, &upstreams, default_upstream.as_ref())?;
     let moderation_model = file.defaults.moderation_model;
     if let Some(name) = &moderation_model
         && catalog.find(name).is_none()
@@ -108,7 +98,7 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
         upstreams,
         default_upstream,
         catalog,
-        tiers: tiers(&file.tiers)?,
+        tiers: models::tiers(&file.tiers)?,
         regions: file.regions.prefixes.iter().map(|prefix| prefix.to_lowercase().into()).collect(),
         moderation_model: moderation_model.map(Into::into),
         otlp_endpoint: file.telemetry.otlp_endpoint,
@@ -116,7 +106,7 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
     })
 }
 
-fn upstream_named(
+pub(super) fn upstream_named(
     upstreams: &[Arc<Upstream>],
     name: &str,
     key: &[&str],
@@ -198,234 +188,6 @@ fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
     let origin = format!("{}://{authority}/", uri.scheme_str().unwrap_or("http"));
     let origin = origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
     Ok(Base { origin, path })
-}
-
-fn resolve_models(
-    models: &BTreeMap<String, file::Model>,
-    tiers: &BTreeMap<String, file::Tier>,
-    upstreams: &[Arc<Upstream>],
-    default: Option<&Arc<Upstream>>,
-) -> Result<Catalog, Fault> {
-    let names = names(models)?;
-    let mut limits = limits_by_bucket(tiers, models, &names)?;
-    let mut catalog = Catalog::default();
-    for (name, model) in models {
-        let upstream = match (&model.upstream, default) {
-            (Some(upstream), _) => {
-                upstream_named(upstreams, upstream, &["models", name, "upstream"])?
-            }
-            (None, Some(default)) => Arc::clone(default),
-            (None, None) => return Err(Fault::new(&["models", name], "no upstream serves it")),
-        };
-        let own = limits.remove(&Bucket::Model(name)).unwrap_or_default();
-        let group = model.shared_limit.as_deref();
-        let group = group.and_then(|group| limits.get(&Bucket::Group(group)).copied());
-        let resolved = resolve_model(name, model, upstream, own, group.unwrap_or_default())?;
-        catalog.models.insert(name.as_str().into(), Arc::new(resolved));
-    }
-    for (name, model) in &names {
-        if let Some(model) = catalog.models.get(*model) {
-            catalog.by_name.insert((*name).into(), Arc::clone(model));
-        }
-    }
-    if let Some(default) = default {
-        let own = limits.remove(&Bucket::Model(NO_MODEL)).unwrap_or_default();
-        let nothing = file::Model::default();
-        let model =
-            resolve_model(NO_MODEL, &nothing, Arc::clone(default), own, Default::default())?;
-        catalog.no_model = Some(Arc::new(model));
-    }
-    Ok(catalog)
-}
-
-/// Every name and alias, with the model that it means.
-fn names(models: &BTreeMap<String, file::Model>) -> Result<HashMap<&str, &str>, Fault> {
-    let mut names: HashMap<&str, &str> =
-        models.keys().map(|name| (name.as_str(), name.as_str())).collect();
-    if models.contains_key(NO_MODEL) {
-        return Err(Fault::new(
-            &["models", NO_MODEL],
-            "this name stands for requests without a model",
-        ));
-    }
-    for (name, model) in models {
-        for alias in &model.aliases {
-            let key = ["models", name, "aliases"];
-            match names.insert(alias, name) {
-                None if alias == NO_MODEL || alias.is_empty() => {
-                    return Err(Fault::new(&key, format!("`{alias}` is no name for a model")));
-                }
-                None => {}
-                Some(other) => {
-                    let message = format!("`{alias}` already leads to the model `{other}`");
-                    return Err(Fault::new(&key, message));
-                }
-            }
-        }
-    }
-    Ok(names)
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Bucket<'a> {
-    Model(&'a str),
-    Group(&'a str),
-}
-
-type ByTier = [Option<LimitSet>; 6];
-
-fn limits_by_bucket<'a>(
-    tiers: &'a BTreeMap<String, file::Tier>,
-    models: &'a BTreeMap<String, file::Model>,
-    names: &HashMap<&'a str, &'a str>,
-) -> Result<HashMap<Bucket<'a>, ByTier>, Fault> {
-    let mut limits: HashMap<Bucket<'a>, ByTier> = HashMap::new();
-    for (tier_name, tier) in tiers {
-        let Some(known) = Tier::named(tier_name) else {
-            let message = "is no tier; the tiers are free, 1, 2, 3, 4 and 5";
-            return Err(Fault::new(&["tiers", tier_name], message));
-        };
-        for (name, set) in &tier.limits {
-            let key = ["tiers", tier_name, "limits", name];
-            let is_group = models.values().any(|model| model.shared_limit.as_ref() == Some(name));
-            let bucket = match names.get(name.as_str()) {
-                Some(_) if is_group => {
-                    let message =
-                        "is both a model and a shared limit; give one of them another name";
-                    return Err(Fault::new(&key, message));
-                }
-                Some(model) => Bucket::Model(model),
-                None if is_group => Bucket::Group(name),
-                None if name == NO_MODEL => Bucket::Model(NO_MODEL),
-                None => {
-                    let message = format!("no model, alias or shared limit is called `{name}`");
-                    return Err(Fault::new(&key, message));
-                }
-            };
-            check_amounts(&key, set)?;
-            let place = &mut limits.entry(bucket).or_default()[known as usize];
-            if place.replace(*set).is_some() {
-                let message = "its model has limits in this tier already, under another of its \
-                               names: they are one bucket, so give one of them";
-                return Err(Fault::new(&key, message));
-            }
-        }
-    }
-    Ok(limits)
-}
-
-fn check_amounts(key: &[&str], set: &LimitSet) -> Result<(), Fault> {
-    let all = [
-        set.rpm,
-        set.rpd,
-        set.tpm,
-        set.tpd,
-        set.ipm,
-        set.audio_minutes_per_minute,
-        set.batch_queue_tokens,
-        set.long_context_tpm,
-    ];
-    match all.into_iter().flatten().find(|amount| *amount > MOST) {
-        Some(amount) => Err(Fault::new(key, format!("{amount} is more than {MOST}"))),
-        None => Ok(()),
-    }
-}
-
-fn resolve_model(
-    name: &str,
-    model: &file::Model,
-    upstream: Arc<Upstream>,
-    limits: ByTier,
-    group_limits: ByTier,
-) -> Result<Model, Fault> {
-    let key = |last| ["models", name, last];
-    let max_output_tokens = model.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS);
-    if !(1..=MOST).contains(&max_output_tokens) {
-        return Err(Fault::new(&key("max_output_tokens"), format!("must be 1 to {MOST}")));
-    }
-    let price = model.price.map(|price| resolve_price(&key("price"), price)).transpose()?;
-    let batch = model.batch_price.map(|price| resolve_price(&key("batch_price"), price));
-    Ok(Model {
-        name: name.into(),
-        aliases: model.aliases.iter().map(|alias| alias.as_str().into()).collect(),
-        upstream,
-        upstream_model: model.upstream_model.as_deref().unwrap_or(name).into(),
-        shared_limit: model.shared_limit.as_deref().map(Into::into),
-        long_context_tokens: model.long_context_tokens,
-        max_output_tokens,
-        shutdown: shutdown(name, model)?,
-        price,
-        batch_price: batch.transpose()?,
-        limits,
-        group_limits,
-    })
-}
-
-fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> {
-    let key = |last| ["models", name, last];
-    let Some(date) = &model.shutdown_date else {
-        let alone = [
-            (model.deprecation_date.is_some(), "deprecation_date"),
-            (model.successor.is_some(), "successor"),
-        ];
-        return match alone.into_iter().find(|(is_there, _)| *is_there) {
-            Some((_, last)) => Err(Fault::new(&key(last), "needs a shutdown_date beside it")),
-            None => Ok(None),
-        };
-    };
-    let at = midnight(date, &key("shutdown_date"))?;
-    let deprecated_from = match &model.deprecation_date {
-        Some(date) => midnight(date, &key("deprecation_date"))?,
-        None => at.saturating_sub(NOTICE),
-    };
-    if deprecated_from > at {
-        return Err(Fault::new(&key("deprecation_date"), "is after the shutdown_date"));
-    }
-    let successor = model.successor.as_deref().map(Into::into);
-    Ok(Some(Shutdown { deprecated_from, at, date: date.as_str().into(), successor }))
-}
-
-fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
-    let fault = || Fault::new(key, format!("`{date}` is no date such as 2027-02-26"));
-    let date: jiff::civil::Date = date.parse().map_err(|_| fault())?;
-    let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| fault())?;
-    Micros::try_from(midnight.timestamp().as_microsecond()).map_err(|_| fault())
-}
-
-fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
-    let one = |usd: f64| {
-        if !(0.0..=1_000_000.0).contains(&usd) {
-            return Err(Fault::new(key, format!("{usd} is no price in USD per million tokens")));
-        }
-        // In range, so that nothing is cut off.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok((usd * 1_000_000.0).round() as u64)
-    };
-    Ok(Price {
-        input: one(price.input)?,
-        cached_input: one(price.cached_input.unwrap_or(price.input))?,
-        output: one(price.output)?,
-    })
-}
-
-fn tiers(tiers: &BTreeMap<String, file::Tier>) -> Result<[TierSettings; 6], Fault> {
-    let mut all =
-        TIERS.map(|(paid_usd, limit)| TierSettings { paid_usd, monthly_limit: limit * 1_000_000 });
-    for (name, tier) in tiers {
-        let Some(place) = Tier::named(name).map(|tier| &mut all[tier as usize]) else { continue };
-        for (amount, key) in
-            [(tier.paid_usd, "paid_usd"), (tier.monthly_limit_usd, "monthly_limit_usd")]
-        {
-            if amount.is_some_and(|amount| amount > MOST) {
-                return Err(Fault::new(&["tiers", name, key], format!("is more than {MOST}")));
-            }
-        }
-        place.paid_usd = tier.paid_usd.unwrap_or(place.paid_usd);
-        if let Some(limit) = tier.monthly_limit_usd {
-            place.monthly_limit = limit * 1_000_000;
-        }
-    }
-    Ok(all)
 }
 
 fn token(path: &Path) -> Result<Secret, Fault> {
