@@ -323,8 +323,22 @@ impl Bill {
     }
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// `req_` and 32 hexadecimal digits.
 #[must_use]
 pub(crate) fn request_id(request: RequestId) -> String {
-    format!("req_{request:032x}")
+    let mut id = String::with_capacity(36);
+    id.push_str("req_");
+    id.extend((0..32).rev().map(|place| char::from(HEX[(request >> (4 * place)) as usize & 15])));
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_are_hexadecimal() {
+        let request = 0x0123_4567_89ab_cdef_0000_0000_dead_beef;
+        assert_eq!(super::request_id(request), "req_0123456789abcdef00000000deadbeef");
+    }
 }

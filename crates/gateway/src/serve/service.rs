@@ -113,7 +113,7 @@ async fn dispatch(
         region,
         model: None,
         trace: traced(gateway, &head, &path, now),
-        headers: HeaderMap::new(),
+        headers: HeaderMap::with_capacity(12),
         batch: false,
     };
     let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;

@@ -76,7 +76,8 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
         None => upstreams.first().cloned(),
         Some(name) => Some(upstream_named(&upstreams, name, &["default_upstream"])?),
     };
-    let catalog = models::resolve(&named_models, &file.tiers, &upstreams, default_upstream.as_ref())?;
+    let catalog =
+        models::resolve(&named_models, &file.tiers, &upstreams, default_upstream.as_ref())?;
     let moderation_model = file.defaults.moderation_model;
     if let Some(name) = &moderation_model
         && catalog.find(name).is_none()

@@ -166,7 +166,7 @@ impl<'a> Scrub<'a> {
             let is_begun = |secret: &&str| {
                 secret.len() > *length && secret.as_bytes()[..*length].eq_ignore_ascii_case(end)
             };
-            self.secrets.iter().any(|secret| is_begun(secret))
+            self.secrets.iter().any(is_begun)
         };
         let longest = self.secrets.iter().map(|secret| secret.len()).max().unwrap_or(0);
         (1..=longest.min(text.len())).rev().find(begins).unwrap_or(0)
