@@ -37,12 +37,16 @@ impl Gateway {
 
     /// Status and headers, and the body.
     fn ask(&self, head: &str, bearer: &str, body: &str) -> (String, String) {
+        self.ask_with(head, bearer, "application/json", body)
+    }
+
+    fn ask_with(&self, head: &str, bearer: &str, kind: &str, body: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let length = body.len();
         let request = format!(
             "{head} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\n\
-             content-type: application/json\r\nconnection: close\r\n\
+             content-type: {kind}\r\nconnection: close\r\n\
              content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).unwrap();
@@ -50,6 +54,34 @@ impl Gateway {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         (head.to_owned(), body.to_owned())
+    }
+
+    /// The id of a file for a batch.
+    fn upload(&self, key: &str, content: &str) -> String {
+        let body = format!(
+            "--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
+             content-disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\r\n\
+             {content}\r\n--x--\r\n"
+        );
+        let head = "POST /v1/files";
+        let kind = "multipart/form-data; boundary=x";
+        let (status, file) = self.ask_with(head, key, kind, &body);
+        assert!(status.starts_with("HTTP/1.1 200"), "{status} {file}");
+        serde_json::from_str::<Value>(&file).unwrap()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks until the answer is as it should be: a lease of a batch lasts for half a minute.
+    fn poll(&self, key: &str, head: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let (_, body) = self.ask(head, key, "");
+            let value = serde_json::from_str(&body).unwrap();
+            if is_right(&value) {
+                return value;
+            }
+            assert!(began.elapsed() < 4 * PATIENCE, "{value}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn header(&self, key: &str, name: &str) -> String {
@@ -141,6 +173,43 @@ fn what_is_used_stays_used_when_the_process_is_killed() {
     drop(gateway);
     let (gateway, _) = Gateway::start(&place, &["--config", &config]);
     assert_eq!(gateway.header(&key, "x-ratelimit-remaining-requests"), "996");
+    gateway.end();
+}
+
+/// Killed in the middle of a batch, and started again: every line is answered once.
+#[test]
+fn a_batch_goes_on_when_the_process_was_killed() {
+    const LINES: usize = 2000;
+    let place = Place::new();
+    let config = configured(&place, "[batches]\nlines_at_once = 1\n");
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let key = key(&gateway);
+    let line = |number: usize| {
+        json!({"custom_id": format!("line-{number}"), "method": "POST", "url": "/v1/responses",
+            "body": {"model": "offline", "input": "hello"}})
+    };
+    let lines: Vec<String> = (0..LINES).map(|number| line(number).to_string()).collect();
+    let file = gateway.upload(&key, &lines.join("\n"));
+    let asked = json!({"input_file_id": file, "endpoint": "/v1/responses",
+        "completion_window": "24h"});
+    let (_, made) = gateway.ask("POST /v1/batches", &key, &asked.to_string());
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let path = format!("GET /v1/batches/{}", made["id"].as_str().unwrap());
+    let completed = |batch: &Value| batch["request_counts"]["completed"].as_u64().unwrap_or(0);
+    let begun = gateway.poll(&key, &path, |batch| completed(batch) > 0);
+    assert_eq!(begun["status"], "in_progress", "it is killed in the middle: {begun}");
+    gateway.running.signal("KILL");
+    drop(gateway);
+    let (gateway, _) = Gateway::start(&place, &["--config", &config]);
+    let ended = gateway.poll(&key, &path, |batch| batch["status"] == "completed");
+    assert_eq!(completed(&ended), LINES as u64);
+    let output = ended["output_file_id"].as_str().unwrap();
+    let (_, output) = gateway.ask(&format!("GET /v1/files/{output}/content"), &key, "");
+    let answered =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["custom_id"].to_string();
+    let answered: Vec<String> = output.lines().map(answered).collect();
+    let once: std::collections::HashSet<&String> = answered.iter().collect();
+    assert_eq!((answered.len(), once.len()), (LINES, LINES));
     gateway.end();
 }
 

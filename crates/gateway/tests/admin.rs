@@ -1,6 +1,9 @@
 //! The administration, on an embedded file and on a real PostgreSQL alike.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "common/both_stores.rs"]
+#[macro_use]
+mod both_stores;
 #[path = "common/node.rs"]
 mod node;
 #[path = "common/servers.rs"]
@@ -13,24 +16,6 @@ use gateway::directory::Refusal;
 use gateway::tenants::Tier;
 use node::{NOW, Node, TOKEN, text};
 use serde_json::{Value, json};
-
-/// Each scenario on a file of its own, and all of them on databases of one server.
-macro_rules! on_both_stores {
-    ($($name:ident),* $(,)?) => {
-        mod on_sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(&super::Node::sqlite().await).await;
-            })*
-        }
-
-        #[tokio::test]
-        async fn on_postgres() {
-            let server = servers::Postgres::start();
-            $($name(&Node::postgres(&server.url(), stringify!($name)).await).await;)*
-        }
-    };
-}
 
 on_both_stores!(
     organizations_rise_by_what_they_pay,

@@ -2,6 +2,9 @@
 //! happens when the latter goes away.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+#[path = "common/both_stores.rs"]
+#[macro_use]
+mod both_stores;
 #[path = "common/node.rs"]
 mod node;
 #[path = "common/servers.rs"]
@@ -20,23 +23,6 @@ use node::{NOW, Node};
 
 const SECOND: u64 = 1_000_000;
 const AT: i64 = NOW as i64;
-
-macro_rules! on_both_stores {
-    ($($name:ident),* $(,)?) => {
-        mod on_sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(&super::Node::sqlite().await).await;
-            })*
-        }
-
-        #[tokio::test]
-        async fn on_postgres() {
-            let server = servers::Postgres::start();
-            $($name(&Node::postgres(&server.url(), stringify!($name)).await).await;)*
-        }
-    };
-}
 
 on_both_stores!(
     files_come_back_as_they_went_in,

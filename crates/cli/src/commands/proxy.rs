@@ -51,10 +51,14 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
                     if let Message::Request { id, .. } = &message {
                         asked.insert(id.clone());
                     }
-                    to_server.push(message.encode()?)?;
+                    // Why a server is gone is said below.
+                    if to_server.push(message.encode()?).is_err() {
+                        break;
+                    }
                     // The server's pace is the client's.
-                    if to_server.queued_bytes() > PACE_BYTES {
-                        to_server.flushed().await?;
+                    let is_behind = to_server.queued_bytes() > PACE_BYTES;
+                    if is_behind && to_server.flushed().await.is_err() {
+                        break;
                     }
                 }
                 Some(Incoming::Malformed(wrong)) => {

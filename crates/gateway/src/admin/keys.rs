@@ -128,15 +128,7 @@ async fn show(context: &Context, key: &Key) -> Result<Value, ApiError> {
         Some(id) => service_accounts::get(&context.database, &key.project, id).await?,
         None => None,
     };
-    let account = account.map(|account| {
-        json!({
-            "object": "organization.project.service_account",
-            "id": account.id,
-            "name": account.name,
-            "role": account.role,
-            "created_at": account.created_at,
-        })
-    });
+    let account = account.as_ref().map(super::service_accounts::show);
     // A key without an account belongs to the project: there are no users here.
     let owner = account.as_ref().map(|_| "service_account");
     Ok(json!({

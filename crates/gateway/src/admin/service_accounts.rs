@@ -115,7 +115,7 @@ pub(super) async fn create_key(
     Ok(Json(show_key(&key, &text)))
 }
 
-fn show(account: &ServiceAccount) -> Value {
+pub(super) fn show(account: &ServiceAccount) -> Value {
     json!({
         "object": "organization.project.service_account",
         "id": account.id,

@@ -10,8 +10,9 @@ use crate::account::{Account, End, Facts, Traced};
 use crate::error::ApiError;
 use crate::ledger::Endpoint;
 use crate::metrics::Rejected;
+use crate::policy::headers::Shown;
 use crate::policy::plan::{Demand, Dimension, Plan, Scope};
-use crate::policy::{announce, headers, refusal};
+use crate::policy::{announce, refusal};
 use crate::serve::intake::Place;
 use crate::settings::{Base, Model, Price, Settings, Upstream};
 use crate::state::Gateway;
@@ -35,8 +36,10 @@ pub struct Exchange {
     pub model: Option<Arc<Model>>,
     /// Its part of a trace, until an account has it.
     pub trace: Option<Traced>,
-    /// Headers of its answer: limits, announcements.
+    /// Headers of its answer: announcements.
     pub headers: HeaderMap,
+    /// What its answer tells of the limits.
+    pub shown: Shown,
     /// A batch runs it: it draws on money alone, at the batch's price (specification: Synchronous
     /// traffic vs Batch API).
     pub batch: bool,
@@ -115,7 +118,7 @@ impl Exchange {
         let Recognised { name, model, plan, price } = recognised;
         let decision = self.decide(plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
-        headers::add(&mut self.headers, plan, &demand, states);
+        self.shown = Shown::new(plan, &demand, states);
         if let Decision::Refused { which, remedy, states } = &decision {
             self.count_refusal(plan, &demand, *which);
             let reason = (*which, *remedy, &states[..]);
@@ -185,7 +188,7 @@ impl Exchange {
             // The error that is being answered matters more than these headers.
             Err(_) => return,
         };
-        headers::add(&mut self.headers, &recognised.plan, &demand, &states);
+        self.shown = Shown::new(&recognised.plan, &demand, &states);
     }
 
     fn count_refusal(&self, plan: &Plan, demand: &Demand, which: usize) {

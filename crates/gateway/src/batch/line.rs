@@ -13,6 +13,7 @@ use super::outcome;
 use crate::account::request_id;
 use crate::api::{self, Exchange, Whole};
 use crate::error::ApiError;
+use crate::policy::headers::Shown;
 use crate::records::batch_lines::{self, Line, Outcome};
 use crate::records::batches::{Batch, Usage};
 use crate::records::ids;
@@ -92,6 +93,7 @@ async fn ask(job: &Job) -> Ran {
             model: None,
             trace: None,
             headers: HeaderMap::new(),
+            shown: Shown::default(),
             batch: true,
         };
         let body = Bytes::copy_from_slice(job.line.body.as_bytes());

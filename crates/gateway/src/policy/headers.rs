@@ -29,23 +29,52 @@ static PROJECT_TOKENS: Names = [
     HeaderName::from_static("x-ratelimit-reset-project-tokens"),
 ];
 
-/// Adds the headers for the meters' states after a decision.
-pub fn add(headers: &mut HeaderMap, plan: &Plan, demand: &Demand, states: &[State]) {
-    use Dimension as D;
-    let shown = |scope, first: &[D], second: &[D]| {
-        let of = |dimensions: &[D]| {
-            let all = plan.with_states(demand, states);
-            let ours = all
-                .filter(|(meter, _)| meter.scope == scope && dimensions.contains(&meter.dimension));
-            ours.min_by(scarcer)
+/// What the headers of an answer say of the limits: those that were looked at last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    requests: Option<Left>,
+    tokens: Option<Left>,
+    project_tokens: Option<Left>,
+}
+
+/// What is left of a limit.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    limit: u64,
+    state: State,
+}
+
+impl Shown {
+    /// The meters' states after a decision.
+    #[must_use]
+    pub fn new(plan: &Plan, demand: &Demand, states: &[State]) -> Self {
+        use Dimension as D;
+        let shown = |scope, first: &[D], second: &[D]| {
+            let of = |dimensions: &[D]| {
+                let all = plan.with_states(demand, states);
+                let ours = all.filter(|(meter, _)| {
+                    meter.scope == scope && dimensions.contains(&meter.dimension)
+                });
+                ours.min_by(scarcer)
+            };
+            let (meter, state) = of(first).or_else(|| of(second))?;
+            Some(Left { limit: meter.limit, state: *state })
         };
-        of(first).or_else(|| of(second))
-    };
-    let per_minute = [D::TokensPerMinute, D::LongContextTokensPerMinute];
-    let of_organization = Scope::Organization;
-    put(headers, &REQUESTS, shown(of_organization, &[D::RequestsPerMinute], &[D::RequestsPerDay]));
-    put(headers, &TOKENS, shown(of_organization, &per_minute, &[D::TokensPerDay]));
-    put(headers, &PROJECT_TOKENS, shown(Scope::Project, &[D::TokensPerMinute], &[]));
+        let per_minute = [D::TokensPerMinute, D::LongContextTokensPerMinute];
+        let organization = Scope::Organization;
+        Self {
+            requests: shown(organization, &[D::RequestsPerMinute], &[D::RequestsPerDay]),
+            tokens: shown(organization, &per_minute, &[D::TokensPerDay]),
+            project_tokens: shown(Scope::Project, &[D::TokensPerMinute], &[]),
+        }
+    }
+
+    /// Adds the headers.
+    pub fn put(&self, headers: &mut HeaderMap) {
+        put(headers, &REQUESTS, self.requests);
+        put(headers, &TOKENS, self.tokens);
+        put(headers, &PROJECT_TOKENS, self.project_tokens);
+    }
 }
 
 /// Compares remaining/limit.
@@ -56,9 +85,9 @@ fn scarcer(one: &(&Meter, &State), other: &(&Meter, &State)) -> std::cmp::Orderi
     left(other, one).cmp(&left(one, other))
 }
 
-fn put(headers: &mut HeaderMap, names: &Names, shown: Option<(&Meter, &State)>) {
-    let Some((meter, state)) = shown else { return };
-    headers.insert(&names[0], HeaderValue::from(meter.limit));
+fn put(headers: &mut HeaderMap, names: &Names, shown: Option<Left>) {
+    let Some(Left { limit, state }) = shown else { return };
+    headers.insert(&names[0], HeaderValue::from(limit));
     headers.insert(&names[1], HeaderValue::from(state.remaining));
     headers.insert(&names[2], value(InHeader(state.until_full)));
 }

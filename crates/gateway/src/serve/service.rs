@@ -15,6 +15,7 @@ use crate::api::{self, Exchange};
 use crate::database::Statement;
 use crate::error::ApiError;
 use crate::metrics::Answered;
+use crate::policy::headers::Shown;
 use crate::state::Gateway;
 use crate::traces;
 
@@ -56,6 +57,7 @@ async fn answer_v1(
     let answered = Box::pin(dispatch(&gateway, pages, request, number, began, &mut seen)).await;
     let mut response = answered.unwrap_or_else(ApiError::into_response);
     let headers = response.headers_mut();
+    seen.shown.put(headers);
     headers.extend(std::mem::take(&mut seen.headers));
     headers.insert(REQUEST_ID, text_value(&request_id(number)));
     if let Some(organization) = &seen.organization {
@@ -77,6 +79,7 @@ struct Seen {
     organization: Option<Box<str>>,
     model: String,
     headers: HeaderMap,
+    shown: Shown,
     /// Its part of a trace, unless an account has it.
     trace: Option<Traced>,
 }
@@ -113,11 +116,13 @@ async fn dispatch(
         region,
         model: None,
         trace: traced(gateway, &head, &path, now),
-        headers: HeaderMap::with_capacity(12),
+        headers: HeaderMap::new(),
+        shown: Shown::default(),
         batch: false,
     };
     let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;
     seen.headers = exchange.headers;
+    seen.shown = exchange.shown;
     seen.trace = exchange.trace;
     if let Some(model) = &exchange.model {
         seen.model = model.name.to_string();

@@ -17,6 +17,7 @@ pub use batches::Batches;
 pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSettings};
 pub use error::SettingsError;
 use hyper::Uri;
+use hyper::header::HeaderValue;
 pub use resolve::Surroundings;
 
 use crate::tenants::Tier;
@@ -131,6 +132,8 @@ pub struct Upstream {
 pub struct Base {
     /// Scheme and authority.
     pub origin: Uri,
+    /// What `Host` says.
+    pub host: HeaderValue,
     /// What stands before the path of a request without its `/v1`, such as `/v1`.
     pub path: Box<str>,
 }

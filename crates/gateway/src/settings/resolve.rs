@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::Uri;
+use hyper::header::{HeaderValue, InvalidHeaderValue};
 
 use super::error::{Fault, SettingsError};
 use super::file::{self, File};
@@ -187,8 +188,22 @@ fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
     }
     let path = uri.path().trim_end_matches('/').into();
     let origin = format!("{}://{authority}/", uri.scheme_str().unwrap_or("http"));
-    let origin = origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
-    Ok(Base { origin, path })
+    let origin: Uri =
+        origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
+    let host = host_header(&origin);
+    let host = host.map_err(|error| fault(format!("`{url}` has no good host: {error}")))?;
+    Ok(Base { origin, host, path })
+}
+
+/// The host, with its port where that is not the scheme's.
+fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
+    let host = origin.host().unwrap_or_default();
+    match (origin.scheme_str(), origin.port_u16()) {
+        (_, None) | (Some("http"), Some(80)) | (Some("https"), Some(443)) => {
+            HeaderValue::from_str(host)
+        }
+        (_, Some(port)) => HeaderValue::from_str(&format!("{host}:{port}")),
+    }
 }
 
 fn token(path: &Path) -> Result<Secret, Fault> {

@@ -104,6 +104,20 @@ fn the_first_upstream_serves_what_has_no_model() {
 }
 
 #[test]
+fn the_host_has_its_port_where_it_is_no_usual_one() {
+    for (url, host) in [
+        ("http://a/v1", "a"),
+        ("http://a:80/v1", "a"),
+        ("https://a:443", "a"),
+        ("https://a:80/v1", "a:80"),
+        ("http://[::1]:8000/v1", "[::1]:8000"),
+    ] {
+        let settings = read(&format!("[upstreams.z]\nbase_url='{url}'")).unwrap();
+        assert_eq!(settings.default_upstream.unwrap().base.host, host, "{url}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     let check = |text: &str, expected: &str| {
         let error = read(text).unwrap_err();

@@ -149,6 +149,7 @@ fn request(outgoing: Outgoing<'_>) -> Result<Request<OutBody>, Failure> {
     *request.method_mut() = method;
     *request.uri_mut() = uri(base, path).map_err(|error| Failure::Unsendable(error.to_string()))?;
     *request.headers_mut() = headers;
+    request.headers_mut().insert(header::HOST, base.host.clone());
     if let Some(key) = &upstream.key {
         let bearer = HeaderValue::from_str(&format!("Bearer {}", key.reveal()));
         let mut bearer = bearer.map_err(|error| Failure::Unsendable(error.to_string()))?;

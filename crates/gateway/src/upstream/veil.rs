@@ -77,6 +77,7 @@ fn has_error(piece: &[u8]) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use hyper::header::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -86,7 +87,11 @@ mod tests {
         let origin = hyper::Uri::from_static("http://gpu-7.internal:8000");
         Upstream {
             name: "main".into(),
-            base: Base { origin, path: "/v1".into() },
+            base: Base {
+                origin,
+                host: HeaderValue::from_static("gpu-7.internal:8000"),
+                path: "/v1".into(),
+            },
             regions: Vec::new(),
             key: Some(Secret::new("sk-very-secret")),
             timeout: Duration::from_secs(1),
