@@ -80,6 +80,7 @@ impl Gateway {
                 return value;
             }
             assert!(began.elapsed() < 4 * PATIENCE, "{value}");
+            // tidy: sleep because a batch of another process has no event to wait for.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
