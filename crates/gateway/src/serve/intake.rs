@@ -56,6 +56,8 @@ const ROOM: usize = 1 << 30;
 const SHARE: usize = ROOM / 4;
 /// Bodies up to this size need no room.
 const PIECE: usize = 64 << 10;
+/// How long a body waits for room among others of its organization: they come, and go.
+const SHARE_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a body that has come in part waits for room: longer, and bodies that are half read would
 /// wait for each other.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
@@ -94,8 +96,9 @@ impl Place<'_> {
         // One that is larger than the room takes all of it.
         let more = missing(self.held.of_share.as_ref(), announced.max(come).min(SHARE));
         if more > 0 {
-            let share = self.room.share(self.organization);
-            add(&mut self.held.of_share, share.acquire_many_owned(more).await)?;
+            let share = self.room.share(self.organization).acquire_many_owned(more);
+            let got = tokio::time::timeout(SHARE_PATIENCE, share).await;
+            add(&mut self.held.of_share, got.map_err(|_| busy())?)?;
         }
         let more = missing(self.held.of_whole.as_ref(), come.min(ROOM));
         if more > 0 {

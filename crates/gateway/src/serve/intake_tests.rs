@@ -28,6 +28,8 @@ async fn who_announces_and_sends_nothing_keeps_only_his_own_waiting() {
     assert!(has_room(&mut small, 60_000, 60_000).await, "small ones need no room");
     let mut other = room.place("org-other");
     assert!(has_room(&mut other, 100 * MEGABYTES, come(100)).await);
+    let error = room.place("org-loud").grow(100 * MEGABYTES, 0).await.unwrap_err();
+    assert_eq!(error.status(), StatusCode::SERVICE_UNAVAILABLE, "and not for ever");
     drop(silent);
     assert!(has_room(&mut room.place("org-loud"), 100 * MEGABYTES, 0).await);
 }
