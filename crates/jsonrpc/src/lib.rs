@@ -17,6 +17,7 @@ mod error;
 mod id;
 mod inbox;
 mod ingress;
+mod json_path;
 mod limits;
 mod line;
 mod message;

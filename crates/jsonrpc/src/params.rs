@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::ErrorObject;
+use crate::json_path;
 
 /// Reads the parameters of a method. Absent parameters are read as `{}`, so that a method whose
 /// members are all optional needs none; `()` takes `{}`.
@@ -29,20 +30,14 @@ pub fn decode_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, String
 }
 
 fn decode<T: DeserializeOwned>(json: &str) -> Result<T, String> {
-    if let Ok(value) = serde_json::from_str(json) {
-        return Ok(value);
-    }
-    if is_empty_object(json)
-        && let Ok(unit) = serde_json::from_str("null")
-    {
-        return Ok(unit);
-    }
-    // Following the path costs time, so only a failure pays for it, by being read twice.
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    match serde_path_to_error::deserialize(&mut deserializer) {
-        Ok(value) => Ok(value),
-        Err(error) => Err(describe(&error)),
-    }
+    serde_json::from_str(json).or_else(|error| {
+        if is_empty_object(json)
+            && let Ok(unit) = serde_json::from_str("null")
+        {
+            return Ok(unit);
+        }
+        Err(describe(json, &error, &|json| serde_json::from_str::<T>(json).err()))
+    })
 }
 
 fn is_empty_object(json: &str) -> bool {
@@ -51,15 +46,15 @@ fn is_empty_object(json: &str) -> bool {
         .is_some_and(|inside| inside.trim_ascii().is_empty())
 }
 
-fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let inner = error.inner();
-    let text = inner.to_string();
-    // The position counts from the start of the params, which nobody sees; the path is better.
-    let position = format!(" at line {} column {}", inner.line(), inner.column());
-    let what = text.strip_suffix(&position).unwrap_or(&text);
-    match error.path().to_string().as_str() {
-        "." => what.to_owned(),
-        path => format!("`{path}`: {what}"),
+fn describe(
+    json: &str,
+    error: &serde_json::Error,
+    decode: &dyn Fn(&str) -> Option<serde_json::Error>,
+) -> String {
+    let what = json_path::message(error);
+    match json_path::path_of(json, error, decode) {
+        Some(path) => format!("`{path}`: {what}"),
+        None => what,
     }
 }
 

@@ -12,32 +12,32 @@ methods! {
     /// Who is logged in.
     AccountRead = "account/read",
         account_read(AccountReadParams) -> AccountReadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Starts a login.
     AccountLoginStart = "account/login/start",
         account_login_start(AccountLoginStartParams) -> AccountLoginStartResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Gives a login up.
     AccountLoginCancel = "account/login/cancel",
         account_login_cancel(AccountLoginCancelParams) -> AccountLoginCancelResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Forgets the credentials.
     AccountLogout = "account/logout",
         account_logout(Empty) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Limits and what is used of them.
     AccountRateLimitsRead = "account/rateLimits/read",
         account_rate_limits_read(Empty) -> AccountRateLimitsReadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Asks the workspace's owner for credits.
     AccountSendAddCreditsNudgeEmail = "account/sendAddCreditsNudgeEmail",
         account_send_add_credits_nudge_email(AccountSendAddCreditsNudgeEmailParams) -> AccountSendAddCreditsNudgeEmailResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 server_requests! {

@@ -13,7 +13,7 @@ methods! {
     /// Apps that can be connected.
     AppList = "app/list",
         app_list(AppListParams) -> AppListResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 notifications! {

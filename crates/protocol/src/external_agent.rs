@@ -12,12 +12,12 @@ methods! {
     /// What there is to take over.
     ExternalAgentConfigDetect = "externalAgentConfig/detect",
         external_agent_config_detect(ExternalAgentConfigDetectParams) -> ExternalAgentConfigDetectResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Takes it over.
     ExternalAgentConfigImport = "externalAgentConfig/import",
         external_agent_config_import(ExternalAgentConfigImportParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 notifications! {

@@ -12,7 +12,7 @@ methods! {
     /// Sends a report.
     FeedbackUpload = "feedback/upload",
         feedback_upload(FeedbackUploadParams) -> FeedbackUploadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 /// Parameters of `feedback/upload`.

@@ -12,47 +12,47 @@ methods! {
     /// Reads a whole file.
     FsReadFile = "fs/readFile",
         fs_read_file(FsReadFileParams) -> FsReadFileResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Writes a whole file.
     FsWriteFile = "fs/writeFile",
         fs_write_file(FsWriteFileParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Makes a folder.
     FsCreateDirectory = "fs/createDirectory",
         fs_create_directory(FsCreateDirectoryParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Kind and times of a path.
     FsGetMetadata = "fs/getMetadata",
         fs_get_metadata(FsGetMetadataParams) -> FsGetMetadataResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Entries of a folder.
     FsReadDirectory = "fs/readDirectory",
         fs_read_directory(FsReadDirectoryParams) -> FsReadDirectoryResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Removes a file or folder.
     FsRemove = "fs/remove",
         fs_remove(FsRemoveParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Copies a file or folder.
     FsCopy = "fs/copy",
         fs_copy(FsCopyParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Watches a path until `fs/unwatch` or disconnect.
     FsWatch = "fs/watch",
         fs_watch(FsWatchParams) -> FsWatchResponse,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 
     /// Ends a watch.
     FsUnwatch = "fs/unwatch",
         fs_unwatch(FsUnwatchParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 }
 
 notifications! {

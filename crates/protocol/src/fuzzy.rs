@@ -11,22 +11,22 @@ methods! {
     /// Searches once.
     FuzzyFileSearch = "fuzzyFileSearch",
         fuzzy_file_search(FuzzyFileSearchParams) -> FuzzyFileSearchResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Opens a search that follows typing.
     FuzzyFileSearchSessionStart = "fuzzyFileSearch/sessionStart",
         fuzzy_file_search_session_start(FuzzyFileSearchSessionStartParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Changes its query.
     FuzzyFileSearchSessionUpdate = "fuzzyFileSearch/sessionUpdate",
         fuzzy_file_search_session_update(FuzzyFileSearchSessionUpdateParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Closes it.
     FuzzyFileSearchSessionStop = "fuzzyFileSearch/sessionStop",
         fuzzy_file_search_session_stop(FuzzyFileSearchSessionStopParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 }
 
 notifications! {

@@ -11,7 +11,7 @@ methods! {
     /// Hooks that apply in the folders given.
     HooksList = "hooks/list",
         hooks_list(HooksListParams) -> HooksListResponse,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 }
 
 notifications! {

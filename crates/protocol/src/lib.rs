@@ -24,7 +24,7 @@ mod registry;
 mod table;
 mod wire;
 
-pub use dispatch::{Reply, dispatch};
+pub use dispatch::{Reply, dispatch, unimplemented};
 pub use gate::experimental_violation;
 pub use registry::{
     AllMethods, CLIENT_NOTIFICATIONS, METHODS, NOTIFICATIONS, Resource, SERVER_REQUESTS, lookup,

@@ -11,17 +11,17 @@ methods! {
     /// Adds a marketplace.
     MarketplaceAdd = "marketplace/add",
         marketplace_add(MarketplaceAddParams) -> MarketplaceAddResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Removes one.
     MarketplaceRemove = "marketplace/remove",
         marketplace_remove(MarketplaceRemoveParams) -> MarketplaceRemoveResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Fetches the newest state of one, or of all.
     MarketplaceUpgrade = "marketplace/upgrade",
         marketplace_upgrade(MarketplaceUpgradeParams) -> MarketplaceUpgradeResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 /// Parameters of `marketplace/add`.

@@ -14,22 +14,22 @@ methods! {
     /// Configured servers and what they offer.
     McpServerStatusList = "mcpServerStatus/list",
         mcp_server_status_list(McpServerStatusListParams) -> McpServerStatusListResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Starts a login at a server.
     McpServerOauthLogin = "mcpServer/oauth/login",
         mcp_server_oauth_login(McpServerOauthLoginParams) -> McpServerOauthLoginResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Reads a resource.
     McpServerResourceRead = "mcpServer/resource/read",
         mcp_server_resource_read(McpServerResourceReadParams) -> McpServerResourceReadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Calls a tool.
     McpServerToolCall = "mcpServer/tool/call",
         mcp_server_tool_call(McpServerToolCallParams) -> McpServerToolCallResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Reads the servers' configuration again.
     ConfigMcpServerReload = "config/mcpServer/reload",

@@ -9,5 +9,5 @@ methods! {
     /// Forgets what was remembered across threads.
     MemoryReset = "memory/reset",
         memory_reset(Empty) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 }

@@ -16,7 +16,7 @@ methods! {
     /// What the configured provider can do.
     ModelProviderCapabilitiesRead = "modelProvider/capabilities/read",
         model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 }
 
 notifications! {

@@ -15,27 +15,27 @@ methods! {
     /// Marketplaces and their plugins.
     PluginList = "plugin/list",
         plugin_list(PluginListParams) -> PluginListResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// All about one plugin.
     PluginRead = "plugin/read",
         plugin_read(PluginReadParams) -> PluginReadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Text of a remote plugin's skill.
     PluginSkillRead = "plugin/skill/read",
         plugin_skill_read(PluginSkillReadParams) -> PluginSkillReadResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Installs a plugin.
     PluginInstall = "plugin/install",
         plugin_install(PluginInstallParams) -> PluginInstallResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Removes a plugin.
     PluginUninstall = "plugin/uninstall",
         plugin_uninstall(PluginUninstallParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 /// Parameters of `plugin/list`.

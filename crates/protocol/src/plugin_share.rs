@@ -12,22 +12,22 @@ methods! {
     /// Plugins that this account shares.
     PluginShareList = "plugin/share/list",
         plugin_share_list(Empty) -> PluginShareListResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Uploads a plugin to share it.
     PluginShareSave = "plugin/share/save",
         plugin_share_save(PluginShareSaveParams) -> PluginShareSaveResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Changes with whom it is shared.
     PluginShareUpdateTargets = "plugin/share/updateTargets",
         plugin_share_update_targets(PluginShareUpdateTargetsParams) -> PluginShareUpdateTargetsResponse,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 
     /// Ends the sharing.
     PluginShareDelete = "plugin/share/delete",
         plugin_share_delete(PluginShareDeleteParams) -> Empty,
-        Stable, Concurrent, [];
+        Stable, Unimplemented, [];
 }
 
 /// Result of `plugin/share/list`.

@@ -13,27 +13,27 @@ methods! {
     /// Opens a realtime session.
     ThreadRealtimeStart = "thread/realtime/start",
         thread_realtime_start(ThreadRealtimeStartParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Adds sound.
     ThreadRealtimeAppendAudio = "thread/realtime/appendAudio",
         thread_realtime_append_audio(ThreadRealtimeAppendAudioParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Adds text.
     ThreadRealtimeAppendText = "thread/realtime/appendText",
         thread_realtime_append_text(ThreadRealtimeAppendTextParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Closes the session.
     ThreadRealtimeStop = "thread/realtime/stop",
         thread_realtime_stop(ThreadIdParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Voices to choose from.
     ThreadRealtimeListVoices = "thread/realtime/listVoices",
         thread_realtime_list_voices(Empty) -> ThreadRealtimeListVoicesResponse,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 }
 
 notifications! {

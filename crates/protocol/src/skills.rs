@@ -12,12 +12,12 @@ methods! {
     /// Skills that apply in the folders given.
     SkillsList = "skills/list",
         skills_list(SkillsListParams) -> SkillsListResponse,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 
     /// Switches a skill on or off.
     SkillsConfigWrite = "skills/config/write",
         skills_config_write(SkillsConfigWriteParams) -> SkillsConfigWriteResponse,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 }
 
 notifications! {

@@ -47,6 +47,50 @@ pub enum Ordering {
     /// Beside the others, but the next one is looked at only once it has begun: what follows may
     /// speak of what it began.
     Begins,
+    /// Not at all: this version has no handler. The parameters are not decoded, and the answer is
+    /// [`crate::unimplemented`].
+    Unimplemented,
+}
+
+/// The method of a resource's trait that handles a request, unless this version has none.
+macro_rules! handler {
+    (Unimplemented, $($rest:tt)*) => {};
+    (
+        $ordering:ident,
+        $(#[doc = $doc:literal])+ fn $handler:ident($cx:ty, $params:ty) -> $result:ty
+    ) => {
+        $(#[doc = $doc])+
+        fn $handler(
+            &self,
+            cx: $cx,
+            params: $params,
+        ) -> impl Future<Output = Result<$result, jsonrpc::ErrorObject>> + Send;
+    };
+}
+
+/// The same method for the test server that reports which handler a request reached.
+#[cfg(test)]
+macro_rules! probe_handler {
+    (Unimplemented, $($rest:tt)*) => {};
+    ($ordering:ident, $name:literal, fn $handler:ident($cx:ty, $params:ty) -> $result:ty) => {
+        async fn $handler(&self, _: $cx, _: $params) -> Result<$result, jsonrpc::ErrorObject> {
+            Err(jsonrpc::ErrorObject::internal(concat!("reached ", $name)))
+        }
+    };
+}
+
+/// Decodes a request's parameters and calls its handler, if there is one.
+macro_rules! call {
+    (Unimplemented, $name:literal, $($rest:tt)*) => {
+        Err(crate::dispatch::unimplemented($name))
+    };
+    (
+        $ordering:ident, $name:literal, $raw:ident,
+        |$params:ident: $type:ty| $call:expr
+    ) => {{
+        let $params: $type = jsonrpc::decode_params($raw)?;
+        Ok(crate::dispatch::reply($call))
+    }};
 }
 
 /// Requests of the client, one resource a call. An entry reads
@@ -55,7 +99,7 @@ pub enum Ordering {
 /// /// What it does.
 /// Marker = "wire/name",
 ///     handler(Params) -> Result,
-///     Stable | Experimental, Ordered | Concurrent, ["experimentalField", …];
+///     Stable | Experimental, Ordered | Concurrent | Begins | Unimplemented, ["experimentalField", …];
 /// ```
 ///
 /// and yields the marker for typed calls, a method of the resource's trait (without a body, so
@@ -85,25 +129,16 @@ macro_rules! methods {
         /// Handlers of this resource; `Cx` is what the server knows of the caller.
         pub trait $trait<Cx> {
             $(
-                $(#[doc = $doc])+
-                fn $handler(
-                    &self,
-                    cx: Cx,
-                    params: $params,
-                ) -> impl Future<Output = Result<$result, jsonrpc::ErrorObject>> + Send;
+                crate::table::handler! {
+                    $ordering, $(#[doc = $doc])+ fn $handler(Cx, $params) -> $result
+                }
             )+
         }
 
         #[cfg(test)]
         impl<Cx: Send> $trait<Cx> for crate::dispatch::tests::Probe {
             $(
-                async fn $handler(
-                    &self,
-                    _: Cx,
-                    _: $params,
-                ) -> Result<$result, jsonrpc::ErrorObject> {
-                    Err(jsonrpc::ErrorObject::internal(concat!("reached ", $name)))
-                }
+                crate::table::probe_handler! { $ordering, $name, fn $handler(Cx, $params) -> $result }
             )+
         }
 
@@ -127,12 +162,13 @@ macro_rules! methods {
             S: $trait<Cx>,
             Cx: 'a,
         {
+            // A resource may have no handlers yet.
+            let _ = (server, &cx, params);
             match method {
                 $(
-                    $name => {
-                        let params: $params = jsonrpc::decode_params(params)?;
-                        Ok(crate::dispatch::reply(server.$handler(cx, params)))
-                    }
+                    $name => crate::table::call!(
+                        $ordering, $name, params, |params: $params| server.$handler(cx, params)
+                    ),
                 )+
                 _ => Err(jsonrpc::ErrorObject::method_not_found(method)),
             }
@@ -240,4 +276,6 @@ macro_rules! notifications {
     };
 }
 
-pub(crate) use {methods, notifications, server_requests};
+#[cfg(test)]
+pub(crate) use probe_handler;
+pub(crate) use {call, handler, methods, notifications, server_requests};

@@ -145,22 +145,22 @@ methods! {
     /// Allows an action that the automatic reviewer denied.
     ThreadApproveGuardianDeniedAction = "thread/approveGuardianDeniedAction",
         thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 
     /// Pauses timeouts while a prompt outside the server is open.
     ThreadIncrementElicitation = "thread/increment_elicitation",
         thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Ends one such pause.
     ThreadDecrementElicitation = "thread/decrement_elicitation",
         thread_decrement_elicitation(ThreadIdParams) -> ThreadElicitationResponse,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 
     /// Lets memory be drawn from a thread, or not.
     ThreadMemoryModeSet = "thread/memoryMode/set",
         thread_memory_mode_set(ThreadMemoryModeSetParams) -> Empty,
-        Experimental, Ordered, [];
+        Experimental, Unimplemented, [];
 }
 
 notifications! {

@@ -251,7 +251,7 @@ fn what_feeds_a_running_process_keeps_its_order() {
     for name in ["command/exec", "process/spawn"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Begins, "{name}");
     }
-    for name in ["fs/copy", "mcpServer/tool/call", "plugin/install"] {
+    for name in ["review/start", "config/mcpServer/reload"] {
         assert_eq!(protocol::lookup(name).unwrap().ordering, Ordering::Concurrent, "{name}");
     }
     assert_eq!(protocol::lookup("thread/star"), None);

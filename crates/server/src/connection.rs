@@ -262,7 +262,7 @@ impl Server {
         match message {
             Message::Request { id, method, params } => {
                 let ordering = protocol::lookup(&method).map_or(Ordering::Ordered, |m| m.ordering);
-                if ordering == Ordering::Ordered {
+                if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
                     return self.answer(peer, id, &method, params).await;
                 }
                 let permit = tokio::select! {

@@ -2,12 +2,12 @@
 
 use jsonrpc::ErrorObject;
 use protocol::{
-    Empty, InputModality, Model, ModelListParams, ModelListResponse, ModelMethods,
-    ModelProviderCapabilitiesReadResponse, ReasoningEffort, ReasoningEffortOption,
+    InputModality, Model, ModelListParams, ModelListResponse, ModelMethods, ReasoningEffort,
+    ReasoningEffortOption,
 };
 
 use crate::connection::Cx;
-use crate::handlers::not_implemented;
+
 use crate::server::Server;
 
 /// Models of a page when the client names no number.
@@ -35,11 +35,6 @@ impl ModelMethods<Cx> for Server {
         let next_cursor = models.get(start + limit).map(|model| model.id.to_string());
         let data = models.into_iter().skip(start).take(limit).map(entry).collect();
         Ok(ModelListResponse { data, next_cursor })
-    }
-
-    not_implemented! {
-        model_provider_capabilities_read(Empty) -> ModelProviderCapabilitiesReadResponse
-            = "modelProvider/capabilities/read";
     }
 }
 

@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
 use crate::convert::settings::{wire_approval, wire_sandbox};
+use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, existing_folder, send};
-use crate::handlers::{not_implemented, refuse_missing};
 use crate::loading::{self, Extra, Fork, Wishes, stored, unknown};
 use crate::server::Server;
 use crate::thread::event_log::Place;
@@ -328,16 +328,6 @@ impl ThreadMethods<Cx> for Server {
         let handle = self.loaded_thread(&params.thread_id).await?;
         ask(&handle, cx.gate(), |reply| Input::CleanTerminals { reply }).await?;
         Ok(Empty {})
-    }
-
-    not_implemented! {
-        thread_approve_guardian_denied_action(ThreadApproveGuardianDeniedActionParams) -> Empty
-            = "thread/approveGuardianDeniedAction";
-        thread_increment_elicitation(ThreadIdParams) -> ThreadElicitationResponse
-            = "thread/increment_elicitation";
-        thread_decrement_elicitation(ThreadIdParams) -> ThreadElicitationResponse
-            = "thread/decrement_elicitation";
-        thread_memory_mode_set(ThreadMemoryModeSetParams) -> Empty = "thread/memoryMode/set";
     }
 }
 
