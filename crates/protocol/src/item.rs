@@ -204,6 +204,9 @@ pub struct FileChangeItem {
     pub id: String,
     pub changes: Vec<FileUpdateChange>,
     pub status: PatchApplyStatus,
+    /// Why it failed or was declined, unless the user said no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// The change to one file.

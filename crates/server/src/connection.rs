@@ -207,7 +207,7 @@ impl Server {
         let answers = async {
             while let Some(answer) = answers.recv().await {
                 if let Incoming::Message(Message::Response { id, outcome }) = answer {
-                    self.core.requests.answer(peer.id, id, outcome).await;
+                    self.core.requests.answer(&peer, id, outcome).await;
                 }
             }
             std::future::pending::<()>().await;

@@ -1,47 +1,23 @@
 //! Requests of the server that wait for a client: who was asked, and where the answer goes
 //! (specification: Server-initiated requests).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod answers;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jsonrpc::{ErrorObject, RequestId};
-use protocol::approval::{
-    CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
-    FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
-};
-use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use serde_json::value::RawValue;
-use session::{Decision, Input, ToolAnswer, ToolContent};
+use session::{Id, Input};
 use tokio::sync::mpsc;
 
-use crate::connection::ConnectionId;
+use crate::connection::{ConnectionId, Peer};
 use crate::thread::Command;
+use crate::warnings;
 
-/// What was asked decides how the answer is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Command,
-    /// Of a host that a command wants to reach.
-    Network,
-    Patch,
-    Tool,
-}
-
-impl Kind {
-    /// What the session hears when nobody can answer.
-    fn unanswered(self, number: u64) -> Input {
-        match self {
-            Self::Command | Self::Network | Self::Patch => {
-                Input::Decided { request: number, decision: Decision::Decline }
-            }
-            Self::Tool => Input::ToolAnswered {
-                request: number,
-                outcome: Err("the client could not run this tool".into()),
-            },
-        }
-    }
-}
+pub(crate) use answers::{Amendable, Question};
+use answers::{Unusable, cut};
 
 /// All requests that wait.
 #[derive(Default)]
@@ -51,25 +27,55 @@ pub(crate) struct Requests {
 }
 
 struct Waiting {
-    kind: Kind,
+    question: Question,
     /// The session's number of the request.
     number: u64,
+    thread_id: Id,
     thread: mpsc::Sender<Command>,
-    asked: BTreeSet<ConnectionId>,
+    clients: BTreeMap<ConnectionId, Client>,
+    /// Why the last answer could not be used.
+    fault: Option<String>,
+}
+
+/// A client that was asked. Each of them may answer; only some are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    /// It has not answered.
+    Asked,
+    /// Its answer could not be used.
+    Answered,
+    /// It does not follow the thread any longer.
+    Unsubscribed,
+}
+
+/// What is to be done about an answer.
+struct Outcome {
+    /// For the thread.
+    input: Option<(mpsc::Sender<Command>, Input)>,
+    /// For the client that answered.
+    warning: Option<(Id, String)>,
 }
 
 impl Requests {
     /// Registers a request and gives its id on the wire: integers from 0.
-    pub(crate) fn open(&self, kind: Kind, number: u64, thread: mpsc::Sender<Command>) -> i64 {
+    pub(crate) fn open(
+        &self,
+        question: Question,
+        number: u64,
+        thread_id: Id,
+        thread: mpsc::Sender<Command>,
+    ) -> i64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.lock().insert(id, Waiting { kind, number, thread, asked: BTreeSet::new() });
+        let clients = BTreeMap::new();
+        let waiting = Waiting { question, number, thread_id, thread, clients, fault: None };
+        self.lock().insert(id, waiting);
         id
     }
 
     /// Lets `connection` answer.
     pub(crate) fn asked(&self, id: i64, connection: ConnectionId) {
         if let Some(waiting) = self.lock().get_mut(&id) {
-            waiting.asked.insert(connection);
+            waiting.clients.insert(connection, Client::Asked);
         }
     }
 
@@ -78,42 +84,113 @@ impl Requests {
         self.lock().remove(&id);
     }
 
-    /// Takes an answer: the first one of a connection that was asked counts. A client that answers
-    /// with an error, or with something unreadable, cannot decide; when nobody else can, the
-    /// request is declined, the tool has failed.
+    /// Takes an answer: the first one that can be used, of a client that was asked, counts. Whoever
+    /// sends one that cannot be used is told why. The request stays open while another client can
+    /// still answer; then it is declined, or the tool has failed.
     pub(crate) async fn answer(
         &self,
-        connection: ConnectionId,
+        peer: &Peer,
         id: Option<RequestId>,
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) {
-        let Some(RequestId::Integer(id)) = id else { return };
-        let Some((thread, input)) = self.take(connection, id, outcome) else { return };
-        // A thread that is gone has resolved its requests.
-        let _ = thread.send(Command::Input(input)).await;
+        let Some(id) = self.issued(id.as_ref()) else {
+            let id = id.map_or_else(|| "null".to_owned(), |id| cut(&id.to_string()));
+            let message = format!(
+                "an answer with the id `{id}` was ignored: this server has sent no request with \
+                 that id"
+            );
+            return warnings::tell_sender(peer, None, message);
+        };
+        let Some(Outcome { input, warning }) = self.take(peer.id, id, outcome) else { return };
+        if let Some((thread, message)) = warning {
+            warnings::tell_sender(peer, Some(&thread), message);
+        }
+        if let Some((thread, input)) = input {
+            // A thread that is gone has resolved its requests.
+            let _ = thread.send(Command::Input(input)).await;
+        }
     }
 
+    /// The number of a request that was sent. Clients that keep ids as text give them back so.
+    fn issued(&self, id: Option<&RequestId>) -> Option<i64> {
+        let number = match id? {
+            RequestId::Integer(number) => *number,
+            RequestId::String(text) => {
+                text.parse().ok().filter(|number: &i64| number.to_string() == *text)?
+            }
+        };
+        (0..self.next.load(Ordering::Relaxed)).contains(&number).then_some(number)
+    }
+
+    /// `None` for a request that is answered already, or that this client was not sent.
     fn take(
         &self,
         connection: ConnectionId,
         id: i64,
         outcome: Result<Box<RawValue>, ErrorObject>,
-    ) -> Option<(mpsc::Sender<Command>, Input)> {
+    ) -> Option<Outcome> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
-        if !waiting.asked.contains(&connection) {
-            return None;
-        }
-        let (kind, number) = (waiting.kind, waiting.number);
-        let input = outcome.ok().and_then(|result| answer(kind, number, &result));
-        if input.is_none() {
-            waiting.asked.remove(&connection);
-            if !waiting.asked.is_empty() {
-                return None;
+        let client = waiting.clients.get_mut(&connection)?;
+        let Unusable { why, quoted } = match waiting.question.read(waiting.number, outcome) {
+            Ok(input) => {
+                let thread = all.remove(&id)?.thread;
+                return Some(Outcome { input: Some((thread, input)), warning: None });
             }
+            Err(unusable) => unusable,
+        };
+        *client = Client::Answered;
+        let fault = format!("{why}: `{quoted}`");
+        let given_up = waiting.given_up(fault.clone());
+        let then = match &given_up {
+            None => "The request stays open: the next answer that can be used counts.",
+            Some(_) => waiting.question.without_answer(),
+        };
+        let message = format!(
+            "the answer to request {id} (`{}`) cannot be used, {fault}; expected {}. {then}",
+            waiting.question.method(),
+            waiting.question.expected(),
+        );
+        let warning = Some((waiting.thread_id.clone(), message));
+        let input = given_up.map(|input| (waiting.thread.clone(), input));
+        if input.is_some() {
+            all.remove(&id);
         }
-        let waiting = all.remove(&id)?;
-        Some((waiting.thread, input.unwrap_or_else(|| kind.unanswered(number))))
+        Some(Outcome { input, warning })
+    }
+
+    /// A client does not follow the thread any longer; what becomes of the requests that only it
+    /// could still have answered.
+    pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<Input> {
+        self.left(thread, |clients| {
+            if let Some(client @ Client::Asked) = clients.get_mut(&connection) {
+                *client = Client::Unsubscribed;
+            }
+        })
+    }
+
+    /// See [`Requests::unsubscribed`], for a connection that has ended.
+    pub(crate) fn disconnected(&self, thread: &Id, connection: ConnectionId) -> Vec<Input> {
+        self.left(thread, |clients| {
+            clients.remove(&connection);
+        })
+    }
+
+    fn left(&self, thread: &Id, leave: impl Fn(&mut BTreeMap<ConnectionId, Client>)) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        self.lock().retain(|_, waiting| {
+            if waiting.thread_id != *thread {
+                return true;
+            }
+            leave(&mut waiting.clients);
+            // Without a fault it waits for who resumes the thread.
+            let fault = waiting.fault.clone();
+            let given_up = fault.and_then(|fault| waiting.given_up(fault));
+            let stays = given_up.is_none();
+            inputs.extend(given_up);
+            stays
+        });
+        inputs
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Waiting>> {
@@ -121,48 +198,13 @@ impl Requests {
     }
 }
 
-fn answer(kind: Kind, request: u64, result: &RawValue) -> Option<Input> {
-    if kind == Kind::Tool {
-        let answer: DynamicToolCallResponse = serde_json::from_str(result.get()).ok()?;
-        let content = answer.content_items.into_iter().map(|part| match part {
-            DynamicToolCallOutputContentItem::InputText { text } => ToolContent::Text(text),
-            DynamicToolCallOutputContentItem::InputImage { image_url } => {
-                ToolContent::Image { url: image_url }
-            }
-        });
-        let answer = ToolAnswer { content: content.collect(), success: answer.success };
-        return Some(Input::ToolAnswered { request, outcome: Ok(answer) });
-    }
-    decision(kind, result).map(|decision| Input::Decided { request, decision })
-}
-
-fn decision(kind: Kind, result: &RawValue) -> Option<Decision> {
-    match kind {
-        Kind::Tool => None,
-        Kind::Command | Kind::Network => {
-            let answer: CommandExecutionRequestApprovalResponse =
-                serde_json::from_str(result.get()).ok()?;
-            match answer.decision {
-                CommandDecision::Accept => Some(Decision::Accept),
-                CommandDecision::AcceptForSession => Some(Decision::AcceptForSession),
-                CommandDecision::AcceptWithExecpolicyAmendment { execpolicy_amendment } => {
-                    Some(Decision::AcceptWithAmendment(execpolicy_amendment))
-                }
-                // Never proposed: a host is allowed once or for the session.
-                CommandDecision::ApplyNetworkPolicyAmendment { .. } => None,
-                CommandDecision::Decline => Some(Decision::Decline),
-                CommandDecision::Cancel => Some(Decision::Cancel),
-            }
-        }
-        Kind::Patch => {
-            let answer: FileChangeRequestApprovalResponse =
-                serde_json::from_str(result.get()).ok()?;
-            Some(match answer.decision {
-                PatchDecision::Accept => Decision::Accept,
-                PatchDecision::AcceptForSession => Decision::AcceptForSession,
-                PatchDecision::Decline => Decision::Decline,
-                PatchDecision::Cancel => Decision::Cancel,
-            })
-        }
+impl Waiting {
+    /// What the session is told once all who could answer have answered in vain.
+    fn given_up(&mut self, fault: String) -> Option<Input> {
+        let open = self.clients.values().any(|client| *client == Client::Asked);
+        let answered = self.clients.values().any(|client| *client == Client::Answered);
+        let input = self.question.unanswered(self.number, &fault);
+        self.fault = Some(fault);
+        (!open && answered).then_some(input)
     }
 }

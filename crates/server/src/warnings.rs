@@ -65,6 +65,12 @@ pub(crate) fn plain(summary: String) -> ConfigWarningNotification {
     ConfigWarningNotification { summary, details: None, path: None, range: None }
 }
 
+/// Tells a client what is wrong with a message of its own, as often as it happens.
+pub(crate) fn tell_sender(peer: &Peer, thread: Option<&str>, message: String) {
+    let params = WarningNotification { thread_id: thread.map(str::to_owned), message };
+    peer.notify::<protocol::Warning>(&params);
+}
+
 fn broken(summary: String, error: &Error) -> ConfigWarningNotification {
     ConfigWarningNotification {
         summary,

@@ -24,6 +24,8 @@ pub enum Ask {
         actions: Vec<Action>,
         /// The prefix that could be allowed for good.
         amendment: Option<Vec<String>>,
+        /// See [`Assessment::amendable`].
+        amendable: Vec<Vec<String>>,
     },
     /// May this host be reached?
     Network {
@@ -58,6 +60,8 @@ pub enum Decision {
     Decline,
     /// No, and the turn ends.
     Cancel,
+    /// No client gave an answer that can be used: a no that is not the user's, with the reason.
+    Undecided(String),
 }
 
 /// What is to happen with a call.

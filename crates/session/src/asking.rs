@@ -8,7 +8,7 @@ use crate::event::{Event, Status, TurnStatus};
 use crate::history::CallOutput;
 use crate::item::ItemStatus;
 use crate::machine::Machine;
-use crate::turn::with_status;
+use crate::turn::closed_item;
 
 impl Machine {
     pub(crate) fn ask(&mut self, turn: &Id, number: u64, unsandboxed: bool, ask: Ask) {
@@ -36,8 +36,9 @@ impl Machine {
             Decision::Accept => {}
             Decision::AcceptForSession => self.grant(number, unsandboxed),
             Decision::AcceptWithAmendment(prefix) => self.amend(is_patch, prefix),
-            Decision::Decline => return self.turn_down(&turn, number, false),
-            Decision::Cancel => return self.turn_down(&turn, number, true),
+            Decision::Decline => return self.turn_down(&turn, number, None),
+            Decision::Undecided(why) => return self.turn_down(&turn, number, Some(why)),
+            Decision::Cancel => return self.cancel(&turn, number),
         }
         self.show_waiting();
         if is_patch {
@@ -66,13 +67,17 @@ impl Machine {
         }
     }
 
-    fn turn_down(&mut self, turn: &Id, number: u64, cancel: bool) {
+    /// Without a reason it is the user's own no.
+    fn turn_down(&mut self, turn: &Id, number: u64, reason: Option<String>) {
         self.effect(Effect::Discard { call: number });
-        self.close_declined(turn, number);
-        if !cancel {
-            self.show_waiting();
-            return self.answer(number, "the user declined this".into());
-        }
+        self.close_declined(turn, number, reason.as_deref());
+        self.show_waiting();
+        self.answer(number, reason.unwrap_or_else(|| "the user declined this".into()));
+    }
+
+    fn cancel(&mut self, turn: &Id, number: u64) {
+        self.effect(Effect::Discard { call: number });
+        self.close_declined(turn, number, None);
         if let Some(call) = self.find_call(number) {
             call.state = CallState::Done(CallOutput::Text("the user cancelled the turn".into()));
         }
@@ -103,14 +108,14 @@ impl Machine {
         }
     }
 
-    /// Refused by policy: shown as declined, told to the model.
+    /// Refused by policy: shown as declined with the reason, which the model gets too.
     pub(crate) fn decline(&mut self, turn: &Id, number: u64, message: String) {
-        self.close_declined(turn, number);
+        self.close_declined(turn, number, Some(&message));
         self.answer(number, message);
     }
 
-    fn close_declined(&mut self, turn: &Id, number: u64) {
+    fn close_declined(&mut self, turn: &Id, number: u64, reason: Option<&str>) {
         let Some(item) = self.find_call(number).and_then(|call| call.item.take()) else { return };
-        self.item_completed(turn, with_status(item, ItemStatus::Declined));
+        self.item_completed(turn, closed_item(item, ItemStatus::Declined, reason));
     }
 }

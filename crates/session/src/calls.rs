@@ -10,7 +10,7 @@ use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
 use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
-use crate::turn::with_status;
+use crate::turn::closed_item;
 use crate::{Id, Millis};
 
 /// A call and where it stands.
@@ -241,6 +241,7 @@ impl Machine {
                     cwd: assessment.cwd,
                     actions: assessment.actions,
                     amendment: narrower(prefix_rule, assessment.amendment),
+                    amendable: assessment.amendable,
                 };
                 self.ask(turn, number, unsandboxed, ask);
             }
@@ -318,7 +319,7 @@ impl Machine {
 
     fn fail_item(&mut self, turn: &Id, number: u64, message: String) {
         if let Some(item) = self.find_call(number).and_then(|call| call.item.take()) {
-            self.item_completed(turn, with_status(item, ItemStatus::Failed));
+            self.item_completed(turn, closed_item(item, ItemStatus::Failed, Some(&message)));
         }
         self.answer(number, message);
     }

@@ -82,6 +82,7 @@ impl Machine {
             arguments,
             status: ItemStatus::InProgress,
             answer: None,
+            reason: None,
             duration_ms: None,
         };
         let item = Item::DynamicCall(call.clone());
@@ -109,15 +110,15 @@ impl Machine {
         self.emit(Event::RequestResolved { request });
         let success = outcome.as_ref().is_ok_and(|answer| answer.success);
         let status = if success { ItemStatus::Completed } else { ItemStatus::Failed };
-        let (answer, output) = match outcome {
+        let (answer, reason, output) = match outcome {
             Ok(answer) => {
                 let content = answer.content.clone();
-                (Some(answer), CallOutput::Parts(content))
+                (Some(answer), None, CallOutput::Parts(content))
             }
-            Err(message) => (None, CallOutput::Text(message)),
+            Err(message) => (None, Some(message.clone()), CallOutput::Text(message)),
         };
         let duration_ms = Some((now - since).max(0));
-        let item = DynamicCall { status, answer, duration_ms, ..call };
+        let item = DynamicCall { status, answer, reason, duration_ms, ..call };
         self.item_completed(&turn, Item::DynamicCall(item));
         self.answer_with(number, output);
     }

@@ -9,7 +9,7 @@ use crate::history::Fragment;
 use crate::input::{Failure, FailureKind};
 use crate::item::ItemStatus;
 use crate::machine::Machine;
-use crate::turn::{Kind, with_status};
+use crate::turn::{Kind, closed_item};
 
 impl Machine {
     /// Ends the turn for a failure that no retry helps.
@@ -142,7 +142,7 @@ impl Machine {
         if let Some(item) = call.item.take() {
             let declined = status == TurnStatus::Interrupted && asking;
             let ended = if declined { ItemStatus::Declined } else { ItemStatus::Failed };
-            self.item_completed(turn, with_status(item, ended));
+            self.item_completed(turn, closed_item(item, ended, None));
         }
         call.abort();
     }

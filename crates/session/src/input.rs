@@ -110,6 +110,9 @@ pub struct Assessment {
     pub rule: Option<(RuleDecision, Option<String>)>,
     /// The command prefix to offer for a lasting permission.
     pub amendment: Option<Vec<String>>,
+    /// The commands that it consists of, as far as their words are known: the user may allow a
+    /// prefix of one of them for good. Opaque here.
+    pub amendable: Vec<Vec<String>>,
     /// A script without how it is written: scripts with one form do the same. `None` when that is
     /// not known.
     pub normal_form: Option<Vec<String>>,

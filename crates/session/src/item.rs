@@ -102,7 +102,8 @@ pub struct CommandItem {
     pub status: ItemStatus,
     /// What it does.
     pub actions: Vec<Action>,
-    /// Standard output and error together, capped with head and tail kept.
+    /// Standard output and error together, capped with head and tail kept; of a command that did
+    /// not run, the reason.
     pub output: Option<String>,
     /// Its exit code; 128 + n for signal n, 124 for a timeout.
     pub exit_code: Option<i32>,
@@ -150,6 +151,8 @@ pub struct DynamicCall {
     pub status: ItemStatus,
     /// What it gave.
     pub answer: Option<ToolAnswer>,
+    /// Why it gave nothing.
+    pub reason: Option<String>,
     /// How long it took.
     pub duration_ms: Option<i64>,
 }
@@ -250,6 +253,8 @@ pub enum Item {
         changes: Vec<Change>,
         /// Where it stands.
         status: ItemStatus,
+        /// Why it failed or was declined, unless the user said no.
+        reason: Option<String>,
     },
     /// A search of the provider's own search tool.
     WebSearch {

@@ -2,7 +2,7 @@
 //! (specification: Server-initiated requests, `networkApprovalContext`). One prompt serves all who
 //! want the same host, protocol and port.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::approvals::{Ask, Decision};
 use crate::effect::Effect;
@@ -162,6 +162,12 @@ impl Machine {
                 self.grants.allow_host(target);
                 true
             }
+            Decision::Undecided(why) => {
+                let NetworkTarget { host, port, .. } = &target;
+                let text = format!("agentd: {host}:{port} was not allowed: {why}\n");
+                self.note_in_outputs(waiting.iter().map(|(process, _)| *process), &text);
+                false
+            }
             Decision::Decline | Decision::Cancel => false,
         };
         for (_, key) in waiting {
@@ -173,6 +179,13 @@ impl Machine {
             self.show_waiting();
         }
         true
+    }
+
+    /// Tells in the output of these commands what the clients have to do with their failure.
+    fn note_in_outputs(&mut self, processes: impl Iterator<Item = u64>, text: &str) {
+        for process in processes.collect::<BTreeSet<u64>>() {
+            self.process_output(process, text.to_owned());
+        }
     }
 
     /// The turn ends: nobody answers any more.

@@ -8,7 +8,7 @@ use crate::history::CallOutput;
 use crate::input::PatchPlan;
 use crate::item::{Item, ItemStatus};
 use crate::machine::Machine;
-use crate::turn::with_status;
+use crate::turn::closed_item;
 use crate::{Id, output};
 
 impl Machine {
@@ -34,8 +34,8 @@ impl Machine {
 
     pub(crate) fn decide_patch(&mut self, turn: &Id, number: u64, plan: PatchPlan) {
         let id = self.ids.item();
-        let item =
-            Item::FileChange { id, changes: plan.changes.clone(), status: ItemStatus::InProgress };
+        let changes = plan.changes.clone();
+        let item = Item::FileChange { id, changes, status: ItemStatus::InProgress, reason: None };
         let verdict = approvals::patch(&self.settings, &self.grants, &plan);
         let Some(call) = self.find_call(number) else { return };
         call.item = Some(item.clone());
@@ -67,11 +67,14 @@ impl Machine {
         }
         let Some(item) = call.item.take() else { return };
         let names = changed_names(&item);
-        let (status, text, diff) = match outcome {
-            Ok(diff) => (ItemStatus::Completed, format!("Patch applied.\n{names}"), Some(diff)),
-            Err(message) => (ItemStatus::Failed, message, None),
+        let (item, text, diff) = match outcome {
+            Ok(diff) => {
+                let item = closed_item(item, ItemStatus::Completed, None);
+                (item, format!("Patch applied.\n{names}"), Some(diff))
+            }
+            Err(message) => (closed_item(item, ItemStatus::Failed, Some(&message)), message, None),
         };
-        self.item_completed(&turn, with_status(item, status));
+        self.item_completed(&turn, item);
         if let Some(diff) = diff {
             self.emit(Event::DiffUpdated { turn, diff });
         }

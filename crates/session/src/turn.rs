@@ -347,12 +347,20 @@ impl Turn {
     }
 }
 
-/// `item` with its status replaced.
-pub(crate) fn with_status(item: Item, ended: ItemStatus) -> Item {
+/// `item` in its final state, with the reason where it did not come to its work.
+pub(crate) fn closed_item(item: Item, status: ItemStatus, reason: Option<&str>) -> Item {
+    let why = || reason.map(str::to_owned);
     match item {
-        Item::Command(command) => Item::Command(crate::CommandItem { status: ended, ..command }),
-        Item::FileChange { id, changes, .. } => Item::FileChange { id, changes, status: ended },
-        Item::DynamicCall(call) => Item::DynamicCall(crate::DynamicCall { status: ended, ..call }),
+        Item::Command(command) => {
+            let output = command.output.or_else(why);
+            Item::Command(crate::CommandItem { status, output, ..command })
+        }
+        Item::FileChange { id, changes, .. } => {
+            Item::FileChange { id, changes, status, reason: why() }
+        }
+        Item::DynamicCall(call) => {
+            Item::DynamicCall(crate::DynamicCall { status, reason: why(), ..call })
+        }
         other => other,
     }
 }

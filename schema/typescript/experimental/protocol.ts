@@ -956,6 +956,8 @@ export type FileChangeApprovalDecision =
 export interface FileChangeItem {
   changes: Array<FileUpdateChange>;
   id: string;
+  /** Why it failed or was declined, unless the user said no. */
+  reason?: string | null;
   status: PatchApplyStatus;
 }
 

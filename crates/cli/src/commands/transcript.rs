@@ -310,13 +310,17 @@ impl<W: Write> Transcript<W> {
             self.changes(item)?;
         }
         match item.status {
-            PatchApplyStatus::Completed => self.line(Some(Style::Good), "applied"),
-            PatchApplyStatus::Failed => self.line(Some(Style::Bad), "failed: no file was changed"),
-            PatchApplyStatus::Declined => {
-                self.line(Some(Style::Warn), "declined: no file was changed")
+            PatchApplyStatus::Completed => self.line(Some(Style::Good), "applied")?,
+            PatchApplyStatus::Failed => {
+                self.line(Some(Style::Bad), "failed: no file was changed")?;
             }
-            PatchApplyStatus::InProgress => Ok(()),
+            PatchApplyStatus::Declined => {
+                self.line(Some(Style::Warn), "declined: no file was changed")?;
+            }
+            PatchApplyStatus::InProgress => {}
         }
+        let reason = clean(item.reason.as_deref().unwrap_or_default());
+        reason.lines().try_for_each(|line| self.line(None, cut(line)))
     }
 
     fn warn(&mut self, what: &str, more: Option<&str>) -> io::Result<()> {

@@ -40,6 +40,7 @@ pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};
 pub use prefix::{
     AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
 };
+pub use propose::check_amendment;
 pub use resolver::{GitUse, PathResolver, Resolver};
 pub use visible::visible;
 pub use word::{Word, quote};
@@ -73,6 +74,9 @@ pub struct Assessment {
     pub actions: Vec<Action>,
     /// The prefix to offer for "do not ask again".
     pub proposed_amendment: Option<Vec<String>>,
+    /// The commands of which a prefix may be allowed from now on ([`check_amendment`]); empty for a
+    /// script of anything but plain commands.
+    pub amendable: Vec<Vec<String>>,
     /// Destroys what cannot be brought back or runs as somebody else; in a script that is too
     /// large to be searched: names a program that does.
     pub dangerous: bool,
@@ -88,6 +92,7 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
         known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
         decision,
         actions: actions::actions(plain.as_deref(), &source, context.cwd),
+        amendable: plain.as_deref().map(propose::amendable).unwrap_or_default(),
         proposed_amendment: amendable.and_then(|commands| propose_amendment(commands, context)),
         dangerous: match &found {
             Some(commands) => danger::any_dangerous(commands),

@@ -212,6 +212,21 @@ pub enum AmendmentError {
         "`{0}` cannot be allowed from now on: it is not a program on PATH outside of the writable folders; accept the single command instead"
     )]
     Untrusted(String),
+    /// It is no part of what the person was asked about.
+    #[error(
+        "the amendment `{0}` is neither the one that was proposed nor the beginning of a command that was asked about"
+    )]
+    NotAsked(String),
+    /// A program that starts others or destroys.
+    #[error(
+        "`{0}` must not be allowed from now on: commands that begin so can do anything; accept the single command instead"
+    )]
+    TooMuch(String),
+    /// The script holds more than plain commands.
+    #[error(
+        "no rule can allow this script from now on, because it is more than plain commands; accept it once instead"
+    )]
+    NotAmendable,
 }
 
 /// The pattern of a rule that allows what a person was asked about

@@ -6,13 +6,16 @@ use super::danger;
 use super::known::{SHELLS, base_name};
 use super::parse::Command;
 use super::places::places;
-use super::prefix::program_file;
+use super::prefix::{AmendmentError, program_file};
+use super::word::quote;
 
 /// Programs that run other programs or text, or that destroy: a prefix would say too much.
 const NEVER: &[&str] = &[
     "R",
+    "Rscript",
     "apt",
     "apt-get",
+    "ash",
     "at",
     "awk",
     "batch",
@@ -31,6 +34,9 @@ const NEVER: &[&str] = &[
     "dd",
     "deno",
     "doas",
+    "ed",
+    "elixir",
+    "erl",
     "docker",
     "emacs",
     "env",
@@ -43,22 +49,30 @@ const NEVER: &[&str] = &[
     "gawk",
     "gdb",
     "ghci",
+    "groovy",
     "irb",
     "ionice",
     "java",
     "jshell",
+    "julia",
     "kill",
     "killall",
     "ksh",
     "lua",
+    "luajit",
     "mawk",
+    "mksh",
     "nc",
     "ncat",
     "nice",
     "node",
+    "nodejs",
     "nohup",
     "npx",
     "nsenter",
+    "nu",
+    "nvim",
+    "ocaml",
     "osascript",
     "parallel",
     "perl",
@@ -67,11 +81,14 @@ const NEVER: &[&str] = &[
     "pkexec",
     "pkill",
     "podman",
+    "powershell",
     "pwsh",
     "rm",
     "rmdir",
     "rsync",
     "ruby",
+    "runuser",
+    "scala",
     "script",
     "sed",
     "setsid",
@@ -129,6 +146,82 @@ const SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("yarn", &["install", "test"]),
 ];
 
+/// Verbs with which a program runs whatever the words after it name.
+const STARTING_VERBS: &[(&str, &[&str])] = &[
+    ("bundle", &["exec"]),
+    ("go", &["run"]),
+    ("npm", &["exec", "explore", "x"]),
+    ("pipenv", &["run"]),
+    ("pnpm", &["dlx", "exec"]),
+    ("poetry", &["run"]),
+    ("rustup", &["run"]),
+    ("uv", &["run", "tool"]),
+    ("yarn", &["dlx", "exec", "node"]),
+];
+
+/// Whether a person who was asked about `commands` may allow `prefix` from now on: it is what was
+/// `proposed`, or the beginning of one of the commands, and leaves something to say no to.
+///
+/// # Errors
+/// Why not, in words for a person.
+pub fn check_amendment(
+    prefix: &[String],
+    proposed: Option<&[String]>,
+    commands: &[Vec<String>],
+) -> Result<(), AmendmentError> {
+    if prefix.is_empty() {
+        return Err(AmendmentError::Empty);
+    }
+    if proposed == Some(prefix) {
+        return Ok(());
+    }
+    if says_too_little(prefix) {
+        return Err(AmendmentError::TooMuch(quote(prefix)));
+    }
+    if commands.is_empty() {
+        return Err(AmendmentError::NotAmendable);
+    }
+    match commands.iter().any(|command| command.starts_with(prefix)) {
+        true => Ok(()),
+        false => Err(AmendmentError::NotAsked(quote(prefix))),
+    }
+}
+
+/// The words of each command, up to the first that is not known before it runs.
+pub(super) fn amendable(commands: &[Command]) -> Vec<Vec<String>> {
+    let known = |command: &Command| -> Vec<String> {
+        let known = command.words.iter().take_while(|word| !word.expands);
+        known.map(|word| word.text.clone()).collect()
+    };
+    commands.iter().map(known).filter(|words| !words.is_empty()).collect()
+}
+
+/// Whether commands with this prefix can do anything.
+fn says_too_little(prefix: &[String]) -> bool {
+    let Some((program, rest)) = prefix.split_first() else { return true };
+    let name = base_name(program);
+    if runs_anything(name) {
+        return true;
+    }
+    let starts = STARTING_VERBS.iter().find(|(program, _)| *program == name);
+    let has_verbs = starts.is_some() || SUBCOMMANDS.iter().any(|(program, _)| *program == name);
+    match rest.split_first() {
+        None => has_verbs,
+        // What comes before the verb may rewrite what the verb does.
+        Some((verb, _)) if verb.starts_with('-') => has_verbs,
+        Some((verb, more)) => {
+            more.is_empty() && starts.is_some_and(|(_, verbs)| verbs.contains(&verb.as_str()))
+        }
+    }
+}
+
+/// Programs for which no prefix is proposed nor taken.
+fn runs_anything(name: &str) -> bool {
+    let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
+    let listed = |name: &str| NEVER.contains(&name) || SHELLS.contains(&name);
+    listed(name) || listed(unversioned) || runs_text(name)
+}
+
 /// The words that commands must begin with to run without asking, should the person agree:
 /// program and subcommand where that says enough, else the whole command.
 pub(super) fn amendment(commands: &[Command], context: &Context<'_>) -> Option<Vec<String>> {
@@ -140,7 +233,7 @@ pub(super) fn amendment(commands: &[Command], context: &Context<'_>) -> Option<V
     let argv = command.argv();
     let name = base_name(argv.first()?);
     let dangerous = danger::any_dangerous(commands);
-    if dangerous || NEVER.contains(&name) || SHELLS.contains(&name) || runs_text(name) {
+    if dangerous || runs_anything(name) {
         return None;
     }
     if command.words.iter().any(|word| word.expands) {

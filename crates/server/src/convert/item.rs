@@ -33,11 +33,12 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
             })
         }
         Item::Command(command) => wire::ThreadItem::CommandExecution(command_item(command)),
-        Item::FileChange { id, changes, status } => {
+        Item::FileChange { id, changes, status, reason } => {
             wire::ThreadItem::FileChange(wire::FileChangeItem {
                 id: id.to_string(),
                 changes: changes.iter().map(change).collect(),
                 status: patch_status(*status),
+                reason: reason.clone(),
             })
         }
         Item::WebSearch { id, query, action } => wire::ThreadItem::WebSearch(wire::WebSearchItem {
@@ -126,6 +127,7 @@ fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
         ToolContent::Image { url } => Content::InputImage { image_url: url },
     };
     let answer = call.answer.as_ref();
+    let reason = call.reason.clone().map(|text| vec![Content::InputText { text }]);
     wire::DynamicToolCallItem {
         id: call.id.to_string(),
         namespace: call.namespace.clone(),
@@ -136,7 +138,7 @@ fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
             ItemStatus::Completed => wire::DynamicToolCallStatus::Completed,
             ItemStatus::Failed | ItemStatus::Declined => wire::DynamicToolCallStatus::Failed,
         },
-        content_items: answer.map(|answer| answer.content.iter().map(content).collect()),
+        content_items: answer.map(|answer| answer.content.iter().map(content).collect()).or(reason),
         success: answer.map(|answer| answer.success),
         duration_ms: call.duration_ms,
     }

@@ -184,7 +184,7 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
                 proposed_network_policy_amendments: None,
             }))
         }
-        Ask::Command { reason, command, cwd, actions, amendment } => {
+        Ask::Command { reason, command, cwd, actions, amendment, .. } => {
             Approval::Command(Box::new(CommandExecutionRequestApprovalParams {
                 thread_id,
                 turn_id,

@@ -297,9 +297,15 @@ impl Actor {
             }
             Command::Unsubscribe { connection, was_subscribed } => {
                 let _ = was_subscribed.send(self.subscribers.remove(connection));
+                for input in self.core.requests.unsubscribed(&self.id, connection) {
+                    self.step(input, steps);
+                }
             }
             Command::Detach { connection } => {
                 self.subscribers.remove(connection);
+                for input in self.core.requests.disconnected(&self.id, connection) {
+                    self.step(input, steps);
+                }
             }
             Command::Drain => self.step(Input::Drain, steps),
             Command::Shutdown => {

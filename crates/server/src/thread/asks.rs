@@ -1,12 +1,12 @@
 //! Requests to the clients of a thread: shown to all who may answer, and to those who come later.
 
-use jsonrpc::{Method, encode_request};
+use jsonrpc::encode_request;
 use protocol::tool::DynamicToolCallParams;
 use session::{Ask, DynamicCall, Id, Millis};
 
 use crate::connection::Peer;
 use crate::convert;
-use crate::requests::Kind;
+use crate::requests::{Amendable, Question};
 use crate::server::Core;
 use crate::thread::Actor;
 
@@ -39,20 +39,24 @@ impl OpenAsk {
 
 impl Actor {
     pub(super) fn ask(&mut self, request: u64, turn: &Id, item: &Id, ask: Ask, at: Millis) {
-        let (kind, method) = match ask {
-            Ask::Command { .. } => {
-                (Kind::Command, protocol::ItemCommandExecutionRequestApproval::NAME)
-            }
-            Ask::Network { .. } => {
-                (Kind::Network, protocol::ItemCommandExecutionRequestApproval::NAME)
-            }
-            Ask::Patch { .. } => (Kind::Patch, protocol::ItemFileChangeRequestApproval::NAME),
+        let question = match &ask {
+            Ask::Command { amendment, amendable, .. } => Question::Command(Amendable {
+                proposed: amendment.clone(),
+                commands: amendable.clone(),
+            }),
+            Ask::Network { .. } => Question::Network,
+            Ask::Patch { .. } => Question::Patch,
         };
-        let wire_id = self.core.requests.open(kind, request, self.sender.clone());
+        let method = question.method();
+        let wire_id = self.open(question, request);
         let params = convert::thread::approval(&self.id, turn, item, ask, at);
         let message = encode_request(&wire_id.into(), method, &params)
             .expect("an approval is made of strings and numbers");
         self.show_ask(request, OpenAsk { wire_id, message, experimental: false });
+    }
+
+    fn open(&self, question: Question, request: u64) -> i64 {
+        self.core.requests.open(question, request, self.id.clone(), self.sender.clone())
     }
 
     fn show_ask(&mut self, request: u64, ask: OpenAsk) {
@@ -64,7 +68,7 @@ impl Actor {
 
     /// Has a client run its tool.
     pub(super) fn call_tool(&mut self, request: u64, turn: &Id, call: &DynamicCall) {
-        let wire_id = self.core.requests.open(Kind::Tool, request, self.sender.clone());
+        let wire_id = self.open(Question::Tool, request);
         let params = DynamicToolCallParams {
             thread_id: self.id.to_string(),
             turn_id: turn.to_string(),
@@ -73,7 +77,7 @@ impl Actor {
             tool: call.tool.clone(),
             arguments: serde_json::from_str(&call.arguments).unwrap_or_default(),
         };
-        let message = encode_request(&wire_id.into(), protocol::ItemToolCall::NAME, &params)
+        let message = encode_request(&wire_id.into(), Question::Tool.method(), &params)
             .expect("a tool call is made of strings and JSON");
         self.show_ask(request, OpenAsk { wire_id, message, experimental: true });
     }

@@ -125,6 +125,7 @@ impl Actor {
             dangerous: found.dangerous,
             rule: found.decision.map(|verdict| (rule(verdict.decision), reason(verdict))),
             amendment: found.proposed_amendment,
+            amendable: found.amendable,
             normal_form,
         })
     }

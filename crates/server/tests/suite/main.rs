@@ -2,6 +2,7 @@
 //! behind real loopback HTTP, the real sandbox and a real store. One file an area of the protocol.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod answers;
 mod approvals;
 mod archive;
 mod background;

@@ -264,3 +264,28 @@ async fn client_commands_go_through_it_too() {
         assert!(ran["stdout"].as_str().unwrap().contains(expect), "{ran}");
     }
 }
+
+#[tokio::test]
+async fn an_answer_about_a_host_that_cannot_be_used_refuses_it_and_says_so() {
+    let amendment = json!({ "acceptWithExecpolicyAmendment": {
+        "execpolicy_amendment": ["cat"] } });
+    let host = json!({ "applyNetworkPolicyAmendment": { "network_policy_amendment": {
+        "host": "127.0.0.1", "action": "allow" } } });
+    for decision in [amendment, host, json!("approved")] {
+        let port = service();
+        let world = world("allow_local_binding = true", &[&get(port)]).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({ "approvalPolicy": "onRequest" })).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(COMMAND).await;
+        peer.decide(&asked, decision.clone()).await;
+        let told = peer.expect("warning").await;
+        assert!(told["message"].as_str().unwrap().contains("is declined"), "{told}");
+        let item = peer.item("commandExecution").await;
+        let output = item["aggregatedOutput"].as_str().unwrap();
+        assert!(output.contains("was not allowed: declined"), "{output}");
+        assert!(!output.contains("there\n"), "{output}");
+        peer.turn_end(&turn).await;
+    }
+}

@@ -64,6 +64,7 @@ fn command(text: &str, workdir: Option<&str>) -> Prepared {
         dangerous: has(text, "dangerous"),
         rule,
         amendment: has(text, "amend").then(|| vec!["make".to_owned()]),
+        amendable: Vec::new(),
         normal_form: None,
     })
 }

@@ -3,6 +3,7 @@
 use super::{at, words};
 use crate::rules::{
     AmendmentError, Decision, Invocation, PrefixRule, RuleError, Rules, Token, amendment, assess,
+    check_amendment,
 };
 
 fn rule(pattern: &str, decision: Decision) -> PrefixRule {
@@ -275,4 +276,62 @@ fn dangers() {
     check(&format!("echo {long}"), false);
     check(&format!("echo {long}; rm -rf x"), true);
     check(&format!("cat > x <<'E'\nrm -rf {long}\nE\n"), false);
+}
+
+#[test]
+fn an_amendment_is_a_part_of_what_was_asked_about_and_leaves_something_to_ask() {
+    let check = |script: &str, prefix: &str, expect: Result<(), &str>| {
+        let found = assess(Invocation::Script(script), &at("/w"), &Rules::default());
+        let prefix = if prefix.is_empty() { Vec::new() } else { words(prefix) };
+        let proposed = found.proposed_amendment.as_deref();
+        let checked = check_amendment(&prefix, proposed, &found.amendable);
+        let kind = checked.map_err(|error| match error {
+            AmendmentError::Empty => "empty",
+            AmendmentError::Untrusted(_) => "untrusted",
+            AmendmentError::NotAsked(_) => "not asked",
+            AmendmentError::TooMuch(_) => "too much",
+            AmendmentError::NotAmendable => "not amendable",
+        });
+        assert_eq!(kind, expect, "{prefix:?} for {script}");
+    };
+    check("make all", "make all", Ok(()));
+    check("make all", "make", Ok(()));
+    check("make all", "make al", Err("not asked"));
+    check("make all", "make all -j", Err("not asked"));
+    check("make all", "ls", Err("not asked"));
+    check("make all", "", Err("empty"));
+    check("make all && touch x", "touch", Ok(()));
+    check("make $TARGET", "make", Ok(()));
+    check("make $TARGET", "make $TARGET", Err("not asked"));
+    check("for i in a; do make all; done", "make all", Err("not amendable"));
+    check("cargo test --lib", "cargo test", Ok(()));
+    check("cargo test --lib", "cargo", Err("too much"));
+    check("git add x", "git", Err("too much"));
+    check("git -C /x add y", "git -C", Err("too much"));
+    check("git -C /x add y", "git -C /x add", Err("too much"));
+    check("npm exec tsc", "npm exec", Err("too much"));
+    check("npm exec tsc", "npm exec tsc", Ok(()));
+    check("uv run tool", "uv run", Err("too much"));
+    for (script, prefix) in [
+        ("rm -r x", "rm"),
+        ("rm -r x", "rm -r x"),
+        ("/bin/rm x", "/bin/rm"),
+        ("sh x", "sh"),
+        ("bash x.sh", "bash x.sh"),
+        ("sudo ls", "sudo ls"),
+        ("env A=1 ls", "env"),
+        ("python3.12 x.py", "python3.12 x.py"),
+        ("python -m x", "python"),
+        ("perl5.36 x", "perl5.36"),
+        ("ruby3.2 x", "ruby3.2"),
+        ("node x.js", "node"),
+        ("nodejs x.js", "nodejs"),
+        ("xargs ls", "xargs"),
+        ("timeout 5 ls", "timeout"),
+        ("ssh host", "ssh"),
+        ("docker run x", "docker run"),
+        ("lua5.4 x", "lua5.4"),
+    ] {
+        check(script, prefix, Err("too much"));
+    }
 }

@@ -1,0 +1,187 @@
+//! What each request of the server asks, and how its answer is read. An answer that does not say
+//! exactly what is to happen is none.
+
+use jsonrpc::{ErrorObject, Method as _};
+use protocol::approval::{
+    CommandExecutionApprovalDecision as CommandDecision, CommandExecutionRequestApprovalResponse,
+    FileChangeApprovalDecision as PatchDecision, FileChangeRequestApprovalResponse,
+};
+use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
+use sandbox::rules::{check_amendment, visible};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use session::{Decision, Input, ToolAnswer, ToolContent};
+
+/// Characters of a client's text that are quoted.
+const QUOTED: usize = 200;
+
+/// What was asked decides how the answer is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Command(Amendable),
+    /// Of a host that a command wants to reach.
+    Network,
+    Patch,
+    Tool,
+}
+
+/// The prefixes that may be allowed for good with the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Amendable {
+    /// What was proposed.
+    pub(crate) proposed: Option<Vec<String>>,
+    /// The commands that were asked about: also a prefix of these may be allowed.
+    pub(crate) commands: Vec<Vec<String>>,
+}
+
+/// An answer that cannot be used.
+pub(super) struct Unusable {
+    pub(super) why: String,
+    /// The answer, bounded and without control characters.
+    pub(super) quoted: String,
+}
+
+impl Question {
+    /// Its method on the wire.
+    pub(crate) fn method(&self) -> &'static str {
+        match self {
+            Self::Command(_) | Self::Network => protocol::ItemCommandExecutionRequestApproval::NAME,
+            Self::Patch => protocol::ItemFileChangeRequestApproval::NAME,
+            Self::Tool => protocol::ItemToolCall::NAME,
+        }
+    }
+
+    /// The answers that can be used, for the developer of a client.
+    pub(super) fn expected(&self) -> &'static str {
+        match self {
+            Self::Command(_) => {
+                "a result `{\"decision\": …}` with `accept`, `acceptForSession`, `decline`, \
+                 `cancel` or `{\"acceptWithExecpolicyAmendment\": {\"execpolicy_amendment\": \
+                 [\"program\", …]}}`"
+            }
+            Self::Network | Self::Patch => {
+                "a result `{\"decision\": …}` with `accept`, `acceptForSession`, `decline` or \
+                 `cancel`"
+            }
+            Self::Tool => {
+                "a result `{\"contentItems\": [{\"type\": \"inputText\", \"text\": …} or \
+                 {\"type\": \"inputImage\", \"imageUrl\": …}], \"success\": true or false}`"
+            }
+        }
+    }
+
+    /// What happens when no client gives an answer that can be used.
+    pub(super) fn without_answer(&self) -> &'static str {
+        match self {
+            Self::Command(_) | Self::Network | Self::Patch => {
+                "No other client can answer, so the request is declined."
+            }
+            Self::Tool => "No other client can answer, so the call has failed.",
+        }
+    }
+
+    /// What the session is told then; `fault` says what the last answer was.
+    pub(super) fn unanswered(&self, request: u64, fault: &str) -> Input {
+        match self {
+            Self::Command(_) | Self::Network | Self::Patch => Input::Decided {
+                request,
+                decision: Decision::Undecided(format!(
+                    "declined, because the client's answer to the approval request could not be \
+                     used, {fault}"
+                )),
+            },
+            Self::Tool => Input::ToolAnswered {
+                request,
+                outcome: Err(format!("the client could not run this tool, {fault}")),
+            },
+        }
+    }
+
+    /// Reads an answer.
+    pub(super) fn read(
+        &self,
+        request: u64,
+        outcome: Result<Box<RawValue>, ErrorObject>,
+    ) -> Result<Input, Unusable> {
+        let result = outcome.map_err(|error| Unusable {
+            why: "it is an error".to_owned(),
+            quoted: cut(&error.to_string()),
+        })?;
+        let read = match self {
+            Self::Tool => tool_answer(&result)
+                .map(|answer| Input::ToolAnswered { request, outcome: Ok(answer) }),
+            Self::Command(amendable) => command_decision(&result, Some(amendable))
+                .map(|decision| Input::Decided { request, decision }),
+            Self::Network => {
+                command_decision(&result, None).map(|decision| Input::Decided { request, decision })
+            }
+            Self::Patch => {
+                patch_decision(&result).map(|decision| Input::Decided { request, decision })
+            }
+        };
+        read.map_err(|why| Unusable { why, quoted: cut(result.get()) })
+    }
+}
+
+/// Text of a client, to be shown: the beginning of it, with nothing hidden.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(QUOTED) {
+        None => visible(text).into_owned(),
+        Some((end, _)) => format!("{}…", visible(text.get(..end).unwrap_or_default())),
+    }
+}
+
+/// An object with members of their right types. (A sequence of members would be read as well.)
+fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
+    if !result.get().trim_start().starts_with('{') {
+        return Err("it is not an object".to_owned());
+    }
+    serde_json::from_str(result.get()).map_err(|error| {
+        // The place in a text of one line helps nobody.
+        let error = error.to_string();
+        cut(error.split(" at line ").next().unwrap_or_default())
+    })
+}
+
+fn tool_answer(result: &RawValue) -> Result<ToolAnswer, String> {
+    let answer: DynamicToolCallResponse = object(result)?;
+    let content = answer.content_items.into_iter().map(|part| match part {
+        DynamicToolCallOutputContentItem::InputText { text } => ToolContent::Text(text),
+        DynamicToolCallOutputContentItem::InputImage { image_url } => {
+            ToolContent::Image { url: image_url }
+        }
+    });
+    Ok(ToolAnswer { content: content.collect(), success: answer.success })
+}
+
+/// `amendable`: `None` where there is no command to allow.
+fn command_decision(result: &RawValue, amendable: Option<&Amendable>) -> Result<Decision, String> {
+    let answer: CommandExecutionRequestApprovalResponse = object(result)?;
+    Ok(match answer.decision {
+        CommandDecision::Accept => Decision::Accept,
+        CommandDecision::AcceptForSession => Decision::AcceptForSession,
+        CommandDecision::AcceptWithExecpolicyAmendment { execpolicy_amendment: prefix } => {
+            let Some(Amendable { proposed, commands }) = amendable else {
+                return Err("the request is about a host, and no command rule allows one".into());
+            };
+            check_amendment(&prefix, proposed.as_deref(), commands)
+                .map_err(|error| cut(&error.to_string()))?;
+            Decision::AcceptWithAmendment(prefix)
+        }
+        CommandDecision::ApplyNetworkPolicyAmendment { .. } => {
+            return Err("rules about hosts were not proposed".into());
+        }
+        CommandDecision::Decline => Decision::Decline,
+        CommandDecision::Cancel => Decision::Cancel,
+    })
+}
+
+fn patch_decision(result: &RawValue) -> Result<Decision, String> {
+    let answer: FileChangeRequestApprovalResponse = object(result)?;
+    Ok(match answer.decision {
+        PatchDecision::Accept => Decision::Accept,
+        PatchDecision::AcceptForSession => Decision::AcceptForSession,
+        PatchDecision::Decline => Decision::Decline,
+        PatchDecision::Cancel => Decision::Cancel,
+    })
+}

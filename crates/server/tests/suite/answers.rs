@@ -1,0 +1,274 @@
+//! Answers of clients that cannot be used: who is told, who can still answer, and what becomes of
+//! the request (specification: Server-initiated requests).
+
+use serde_json::{Value, json};
+use testkit::{Asked, Peer, TestServer, World};
+
+use crate::{calls, patches, runs, says, tool_outputs};
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+const PATCH: &str = "item/fileChange/requestApproval";
+const TOOL: &str = "item/tool/call";
+
+/// Something that the server asks a client.
+struct Case {
+    first: Value,
+    method: &'static str,
+    item: &'static str,
+    status: &'static str,
+    expected: &'static str,
+}
+
+fn cases() -> [Case; 3] {
+    [
+        Case {
+            first: runs("touch made"),
+            method: COMMAND,
+            item: "commandExecution",
+            status: "declined",
+            expected: "`acceptForSession`",
+        },
+        Case {
+            first: patches("*** Add File: made\n+x"),
+            method: PATCH,
+            item: "fileChange",
+            status: "declined",
+            expected: "`acceptForSession`",
+        },
+        Case {
+            first: calls("lookup", json!({})),
+            method: TOOL,
+            item: "dynamicToolCall",
+            status: "failed",
+            expected: "`{\"contentItems\":",
+        },
+    ]
+}
+
+async fn world(first: &Value) -> World {
+    World::with_responses(json!([first, says("Done.")])).await
+}
+
+async fn open(server: &TestServer) -> (Peer, String) {
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let tool = json!({ "name": "lookup", "description": "", "inputSchema": { "type": "object" } });
+    let thread = peer
+        .start_thread(json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite",
+            "dynamicTools": [tool] }))
+        .await;
+    (peer, thread)
+}
+
+async fn join(server: &TestServer, thread: &str) -> Peer {
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    peer
+}
+
+async fn respond(peer: &mut Peer, id: &Value, member: &str, content: &Value) {
+    let line = json!({ "id": id, member: content });
+    peer.say(line.to_string().as_bytes()).await;
+}
+
+async fn warning(peer: &mut Peer) -> String {
+    peer.expect("warning").await["message"].as_str().unwrap().to_owned()
+}
+
+/// The words with which an item says why it was not done.
+fn reason(item: &Value) -> String {
+    let parts = [&item["aggregatedOutput"], &item["reason"], &item["contentItems"][0]["text"]];
+    parts.into_iter().filter_map(Value::as_str).collect()
+}
+
+#[tokio::test]
+async fn the_sender_is_told_and_the_item_says_why() {
+    let answers = [
+        ("result", json!("approved"), "\"approved\""),
+        ("result", json!({}), "{}"),
+        ("result", json!(null), "null"),
+        ("result", json!(["accept"]), "[\"accept\"]"),
+        ("result", json!({ "decision": "approved" }), "\"approved\""),
+        ("result", json!({ "decision": { "accept": 1 } }), "{\"accept\":1}"),
+        ("error", json!({ "code": -32601, "message": "cannot ask" }), "cannot ask (code -32601)"),
+    ];
+    for case in cases() {
+        for (member, answer, quoted) in &answers {
+            let world = world(&case.first).await;
+            let server = world.start();
+            let (mut peer, thread) = open(&server).await;
+            let turn = peer.start_turn(&thread, "Go.").await;
+            let asked = peer.asked(case.method).await;
+            respond(&mut peer, &asked.id, member, answer).await;
+            let told = peer.expect("warning").await;
+            assert_eq!(told["threadId"], thread);
+            let told = told["message"].as_str().unwrap();
+            for part in [case.method, case.expected, quoted, "No other client can answer"] {
+                assert!(told.contains(part), "{part} in {told}");
+            }
+            let item = peer.item(case.item).await;
+            assert_eq!(item["status"], case.status, "{answer}");
+            assert!(reason(&item).contains(quoted), "{item}");
+            assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+            assert!(tool_outputs(&world)[0].contains(quoted), "the model is told");
+            assert!(!world.workspace().join("made").exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn while_another_client_can_answer_the_request_stays_open() {
+    for case in cases() {
+        // Who answers next: the other client, or the first one again.
+        for by_other in [true, false] {
+            let world = world(&case.first).await;
+            let server = world.start();
+            let (mut one, thread) = open(&server).await;
+            let mut two = join(&server, &thread).await;
+            let turn = one.start_turn(&thread, "Go.").await;
+            let asked = one.asked(case.method).await;
+            two.asked(case.method).await;
+            one.answer(&asked, json!({ "decision": "approved" })).await;
+            assert!(warning(&mut one).await.contains("stays open"));
+            let answer = match case.method {
+                TOOL => json!({ "contentItems": [], "success": true }),
+                _ => json!({ "decision": "accept" }),
+            };
+            let second = if by_other { &mut two } else { &mut one };
+            second.answer(&asked, answer).await;
+            assert_eq!(one.turn_end(&turn).await["status"], "completed");
+            assert_eq!(one.item(case.item).await["status"], "completed", "{}", case.method);
+            two.turn_end(&turn).await;
+            assert!(
+                !two.settled().await.contains(&"warning".to_owned()),
+                "only the sender is told"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_is_declined_when_the_last_client_that_could_answer_leaves() {
+    for disconnects in [true, false] {
+        let world = world(&runs("touch made")).await;
+        let server = world.start();
+        let (mut one, thread) = open(&server).await;
+        let mut two = join(&server, &thread).await;
+        let turn = one.start_turn(&thread, "Go.").await;
+        let asked = one.asked(COMMAND).await;
+        two.asked(COMMAND).await;
+        one.answer(&asked, json!({})).await;
+        assert!(warning(&mut one).await.contains("stays open"));
+        if disconnects {
+            drop(two);
+        } else {
+            two.call("thread/unsubscribe", json!({ "threadId": thread })).await;
+        }
+        let item = one.item("commandExecution").await;
+        assert_eq!(item["status"], "declined");
+        assert!(reason(&item).contains("missing field `decision`"), "{item}");
+        one.turn_end(&turn).await;
+    }
+}
+
+#[tokio::test]
+async fn both_clients_in_vain_decline() {
+    let world = world(&runs("touch made")).await;
+    let server = world.start();
+    let (mut one, thread) = open(&server).await;
+    let mut two = join(&server, &thread).await;
+    let turn = one.start_turn(&thread, "Go.").await;
+    let asked = one.asked(COMMAND).await;
+    two.asked(COMMAND).await;
+    one.answer(&asked, json!({})).await;
+    assert!(warning(&mut one).await.contains("stays open"));
+    two.answer(&asked, json!("yes")).await;
+    assert!(warning(&mut two).await.contains("is declined"));
+    assert_eq!(one.item("commandExecution").await["status"], "declined");
+    one.turn_end(&turn).await;
+}
+
+#[tokio::test]
+async fn ids_that_come_back_as_text_are_recognised() {
+    for case in cases() {
+        let world = world(&case.first).await;
+        let server = world.start();
+        let (mut peer, thread) = open(&server).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(case.method).await;
+        let answer = match case.method {
+            TOOL => json!({ "contentItems": [], "success": true }),
+            _ => json!({ "decision": "accept" }),
+        };
+        let as_text = Asked { id: json!(asked.id.to_string()), ..asked.clone() };
+        peer.answer(&as_text, answer).await;
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+        assert_eq!(peer.item(case.item).await["status"], "completed");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_to_nothing_is_told_and_a_late_one_is_not() {
+    let world = world(&runs("touch made")).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    peer.decide(&asked, "accept").await;
+    peer.turn_end(&turn).await;
+    peer.decide(&asked, "decline").await;
+    assert!(!peer.settled().await.contains(&"warning".to_owned()));
+    for id in [json!(77), json!("077"), json!("x".repeat(10_000)), json!(-1)] {
+        respond(&mut peer, &id, "result", &json!({ "decision": "accept" })).await;
+        let told = warning(&mut peer).await;
+        assert!(told.contains("no request with that id") && told.len() < 1000, "{told}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_quoted_is_bounded_and_hides_nothing() {
+    let world = world(&runs("touch made")).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server).await;
+    let turn = peer.start_turn(&thread, "Go.").await;
+    let asked = peer.asked(COMMAND).await;
+    let long = format!("\u{202e}{}", "é".repeat(1 << 20));
+    peer.decide(&asked, long).await;
+    let told = warning(&mut peer).await;
+    assert!(told.len() < 2000 && told.contains('…') && !told.contains('\u{202e}'), "{told}");
+    let item = peer.item("commandExecution").await;
+    assert!(reason(&item).len() < 2000);
+    peer.turn_end(&turn).await;
+}
+
+#[tokio::test]
+async fn amendments_are_held_to_what_was_asked() {
+    for (script, prefix, taken) in [
+        ("touch made", json!(["touch"]), true),
+        ("touch made", json!(["touch", "made"]), true),
+        ("touch made", json!(["touch", "other"]), false),
+        ("touch made", json!(["make"]), false),
+        ("touch made", json!([]), false),
+        ("rm made", json!(["rm"]), false),
+        ("sh -c 'touch made'", json!(["sh"]), false),
+        ("sudo touch made", json!(["sudo"]), false),
+        ("env A=1 touch made", json!(["env"]), false),
+        ("python3 made.py", json!(["python3"]), false),
+        ("git commit -m x", json!(["git"]), false),
+    ] {
+        let world = world(&runs(script)).await;
+        let server = world.start();
+        let (mut peer, thread) = open(&server).await;
+        let turn = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(COMMAND).await;
+        let decision = json!({ "acceptWithExecpolicyAmendment": {
+            "execpolicy_amendment": prefix } });
+        peer.decide(&asked, decision).await;
+        peer.turn_end(&turn).await;
+        let item = peer.item("commandExecution").await;
+        let rules = world.home().join("rules/default.rules");
+        assert_eq!(rules.exists(), taken, "{prefix} for {script}: {item}");
+        assert_eq!(item["status"] == "declined", !taken, "{prefix} for {script}: {item}");
+        let told = peer.settled().await.contains(&"warning".to_owned());
+        assert_eq!(told, !taken, "{prefix} for {script}");
+    }
+}
