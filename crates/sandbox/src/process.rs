@@ -3,6 +3,7 @@
 use std::io;
 #[cfg(unix)]
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::output::OutputBuffer;
 #[cfg(unix)]
 use crate::pty;
 use crate::pty::Size;
+use crate::sandbox::{SpawnError, exec_error};
 
 /// A running command. Dropping it kills the command and everything it started.
 ///
@@ -69,6 +71,9 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// The sandbox could not be set up and the command never ran; why is on standard error.
     pub sandbox_failed: bool,
+    /// The sandbox was set up, and the program could not be executed in it: the system's number of
+    /// the error. Says that a code 127 is not the program's own.
+    pub exec_errno: Option<i32>,
 }
 
 impl Exit {
@@ -82,7 +87,18 @@ impl Exit {
     }
 
     pub fn success(&self) -> bool {
-        self.code == Some(0) && !self.sandbox_failed
+        self.code == Some(0) && !self.sandbox_failed && self.exec_errno.is_none()
+    }
+
+    /// Why `program` was never executed, though its sandbox was set up.
+    pub fn not_executed(&self, program: &Path) -> Option<SpawnError> {
+        let error = io::Error::from_raw_os_error(self.exec_errno?);
+        Some(exec_error(program, &error))
+    }
+
+    /// Killed from outside.
+    pub(crate) fn killed() -> Self {
+        Self { code: None, signal: Some(KILLED), sandbox_failed: false, exec_errno: None }
     }
 }
 
@@ -252,11 +268,10 @@ const KILLED: i32 = 9;
 
 /// The first value that is set.
 async fn settled(exit: &watch::Receiver<Option<Exit>>) -> Exit {
-    let killed = Exit { code: None, signal: Some(KILLED), sandbox_failed: false };
     match exit.clone().wait_for(Option::is_some).await {
-        Ok(exit) => exit.unwrap_or(killed),
+        Ok(exit) => exit.unwrap_or_else(Exit::killed),
         // The reading task was dropped with its runtime: everything is killed.
-        Err(_) => killed,
+        Err(_) => Exit::killed(),
     }
 }
 

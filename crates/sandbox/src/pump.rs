@@ -15,6 +15,8 @@ use crate::process::{CHUNK_BYTES, Chunk, Exit, LINGER, Shared, Stream};
 use crate::protect::Placeholder;
 use crate::supervise::request::{Ended, REPORT_BYTES, Report};
 
+/// Exit code of a command that could not be executed, as shells have it.
+const NOT_EXECUTED: i32 = 127;
 /// Most that is read after [`LINGER`] from an output that never pauses: more than a pipe holds.
 const MAX_LATE_BYTES: usize = 1024 * 1024;
 
@@ -141,7 +143,7 @@ async fn read_some(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
 /// The end of the command as its supervisor reports it; one that is gone without a report was
 /// killed, and its command with it. Reports are written at once, so none is read in parts.
 async fn next_exit(shared: &Shared) -> Exit {
-    let killed = Exit { code: None, signal: Some(libc::SIGKILL), sandbox_failed: false };
+    let killed = Exit::killed();
     let mut bytes = [0; REPORT_BYTES];
     loop {
         if shared.supervisor.readable().await.is_err() {
@@ -160,9 +162,11 @@ async fn next_exit(shared: &Shared) -> Exit {
 }
 
 fn exit(ended: Ended) -> Exit {
+    let code = |code: i32| Exit { code: Some(code), signal: None, ..Exit::killed() };
     match ended {
-        Ended::Code(code) => Exit { code: Some(code), signal: None, sandbox_failed: false },
-        Ended::Signal(signal) => Exit { code: None, signal: Some(signal), sandbox_failed: false },
-        Ended::NotConfined(code) => Exit { code: Some(code), signal: None, sandbox_failed: true },
+        Ended::Code(exited) => code(exited),
+        Ended::Signal(signal) => Exit { signal: Some(signal), ..Exit::killed() },
+        Ended::NotConfined(exited) => Exit { sandbox_failed: true, ..code(exited) },
+        Ended::NotExecuted(errno) => Exit { exec_errno: Some(errno), ..code(NOT_EXECUTED) },
     }
 }

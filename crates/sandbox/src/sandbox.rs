@@ -92,6 +92,22 @@ pub enum SpawnError {
     Io { context: String, source: io::Error },
 }
 
+/// What an `exec` that failed says of the program.
+pub(crate) fn exec_error(program: &Path, error: &io::Error) -> SpawnError {
+    let reason = match error.kind() {
+        io::ErrorKind::ArgumentListTooLong => return SpawnError::TooLong(error.to_string()),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => format!(
+            "{error}: it, the interpreter that its first line names, or its loader is not there for \
+             the command"
+        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("{error}: the sandbox policy or the file's permissions do not let it run")
+        }
+        _ => error.to_string(),
+    };
+    SpawnError::NotExecutable { program: program.to_owned(), reason }
+}
+
 /// Whether one layer works on this machine, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {

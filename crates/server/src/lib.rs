@@ -9,6 +9,7 @@ mod config_watch;
 mod connection;
 mod convert;
 mod egress;
+mod full_access;
 mod git;
 mod handlers;
 mod images;

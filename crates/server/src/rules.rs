@@ -271,6 +271,15 @@ pub(crate) fn resolver(
     PathResolver::new(&path.unwrap_or_default(), &writable)
 }
 
+/// Why a rule decides as it does, for the prompt or the refusal.
+pub(crate) fn reason(verdict: Verdict) -> Option<String> {
+    let origin = verdict.origin.map(|origin| origin.to_string());
+    match (verdict.justification, origin) {
+        (Some(why), _) => Some(why),
+        (None, origin) => origin.map(|origin| format!("the rule at {origin}")),
+    }
+}
+
 /// Why a command would run, be asked about or be refused: `agentd rules check`.
 pub struct Explained {
     /// What the rules decide together; `None` when none matches.

@@ -2,6 +2,7 @@
 //! client's own name, belongs to its connection and ends with it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jsonrpc::ErrorObject;
 use sandbox::{
-    Control, DEFAULT_OUTPUT_CAP, OutputBuffer, Process, Size, Spawn, SpawnError, Stream,
+    Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Spawn, SpawnError, Stream,
 };
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -28,9 +29,6 @@ const MAX_OUTPUT: usize = 128 << 20;
 const MAX_ORDERS: usize = 64;
 /// Bytes of input that may wait for a session; one piece may be longer.
 const MAX_INPUT: usize = 4 << 20;
-/// Exit codes of a shell.
-const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
 /// Between asking a session to end and killing it.
 const GRACE: Duration = Duration::from_millis(500);
 /// A client with more than this in its queue is waited for before more output is read.
@@ -269,23 +267,66 @@ impl Kept {
     }
 }
 
-/// Runs a command to its end; `tell` is given each piece of output that is streamed, and whether it
-/// is the last of its stream because of the cap. Dropping the future kills the command.
-///
-/// # Errors
-/// `-32603` when it cannot be started.
-pub(crate) async fn run(
-    core: &Core,
-    peer: &Peer,
-    run: Run,
+/// A command that runs. Dropping it kills the command.
+pub(crate) struct Session {
+    process: Process,
+    program: PathBuf,
+    timeout: Option<Duration>,
+    cap: Option<usize>,
+    streams: bool,
+    registered: Option<Registered>,
+}
+
+impl Session {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// `-32602` where the request is at fault, `-32603` when the program or the sandbox cannot be
+    /// started. In a sandbox some of this shows at the command's end only: see [`Session::follow`].
+    pub(crate) async fn start(
+        core: &Core,
+        run: Run,
+        registered: Option<Registered>,
+    ) -> Result<Self, ErrorObject> {
+        let Run { spawn, timeout, cap, streams } = run;
+        let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
+        let process = core.sandbox.spawn(spawn).await.map_err(|error| not_started(&error))?;
+        Ok(Self { process, program, timeout, cap, streams, registered })
+    }
+
+    /// Waits for the end; `tell` is given each piece of output that is streamed, and whether it is
+    /// the last of its stream because of the cap. Dropping the future kills the command.
+    ///
+    /// # Errors
+    /// `-32603` when the sandbox could not start the command.
+    pub(crate) async fn follow(
+        self,
+        peer: &Peer,
+        tell: impl Fn(Stream, String, bool),
+    ) -> Result<Ended, ErrorObject> {
+        let Self { process, program, timeout, cap, streams, registered } = self;
+        let (exit_code, exit, kept) =
+            supervise(process, timeout, (cap, streams), registered, peer, tell).await;
+        if let Some(error) = exit.not_executed(&program) {
+            return Err(not_started(&error));
+        }
+        if exit.sandbox_failed {
+            let [_, (why, _)] = &kept;
+            let message = format!("the sandbox could not be set up: {}", why.trim());
+            return Err(ErrorObject::internal(message));
+        }
+        Ok(Ended { exit_code, kept })
+    }
+}
+
+async fn supervise(
+    mut process: Process,
+    timeout: Option<Duration>,
+    (cap, streams): (Option<usize>, bool),
     mut registered: Option<Registered>,
+    peer: &Peer,
     tell: impl Fn(Stream, String, bool),
-) -> Result<Ended, ErrorObject> {
-    let Run { spawn, timeout, cap, streams } = run;
-    let mut process = match core.sandbox.spawn(spawn).await {
-        Ok(process) => process,
-        Err(error) => return not_started(&error),
-    };
+) -> (i32, Exit, [(String, bool); 2]) {
     let feeding = registered.as_mut().and_then(|registered| {
         let (input, waiting) = (registered.input.take()?, registered.waiting.clone());
         Some(tokio::spawn(feed(process.control(), input, waiting)))
@@ -328,32 +369,22 @@ pub(crate) async fn run(
         (false, false) => exit.shell_code(),
     };
     let kept = kept.map(|kept| (kept.buffer.text(), kept.capped || kept.buffer.omitted() > 0));
-    if exit.sandbox_failed {
-        let [_, (why, _)] = &kept;
-        let message = format!("the sandbox could not be set up: {}", why.trim());
-        return Err(ErrorObject::internal(message));
-    }
-    Ok(Ended { exit_code, kept })
+    (exit_code, exit, kept)
 }
 
-/// What comes of a command that was not started: what a shell would make of it where the command is
-/// at fault, an error where the request or the machine is.
-fn not_started(error: &SpawnError) -> Result<Ended, ErrorObject> {
+/// A command that was not started: what is wrong with the request, or what failed underneath.
+fn not_started(error: &SpawnError) -> ErrorObject {
     let message = format!("the command was not started: {error}");
     match error {
-        SpawnError::ProgramNotFound { .. } => Ok(failed(NOT_FOUND, error)),
-        SpawnError::NotExecutable { .. } => Ok(failed(NOT_EXECUTABLE, error)),
         SpawnError::Empty
         | SpawnError::NulByte
         | SpawnError::TooLong(_)
-        | SpawnError::BadCwd { .. } => Err(ErrorObject::invalid_params(message)),
-        SpawnError::Unavailable(_) | SpawnError::Io { .. } => Err(ErrorObject::internal(message)),
+        | SpawnError::BadCwd { .. } => ErrorObject::invalid_params(message),
+        SpawnError::ProgramNotFound { .. }
+        | SpawnError::NotExecutable { .. }
+        | SpawnError::Unavailable(_)
+        | SpawnError::Io { .. } => ErrorObject::internal(message),
     }
-}
-
-fn failed(exit_code: i32, error: &SpawnError) -> Ended {
-    let kept = [(String::new(), false), (format!("agentd: {error}\n"), false)];
-    Ended { exit_code, kept }
 }
 
 /// Keeps or streams a piece of output.

@@ -75,9 +75,29 @@ pub enum Answer {
     Cleared(bool),
 }
 
-/// A request that does not fit the state, in words for the client.
+/// A request that does not fit the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal(pub String);
+pub struct Refusal {
+    /// In words for the client.
+    pub message: String,
+    /// Set when the running turn takes no input because of what it is.
+    pub not_steerable: Option<NotSteerable>,
+}
+
+/// Kinds of turns that take no input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSteerable {
+    /// A change is reviewed.
+    Review,
+    /// The history is compacted on demand.
+    Compaction,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { message, not_steerable: None }
+    }
+}
 
 /// Something to store.
 #[derive(Clone, Debug)]

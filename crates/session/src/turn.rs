@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Id;
 use crate::calls::Call;
 use crate::compaction::Compaction;
-use crate::effect::{Answer, Effect, Record, Refusal};
+use crate::effect::{Answer, Effect, NotSteerable, Record, Refusal};
 use crate::event::{Event, TurnError, TurnStatus, TurnView};
 use crate::history::{self, Fragment};
 use crate::input::same;
@@ -114,8 +114,8 @@ impl Machine {
         overrides: Overrides,
         output_schema: Option<Arc<str>>,
     ) {
-        if self.takes_no_input() {
-            return self.refuse(reply, "the running turn takes no more input".into());
+        if let Err(refusal) = self.check_takes_input() {
+            return self.refuse_with(reply, refusal);
         }
         let view = self.new_turn();
         self.override_settings(overrides);
@@ -142,20 +142,34 @@ impl Machine {
         if content.is_empty() {
             return self.refuse(reply, "input must not be empty".into());
         }
-        if self.takes_no_input() {
-            return self.refuse(reply, "the running turn takes no more input".into());
+        if let Err(refusal) = self.check_takes_input() {
+            return self.refuse_with(reply, refusal);
         }
         let Some(id) = self.active_turn().cloned() else { return };
         self.effect(Effect::Reply { reply, result: Ok(Answer::Steered { turn: id.clone() }) });
         self.add_pending(&id, content);
     }
 
-    /// Whether the running turn is ending, or has as much waiting input or joined turns as it may.
-    fn takes_no_input(&self) -> bool {
+    /// Refuses input for a turn that is a review or a compaction, that is ending, or that has as
+    /// much waiting input or joined turns as it may.
+    fn check_takes_input(&self) -> Result<(), Refusal> {
+        let Some(turn) = &self.turn else { return Ok(()) };
+        if let Some(kind) = turn.not_steerable() {
+            let what = match kind {
+                NotSteerable::Review => "a review",
+                NotSteerable::Compaction => "a compaction",
+            };
+            let message = format!(
+                "the running turn is {what}, which takes no input; wait for its end, or interrupt it"
+            );
+            return Err(Refusal { message, not_steerable: Some(kind) });
+        }
         let limit = self.limits.pending_inputs;
-        self.turn.as_ref().is_some_and(|turn| {
-            turn.ending.is_some() || turn.pending.len() >= limit || turn.joined.len() >= limit
-        })
+        let full = turn.pending.len() >= limit || turn.joined.len() >= limit;
+        if full || turn.ending.is_some() {
+            return Err("the running turn takes no more input".to_owned().into());
+        }
+        Ok(())
     }
 
     /// Stored at once, seen by the model at its next request.
@@ -221,7 +235,11 @@ impl Machine {
     }
 
     pub(crate) fn refuse(&mut self, reply: u64, message: String) {
-        self.effect(Effect::Reply { reply, result: Err(Refusal(message)) });
+        self.refuse_with(reply, message.into());
+    }
+
+    fn refuse_with(&mut self, reply: u64, refusal: Refusal) {
+        self.effect(Effect::Reply { reply, result: Err(refusal) });
     }
 
     /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
@@ -321,6 +339,16 @@ impl Turn {
         match &mut self.kind {
             Kind::Review(review) => Some(review),
             _ => None,
+        }
+    }
+
+    /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
+    /// is compacted.
+    fn not_steerable(&self) -> Option<NotSteerable> {
+        match self.kind {
+            Kind::Review(_) => Some(NotSteerable::Review),
+            Kind::Compaction => Some(NotSteerable::Compaction),
+            Kind::Ordinary | Kind::Shell { .. } => None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -74,6 +75,7 @@ pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<Ex
     for told in told {
         tell(format_args!("agentd: {told}"));
     }
+    let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
     let mut process = match world.sandbox().spawn(spawn).await {
         Ok(process) => process,
         Err(error) => {
@@ -112,6 +114,10 @@ pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<Ex
         }
     }
     let exit = process.wait().await;
+    if let Some(error) = exit.not_executed(&program) {
+        tell(format_args!("agentd: {error}"));
+        return Ok(ExitCode::from(NOT_EXECUTABLE));
+    }
     if exit.sandbox_failed {
         return Ok(ExitCode::from(UNAVAILABLE));
     }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
-use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, find_program};
+use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, exec_error, find_program};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
@@ -263,13 +263,7 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Spawn
         Stage::Confine => {
             return SpawnError::Unavailable(format!("Landlock could not be applied: {source}"));
         }
-        Stage::Exec => match errno {
-            libc::EACCES | libc::ENOEXEC | libc::EISDIR => {
-                return not_executable(program, &source.to_string());
-            }
-            libc::E2BIG => return SpawnError::TooLong(source.to_string()),
-            _ => format!("running {}", program.display()),
-        },
+        Stage::Exec => return exec_error(program, &source),
         Stage::Fork => "creating a process for the command".to_owned(),
         Stage::Session => "preparing the command's process".to_owned(),
         Stage::Request if errno == libc::ESTALE => {
@@ -473,10 +467,6 @@ fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
         }
         Err(error) => Err(bad_cwd(cwd, &error.to_string())),
     }
-}
-
-fn not_executable(program: &Path, reason: &str) -> SpawnError {
-    SpawnError::NotExecutable { program: program.to_owned(), reason: reason.to_owned() }
 }
 
 fn bad_cwd(path: &Path, reason: &str) -> SpawnError {

@@ -2,7 +2,7 @@
 //! signals and confinement.
 
 use std::ffi::{CStr, CString, OsString};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
@@ -36,6 +36,17 @@ pub(crate) struct Prepared {
     pub(crate) placeholders: Vec<PathBuf>,
     /// Where bubblewrap reports that it started the command, to be read after it ended.
     pub(crate) confined_report: Option<OwnedFd>,
+    /// Where [`lead`] reports that it could not become the command, to be read after it ended.
+    lead_report: Option<OwnedFd>,
+}
+
+/// The step at which [`lead`] failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    /// Before the confinement was whole; why is on standard error.
+    Confine,
+    /// The program could not be executed; the `errno`.
+    Exec(i32),
 }
 
 impl Prepared {
@@ -51,6 +62,7 @@ impl Prepared {
             inherited: Vec::new(),
             placeholders: request.placeholders.into_iter().map(path).collect(),
             confined_report: None,
+            lead_report: None,
         };
         if let Confinement::Bubblewrap { bwrap, options, filter, narrowing } = &prepared.confinement
         {
@@ -120,6 +132,11 @@ impl Prepared {
         let path = c_string(format!("/proc/self/fd/{}", program.as_raw_fd()).into_bytes())?;
         self.inherited.push(program);
         let mut argv = vec![path, c_string(SUPERVISE_ARGUMENT.into())?, c_string(LEAD.into())?];
+        let (report, reporting) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&report, true)?;
+        self.lead_report = Some(report);
+        argv.push(c_string(reporting.as_raw_fd().to_string().into_bytes())?);
+        self.inherited.push(reporting);
         argv.push(if self.terminal { TERMINAL.to_owned() } else { NONE.to_owned() });
         argv.push(match &egress {
             None => NONE.to_owned(),
@@ -142,6 +159,17 @@ impl Prepared {
         self.inherited.extend(opened.map(|(_, root)| root));
         self.terminal = false;
         Ok(argv)
+    }
+
+    /// What [`lead`] reported before it ended; `None` when it became the command.
+    pub(crate) fn failed_lead(&self) -> Option<Lead> {
+        let mut errno = [0; 4];
+        let read = rustix::io::read(self.lead_report.as_ref()?, &mut errno).ok()?;
+        match i32::from_le_bytes(errno) {
+            _ if read != errno.len() => None,
+            0 => Some(Lead::Confine),
+            errno => Some(Lead::Exec(errno)),
+        }
     }
 
     /// Closes what only the command needs.
@@ -227,45 +255,57 @@ const NONE: &CStr = c"-";
 /// a session with the terminal, gives up writing anything but the folders that were opened before
 /// bubblewrap looked for them, then becomes the command. Were bubblewrap in that session, an interrupt
 /// typed into the terminal would end it, and everything in it, before the command could react.
-pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) -> io::Error {
-    let mut prepare = || -> io::Result<OsString> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-        let terminal = argv.next().ok_or_else(invalid)?;
-        let egress = argv.next().ok_or_else(invalid)?;
-        if egress.as_bytes() != NONE.to_bytes() {
-            let (fd, ports) = egress
-                .to_str()
-                .and_then(|text| text.split_once(':'))
-                .and_then(|(fd, ports)| Some((fd.parse().ok()?, Ports::parse(ports)?)))
-                .ok_or_else(invalid)?;
-            sys::with_inherited(fd, |socket| handover::send(ports, socket))?;
+/// Returns when that failed, and has reported it: an exit code could be the command's own.
+pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) {
+    let report = argv.next().and_then(|fd| fd.to_str()?.parse().ok());
+    let failed = match prepare(&mut argv) {
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "preparing the command: {error}");
+            0
         }
-        if terminal.as_bytes() == TERMINAL.to_bytes() {
-            rustix::process::setsid()?;
-            rustix::process::ioctl_tiocsctty(io::stdin())?;
-        }
-        let narrowing = argv.next().ok_or_else(invalid)?;
-        if narrowing.as_bytes() != NONE.to_bytes() {
-            let mut numbers = narrowing.to_str().into_iter().flat_map(|text| text.split(':'));
-            let mut number = || numbers.next()?.parse::<u32>().ok();
-            let (abi, count) = number().zip(number()).ok_or_else(invalid)?;
-            let mut roots = Vec::new();
-            for _ in 0..count {
-                let (fd, path) = argv.next().zip(argv.next()).ok_or_else(invalid)?;
-                let fd = fd.to_str().and_then(|fd| fd.parse().ok()).ok_or_else(invalid)?;
-                roots.push((fd, path));
-            }
-            landlock::narrow(abi, &roots)?;
-        }
-        sys::close_on_exec_from(3)?;
-        argv.next().ok_or_else(invalid)
-    };
-    match prepare() {
-        Err(error) => error,
         // The same environment: it is the command's.
         #[allow(clippy::disallowed_methods, reason = "replaces this program, which is the sandbox")]
-        Ok(program) => std::process::Command::new(program).args(argv).exec(),
+        Ok(program) => {
+            let error = std::process::Command::new(program).args(argv).exec();
+            error.raw_os_error().unwrap_or(libc::EIO)
+        }
+    };
+    // Without a report it is an exit code.
+    let _ = report
+        .map(|fd| sys::with_inherited(fd, |fd| Ok(rustix::io::write(fd, &failed.to_le_bytes())?)));
+}
+
+fn prepare(argv: &mut impl Iterator<Item = OsString>) -> io::Result<OsString> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let terminal = argv.next().ok_or_else(invalid)?;
+    let egress = argv.next().ok_or_else(invalid)?;
+    if egress.as_bytes() != NONE.to_bytes() {
+        let (fd, ports) = egress
+            .to_str()
+            .and_then(|text| text.split_once(':'))
+            .and_then(|(fd, ports)| Some((fd.parse().ok()?, Ports::parse(ports)?)))
+            .ok_or_else(invalid)?;
+        sys::with_inherited(fd, |socket| handover::send(ports, socket))?;
     }
+    if terminal.as_bytes() == TERMINAL.to_bytes() {
+        rustix::process::setsid()?;
+        rustix::process::ioctl_tiocsctty(io::stdin())?;
+    }
+    let narrowing = argv.next().ok_or_else(invalid)?;
+    if narrowing.as_bytes() != NONE.to_bytes() {
+        let mut numbers = narrowing.to_str().into_iter().flat_map(|text| text.split(':'));
+        let mut number = || numbers.next()?.parse::<u32>().ok();
+        let (abi, count) = number().zip(number()).ok_or_else(invalid)?;
+        let mut roots = Vec::new();
+        for _ in 0..count {
+            let (fd, path) = argv.next().zip(argv.next()).ok_or_else(invalid)?;
+            let fd = fd.to_str().and_then(|fd| fd.parse().ok()).ok_or_else(invalid)?;
+            roots.push((fd, path));
+        }
+        landlock::narrow(abi, &roots)?;
+    }
+    sys::close_on_exec_from(3)?;
+    argv.next().ok_or_else(invalid)
 }
 
 /// Root without capabilities is an ordinary user who owns the system's files; the bounding set

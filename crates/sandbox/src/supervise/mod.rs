@@ -26,7 +26,7 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::linux::sys;
 use crate::protect::Placeholder;
-use child::{Prepared, Streams};
+use child::{Lead, Prepared, Streams};
 use request::{Ended, MAX_REQUEST_BYTES, Report, Request, Stage};
 
 /// Sent by the server to ask everything to end by itself. Closing the socket ends everything now.
@@ -41,8 +41,7 @@ pub(crate) const MAX_START_FDS: usize = 5;
 pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let first = arguments.next();
     if first.as_ref().is_some_and(|first| first == child::LEAD) {
-        let error = child::lead(arguments);
-        let _ = writeln!(io::stderr(), "the command could not be started: {error}");
+        child::lead(arguments);
         sys::exit_now(127);
     }
     if let Some(limit) = first.and_then(|first| first.to_str()?.parse().ok()) {
@@ -280,6 +279,12 @@ impl Supervisor {
             return Ended::Signal(signal);
         }
         let code = status.exit_status().unwrap_or(-1);
+        if let Some(failed) = self.prepared.failed_lead() {
+            return match failed {
+                Lead::Exec(errno) => Ended::NotExecuted(errno),
+                Lead::Confine => Ended::NotConfined(code),
+            };
+        }
         let Some(report) = &self.prepared.confined_report else { return Ended::Code(code) };
         // Bubblewrap reports an exit code only for a command that it started.
         let mut text = [0; 1024];

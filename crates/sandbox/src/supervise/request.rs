@@ -152,6 +152,8 @@ pub(crate) enum Ended {
     /// The confinement could not be set up; the command never ran. What went wrong is on its
     /// standard error.
     NotConfined(i32),
+    /// The confinement was set up and the program could not be executed; its `errno`.
+    NotExecuted(i32),
 }
 
 /// The step of starting a command that failed.
@@ -185,6 +187,7 @@ impl Report {
             Report::Exited(Ended::Code(code)) => [2, 0, code],
             Report::Exited(Ended::Signal(signal)) => [2, 1, signal],
             Report::Exited(Ended::NotConfined(code)) => [2, 2, code],
+            Report::Exited(Ended::NotExecuted(errno)) => [2, 3, errno],
         };
         let mut bytes = [0; REPORT_BYTES];
         for (field, place) in fields.iter().zip(bytes.as_chunks_mut::<4>().0) {
@@ -203,6 +206,7 @@ impl Report {
             (2, 0) => Some(Report::Exited(Ended::Code(second))),
             (2, 1) => Some(Report::Exited(Ended::Signal(second))),
             (2, 2) => Some(Report::Exited(Ended::NotConfined(second))),
+            (2, 3) => Some(Report::Exited(Ended::NotExecuted(second))),
             _ => None,
         }
     }
@@ -360,6 +364,7 @@ mod tests {
             Report::Exited(Ended::Code(3)),
             Report::Exited(Ended::Signal(9)),
             Report::Exited(Ended::NotConfined(1)),
+            Report::Exited(Ended::NotExecuted(2)),
         ];
         reports.extend(Stage::ALL.map(|stage| Report::Failed { stage, errno: 2 }));
         for report in reports {

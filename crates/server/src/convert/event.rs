@@ -1,12 +1,13 @@
 //! Events of the session as notifications of the wire (specification: Events).
 
+use jsonrpc::ErrorObject;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus,
-    TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, NotSteerable, PlanStep, PlanStepStatus, Refusal, Status,
+    TurnError, TurnStatus, TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.
@@ -111,6 +112,22 @@ fn error_info(error: &TurnError) -> protocol::error::AgentErrorInfo {
         FailureKind::InternalServerError => Info::InternalServerError,
         FailureKind::Other => Info::Other,
     }
+}
+
+/// A request that does not fit the state. What a program needs to know of it comes as a turn's error
+/// does, in `data`.
+pub(crate) fn refusal(refusal: Refusal) -> ErrorObject {
+    use protocol::error::{AgentErrorInfo, NonSteerableTurnKind, TurnError};
+    let Refusal { message, not_steerable } = refusal;
+    let error = ErrorObject::invalid_request(message.clone());
+    let Some(kind) = not_steerable else { return error };
+    let turn_kind = match kind {
+        NotSteerable::Review => NonSteerableTurnKind::Review,
+        NotSteerable::Compaction => NonSteerableTurnKind::Compact,
+    };
+    let agent_error_info = Some(AgentErrorInfo::ActiveTurnNotSteerable { turn_kind });
+    let detail = TurnError { message, agent_error_info, additional_details: None };
+    error.with_data(serde_json::to_value(detail).expect("a turn's error is strings and numbers"))
 }
 
 /// Token usage of a thread.

@@ -24,7 +24,7 @@ use crate::convert::settings::{absolute, confinement, sandbox};
 use crate::egress::managed;
 use crate::handlers::missing;
 use crate::server::Server;
-use crate::sessions::{self, Family, Input, Order, Run, Sessions};
+use crate::sessions::{self, Family, Input, Order, Run, Session, Sessions};
 use crate::thread::environment;
 use crate::{loading, required, warnings};
 
@@ -62,7 +62,8 @@ impl CommandMethods<Cx> for Server {
             };
             peer.notify::<CommandExecOutputDelta>(&params);
         };
-        let ended = sessions::run(&self.core, &cx.peer, run, registered, tell).await?;
+        let session = Session::start(&self.core, run, registered).await?;
+        let ended = session.follow(&cx.peer, tell).await?;
         let [(stdout, _), (stderr, _)] = ended.kept;
         Ok(CommandExecResponse { exit_code: ended.exit_code, stdout, stderr })
     }
@@ -142,7 +143,9 @@ impl Server {
             egress,
         };
         let cap = sessions::cap(params.output_bytes_cap, params.disable_output_cap)?;
-        Ok(Run { spawn, timeout, cap, streams: params.stream_stdout_stderr })
+        // A terminal that nobody sees or types into is of no use.
+        let streams = params.stream_stdout_stderr || params.tty;
+        Ok(Run { spawn, timeout, cap, streams })
     }
 
     /// The policy of rights that the client spells out.

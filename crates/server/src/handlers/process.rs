@@ -6,25 +6,26 @@ use protocol::{
     ProcessOutputDelta, ProcessOutputDeltaNotification, ProcessResizePtyParams, ProcessSpawnParams,
     ProcessWriteStdinParams,
 };
+use sandbox::rules::Invocation;
 use sandbox::{Policy, Spawn, Stdin};
-use session::{Overrides, SandboxPolicy};
 
 use crate::connection::Cx;
 use crate::convert::settings::absolute;
+use crate::full_access;
 use crate::handlers::command;
-use crate::required;
 use crate::server::Server;
-use crate::sessions::{self, Family, Order, Run, Sessions};
+use crate::sessions::{self, Family, Order, Run, Session, Sessions};
 use crate::thread::environment;
 
 impl ProcessMethods<Cx> for Server {
-    /// Answered once the name is taken; what the process says and its end come as notifications.
+    /// Answered once the process runs; what it says and its end come as notifications.
     async fn process_spawn(
         &self,
         cx: Cx,
         params: ProcessSpawnParams,
     ) -> Result<Empty, ErrorObject> {
-        let streams = params.stream_stdout_stderr.unwrap_or(true);
+        // A terminal that nobody sees or types into is of no use.
+        let streams = params.stream_stdout_stderr.unwrap_or(true) || params.tty;
         let run = self.spawn_run(&params, streams)?;
         let name = params.process_handle;
         if name.is_empty() {
@@ -34,7 +35,9 @@ impl ProcessMethods<Cx> for Server {
         let connection = cx.peer.id;
         let registered =
             Sessions::register(&self.core, connection, Family::Process, name.clone(), can)?;
-        let (core, peer, gate) = (self.core.clone(), cx.peer.clone(), cx.gate());
+        cx.begun();
+        let session = Session::start(&self.core, run, Some(registered)).await?;
+        let (peer, gate) = (cx.peer.clone(), cx.gate());
         let handle = name.clone();
         let task = tokio::spawn(async move {
             gate.opened().await;
@@ -46,16 +49,12 @@ impl ProcessMethods<Cx> for Server {
                     cap_reached,
                 });
             };
-            let ended = sessions::run(&core, &peer, run, Some(registered), tell).await;
-            // One that could not be started says so as a shell would.
-            let (exit_code, kept) = match ended {
-                Ok(ended) => (ended.exit_code, ended.kept),
-                Err(error) => (127, [(String::new(), false), (error.message, false)]),
-            };
-            let [(stdout, stdout_cap_reached), (stderr, stderr_cap_reached)] = kept;
+            // Without a sandbox nothing fails after the start.
+            let Ok(ended) = session.follow(&peer, tell).await else { return };
+            let [(stdout, stdout_cap_reached), (stderr, stderr_cap_reached)] = ended.kept;
             peer.notify::<ProcessExited>(&ProcessExitedNotification {
                 process_handle: handle.clone(),
-                exit_code,
+                exit_code: ended.exit_code,
                 stdout,
                 stdout_cap_reached,
                 stderr,
@@ -63,7 +62,6 @@ impl ProcessMethods<Cx> for Server {
             });
         });
         self.core.sessions.follow(connection, Family::Process, &name, task.abort_handle());
-        cx.begun();
         Ok(Empty {})
     }
 
@@ -99,15 +97,8 @@ impl Server {
         let argv = command::argv(&params.command)?;
         let cwd = command::folder(absolute("cwd", &params.cwd)?)?;
         let config = self.core.configuration(&cwd, None)?.resolved.config;
-        let full = SandboxPolicy::DangerFullAccess;
-        let mut wished = Overrides { sandbox: Some(full), ..Overrides::default() };
-        let workspace = &config.sandbox_workspace_write;
-        let told = required::constrain(&mut wished, &config.requirements, workspace, &cwd);
-        if let Some(told) = told.first() {
-            return Err(ErrorObject::invalid_request(format!(
-                "processes outside of any sandbox are not allowed: {told}"
-            )));
-        }
+        full_access::check(&self.core, &config, Invocation::Argv(&params.command), &cwd)
+            .map_err(ErrorObject::invalid_request)?;
         let spawn = Spawn {
             argv,
             policy: Policy::DangerFullAccess,

@@ -98,7 +98,7 @@ pub(crate) async fn send(
     handle.send(command(sender, gate)).await;
     match answer.await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(Refusal(message))) => Err(ErrorObject::invalid_request(message)),
+        Ok(Err(refusal)) => Err(convert::event::refusal(refusal)),
         Err(_) => Err(ErrorObject::invalid_request("the thread is not loaded any more")),
     }
 }

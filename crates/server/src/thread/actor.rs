@@ -265,6 +265,10 @@ impl Actor {
                     let _ = answer.send(Err(refusal));
                     return;
                 }
+                if let Err(refusal) = self.check_user_shell(&script) {
+                    let _ = answer.send(Err(refusal));
+                    return;
+                }
                 let reply = self.wait(answer, gate);
                 let input = self.user_shell(reply, script);
                 self.step(input, steps);
@@ -328,7 +332,7 @@ impl Actor {
         if let Some(wished) = permissions {
             let tmpdir = self.core.options.tmpdir();
             let policy = loading::permissions(&self.config, &wished, tmpdir);
-            overrides.sandbox = Some(policy.map_err(|error| Refusal(error.message))?);
+            overrides.sandbox = Some(policy.map_err(|error| Refusal::from(error.message))?);
         }
         self.ensure_history(steps).await?;
         Ok(self.allowed(overrides))

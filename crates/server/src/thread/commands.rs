@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
-use sandbox::rules::{Decision, Invocation, PathResolver, Verdict};
+use sandbox::rules::{Decision, Invocation, PathResolver};
 use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
 use session::{Assessment, ExecSpec, Id, ImageData, Input, Prepared, ProcessEnd, ToolRequest};
 use tokio::sync::{mpsc, oneshot};
@@ -123,7 +123,7 @@ impl Actor {
             actions: found.actions.into_iter().map(action).collect(),
             known_safe: found.known_safe,
             dangerous: found.dangerous,
-            rule: found.decision.map(|verdict| (rule(verdict.decision), reason(verdict))),
+            rule: found.decision.map(|verdict| (rule(verdict.decision), rules::reason(verdict))),
             amendment: found.proposed_amendment,
             amendable: found.amendable,
             normal_form,
@@ -283,6 +283,7 @@ async fn follow(
     timeout: Option<Duration>,
     reporter: Reporter,
 ) {
+    let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
     let mut process = match core.sandbox.spawn(spawn).await {
         Ok(process) => process,
         Err(error) => {
@@ -330,6 +331,10 @@ async fn follow(
     };
     let end = match exit {
         _ if timed_out => ProcessEnd::TimedOut,
+        exit if exit.exec_errno.is_some() => {
+            let error = exit.not_executed(&program);
+            ProcessEnd::NotStarted(error.map(|error| error.to_string()).unwrap_or_default())
+        }
         exit if exit.sandbox_failed => {
             ProcessEnd::NotStarted("the sandbox could not be set up; its output says why".into())
         }
@@ -412,15 +417,6 @@ fn filtered(
         secrets: config.secret_variables.clone(),
     };
     child_environment(variables, &policy)
-}
-
-/// Why a rule decides as it does, for the prompt or the refusal.
-fn reason(verdict: Verdict) -> Option<String> {
-    let origin = verdict.origin.map(|origin| origin.to_string());
-    match (verdict.justification, origin) {
-        (Some(why), _) => Some(why),
-        (None, origin) => origin.map(|origin| format!("the rule at {origin}")),
-    }
 }
 
 fn rule(decision: Decision) -> session::RuleDecision {

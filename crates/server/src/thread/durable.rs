@@ -52,7 +52,7 @@ impl Actor {
                             | Answer::Cleared(_),
                         ),
                 } => {
-                    let result = Err(Refusal(told.clone()));
+                    let result = Err(Refusal::from(told.clone()));
                     self.perform(Step { effect: Effect::Reply { reply, result }, json: None })
                         .await;
                 }

@@ -2,10 +2,12 @@
 //! about it are set.
 
 use jsonrpc::ErrorObject;
+use sandbox::rules::Invocation;
 use session::{Input, Refusal};
 use store::{ThreadChanges, Write};
 
 use crate::convert;
+use crate::full_access;
 use crate::loading::stored;
 use crate::thread::Actor;
 use crate::thread::actor::Step;
@@ -20,7 +22,7 @@ impl Actor {
         self.execute(std::mem::take(steps)).await;
         let fetched = self.fetch_history().await;
         let told =
-            |error: ErrorObject| Refusal(format!("the history cannot be read: {}", error.message));
+            |error: ErrorObject| format!("the history cannot be read: {}", error.message).into();
         fetched.map_err(told)
     }
 
@@ -82,6 +84,17 @@ impl Actor {
         self.record.name = name.unwrap_or_else(|| self.record.name.take());
         self.record.git_info = git_info.unwrap_or_else(|| self.record.git_info.take());
         Ok(())
+    }
+
+    /// Whether the user's own command may run: outside of any sandbox, so that the requirements have
+    /// to allow that, and under the command rules.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_user_shell(&self, script: &str) -> Result<(), Refusal> {
+        let cwd = &self.machine.settings().cwd;
+        let command = Invocation::Script(script);
+        full_access::check(&self.core, &self.config, command, cwd).map_err(Refusal::from)
     }
 
     /// The user's own command, looked at for what it shows.

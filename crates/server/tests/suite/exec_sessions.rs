@@ -109,21 +109,6 @@ async fn bad_wishes_are_refused_by_name() {
         assert_eq!(fault.code, -32602, "{params}: {fault:?}");
         assert!(fault.message.contains(expected), "{params}: {fault:?}");
     }
-    // What a shell would say is no error of the server.
-    std::fs::write(world.workspace().join("text"), "no program").unwrap();
-    for (command, exit_code, said) in [
-        ("/no/such/program", 127, "/no/such/program"),
-        ("no-such-program", 127, "no-such-program"),
-        ("./text", 126, "text"),
-        ("./", 126, "folder"),
-    ] {
-        for policy in ["dangerFullAccess", "readOnly"] {
-            let params = json!({ "command": [command], "sandboxPolicy": { "type": policy } });
-            let answer = peer.call("command/exec", params).await;
-            assert_eq!(answer["exitCode"], exit_code, "{command} {policy} {answer}");
-            assert!(answer["stderr"].as_str().unwrap().contains(said), "{answer}");
-        }
-    }
     for policy in ["dangerFullAccess", "readOnly"] {
         let command = json!(["/bin/echo", "x".repeat(1 << 20)]);
         let params = json!({ "command": command, "sandboxPolicy": { "type": policy } });
@@ -282,11 +267,97 @@ async fn a_process_says_how_it_ended() {
     assert_eq!(peer.expect("process/exited").await["exitCode"], -1);
     peer.call("process/spawn", spawn("e", "sleep 600", json!({ "timeoutMs": 100 }))).await;
     assert_eq!(peer.expect("process/exited").await["exitCode"], 124);
-    let missing = json!({ "command": ["/no/such/program"], "processHandle": "f", "cwd": work });
-    peer.call("process/spawn", missing).await;
-    let ended = peer.expect("process/exited").await;
-    assert_eq!(ended["exitCode"], 127);
-    assert!(ended["stderr"].as_str().unwrap().contains("not found"), "{ended}");
+}
+
+/// What cannot be started, and the words that say why.
+fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let write = |name: &str, text: &str, mode: u32| {
+        let path = world.workspace().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("text", "no program", 0o644);
+    write("orphan", "#!/no/such/interpreter\n", 0o755);
+    vec![
+        ("/no/such/program", "was not found"),
+        ("no-such-program", "was not found in the command's PATH"),
+        ("./text", "it is no executable file"),
+        ("./", "it is a folder"),
+        ("./orphan", "the interpreter that its first line names"),
+    ]
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let work = world.workspace().display().to_string();
+    for (command, why) in not_startable(&world) {
+        for policy in ["dangerFullAccess", "readOnly", "workspaceWrite"] {
+            for tty in [false, true] {
+                let params = json!({ "command": [command], "processId": "a", "tty": tty,
+                    "sandboxPolicy": { "type": policy } });
+                let fault = peer.refused("command/exec", params).await;
+                assert_eq!(fault.code, -32603, "{command} {policy} {fault:?}");
+                assert!(fault.message.contains(why), "{command} {policy} {fault:?}");
+            }
+        }
+        for tty in [false, true] {
+            let params = json!({ "command": [command], "processHandle": "a", "cwd": work,
+                "tty": tty });
+            let fault = peer.refused("process/spawn", params).await;
+            assert_eq!(fault.code, -32603, "{command} {fault:?}");
+            assert!(fault.message.contains(why), "{command} {fault:?}");
+        }
+    }
+    // A program that the sandbox hides.
+    let params = json!({ "command": [world.workspace().join("orphan")], "cwd": "/usr",
+        "sandboxPolicy": { "type": "readOnly", "access": { "type": "restricted",
+            "includePlatformDefaults": true, "readableRoots": ["/usr"] } } });
+    let fault = peer.refused("command/exec", params).await;
+    assert!(fault.message.contains("cannot be executed"), "{fault:?}");
+    assert!(!peer.settled().await.contains(&"process/exited".to_owned()));
+    // The names are free again, and a program's own 127 is its own.
+    for policy in ["dangerFullAccess", "readOnly"] {
+        let params = json!({ "command": ["sh", "-c", "echo out; exit 127"], "processId": "a",
+            "sandboxPolicy": { "type": policy } });
+        let answer = peer.call("command/exec", params).await;
+        assert_eq!(answer, json!({ "exitCode": 127, "stdout": "out\n", "stderr": "" }));
+    }
+    let params = json!({ "command": ["sh", "-c", "exit 127"], "processHandle": "a", "cwd": work });
+    peer.call("process/spawn", params).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], 127);
+    let params = json!({ "command": ["true"], "processHandle": "a", "cwd": "/no/such/folder" });
+    let fault = peer.refused("process/spawn", params).await;
+    assert!(fault.code == -32602 && fault.message.contains("`cwd`"), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
+    let world = world().await;
+    let server = world.start();
+    let mut peer = server.connect_with(experimental()).await;
+    let script = "echo ready; read line; echo got $line";
+    let id = peer
+        .send("command/exec", with(shell(script), json!({ "processId": "t", "tty": true })))
+        .await;
+    peer.expect("command/exec/outputDelta").await;
+    let typed = json!({ "processId": "t", "deltaBase64": STANDARD.encode("word\n") });
+    peer.call("command/exec/write", typed).await;
+    let answer = peer.response(id).await.unwrap();
+    assert_eq!(answer, json!({ "exitCode": 0, "stdout": "", "stderr": "" }));
+    assert!(streamed(&peer, "command/exec/outputDelta", "stdout").contains("got word"));
+    let work = world.workspace().display().to_string();
+    let wishes = json!({ "processHandle": "t", "cwd": work, "tty": true,
+        "streamStdoutStderr": false });
+    peer.call("process/spawn", with(shell(script), wishes)).await;
+    peer.expect("process/outputDelta").await;
+    let typed = json!({ "processHandle": "t", "deltaBase64": STANDARD.encode("word\n") });
+    peer.call("process/writeStdin", typed).await;
+    assert_eq!(peer.expect("process/exited").await["exitCode"], 0);
+    assert!(streamed(&peer, "process/outputDelta", "stdout").contains("got word"));
 }
 
 #[tokio::test]

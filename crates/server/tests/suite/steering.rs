@@ -203,3 +203,37 @@ async fn the_end_of_the_server_interrupts_and_tells() {
     server.stop().await;
     assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
 }
+
+#[tokio::test]
+async fn a_review_and_a_compaction_take_no_input() {
+    let slow = || json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "late" }] });
+    for (method, params, kind) in [
+        ("thread/compact/start", json!({}), "compact"),
+        ("review/start", json!({ "target": { "type": "custom", "instructions": "x" } }), "review"),
+    ] {
+        let world = World::with_responses(json!([says("One."), slow(), says("Two.")])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "first").await;
+        peer.forget();
+        let mut started = params;
+        started["threadId"] = json!(thread);
+        peer.call(method, started).await;
+        let turn = peer.expect("turn/started").await["turn"]["id"].as_str().unwrap().to_owned();
+        let steer = json!({ "threadId": thread, "expectedTurnId": turn, "input": input("x") });
+        let start = json!({ "threadId": thread, "input": input("x") });
+        for (method, params) in [("turn/steer", steer), ("turn/start", start)] {
+            let fault = peer.refused(method, params).await;
+            assert_eq!(fault.code, -32600, "{fault:?}");
+            assert!(fault.message.contains("takes no input"), "{fault:?}");
+            let info = json!({ "ActiveTurnNotSteerable": { "turnKind": kind } });
+            assert_eq!(fault.data["agentErrorInfo"], info, "{fault:?}");
+            assert_eq!(fault.data["message"], json!(fault.message));
+        }
+        peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+        peer.turn_end(&turn).await;
+        assert_eq!(peer.run_turn(&thread, "second").await["status"], "completed");
+        assert_eq!(user_texts(&world).iter().filter(|text| *text == "x").count(), 0);
+    }
+}

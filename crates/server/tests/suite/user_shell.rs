@@ -99,3 +99,47 @@ async fn background_terminals_are_cleaned() {
     assert_eq!((&item["command"], &item["status"]), (&json!("sleep 600"), &json!("failed")));
     peer.refused("thread/backgroundTerminals/clean", json!({ "threadId": "nobody" })).await;
 }
+
+#[tokio::test]
+async fn what_may_not_run_with_full_access_is_refused() {
+    let forbidden = "[[rules.prefix_rules]]\npattern = [{ token = \"touch\" }]\n\
+                     decision = \"forbidden\"\njustification = \"ours\"\n";
+    let confined = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
+    for (requirements, expected) in [
+        (forbidden, "a rule forbids this command: ours"),
+        (confined, "outside of any sandbox are not allowed by"),
+    ] {
+        let world = World::with_responses(json!([says("x")])).await;
+        std::fs::create_dir_all(world.system_dir()).unwrap();
+        std::fs::write(world.system_dir().join("requirements.toml"), requirements).unwrap();
+        let server = world.start();
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+        let thread = peer.start_thread(json!({})).await;
+        let fault = peer.refused("thread/shellCommand", shell(&thread, "true; touch made")).await;
+        assert_eq!(fault.code, -32600);
+        assert!(fault.message.contains(expected), "{fault:?}");
+        let spawn = json!({ "command": ["touch", "made"], "processHandle": "a",
+            "cwd": world.workspace() });
+        let spawned = peer.refused("process/spawn", spawn).await;
+        assert_eq!((spawned.code, spawned.message), (fault.code, fault.message));
+        assert!(!world.workspace().join("made").exists());
+        let seen = peer.settled().await;
+        assert!(!seen.contains(&"turn/started".to_owned()), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_s_rule_forbids_the_user_s_command_too() {
+    let world = World::with_responses(json!([says("x")])).await;
+    let rules = world.home().join("rules");
+    std::fs::create_dir_all(&rules).unwrap();
+    let rule = "prefix_rule(pattern=['touch'], decision='forbidden')";
+    std::fs::write(rules.join("a.rules"), rule).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let fault = peer.refused("thread/shellCommand", shell(&thread, "touch made")).await;
+    assert!(fault.message.contains("a.rules:1"), "{fault:?}");
+    peer.call("thread/shellCommand", shell(&thread, "echo fine")).await;
+    assert_eq!(peer.item("commandExecution").await["status"], "completed");
+}

@@ -195,7 +195,7 @@ impl Checker {
                     Ok(Answer::Interrupted) => assert!(self.stopped),
                     Ok(Answer::Steered { turn }) => self.assert_running(turn),
                     Ok(Answer::Done | Answer::Goal(_) | Answer::Cleared(_)) => {}
-                    Err(refusal) => assert!(!refusal.0.is_empty()),
+                    Err(refusal) => assert!(!refusal.message.is_empty()),
                 }
             }
             Effect::Persist(_) | Effect::Wait { .. } | Effect::Discard { .. } => {}

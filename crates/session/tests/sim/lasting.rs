@@ -2,7 +2,7 @@
 
 use session::{
     CommandSource, Event, Failure, FailureKind, Fragment, GoalChange, GoalStatus, Input, Item,
-    ItemStatus, Mark, ModelEvent, Record, TurnStatus,
+    ItemStatus, Mark, ModelEvent, NotSteerable, Record, TurnStatus,
 };
 
 use crate::response::{Output, call, completed, cut, exec, respond, say};
@@ -183,9 +183,10 @@ fn an_interrupted_compaction_changes_nothing() {
 }
 
 #[test]
-fn what_is_steered_into_a_compaction_is_worked_on_after_it() {
-    let script = Script::new(&[&[say("hi")], &[say("SUMMARY")], &[say("ok")]]);
+fn a_compaction_takes_no_input() {
+    let script = Script::new(&[&[say("hi")], &[say("SUMMARY")]]);
     let mut asked = false;
+    let mut refused = Vec::new();
     let world = World::run_with(&script, Order::Timely, |world| {
         if !asked && world.ends().len() == 1 && world.machine.active_turn().is_none() {
             asked = true;
@@ -194,13 +195,19 @@ fn what_is_steered_into_a_compaction_is_worked_on_after_it() {
             let expected_turn = world.machine.active_turn().unwrap().to_string();
             let reply = world.reply();
             world.step(Input::Steer { reply, content: text("and this"), expected_turn });
+            refused.push(reply);
+            let reply = world.reply();
+            let (content, overrides) = (text("also"), Default::default());
+            world.step(Input::Start { reply, content, overrides, output_schema: None });
+            refused.push(reply);
         }
     });
     assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
-    assert!(
-        sent(&world, 2).ends_with(r#""text":"and this"}],"role":"user","type":"message"}"#)
-            || sent(&world, 2).lines().last().unwrap().contains("and this")
-    );
+    for reply in refused {
+        let refusal = world.replies[&reply].clone().unwrap_err();
+        assert_eq!(refusal.not_steerable, Some(NotSteerable::Compaction), "{refusal:?}");
+    }
+    assert!(!world.prompts.iter().any(|prompt| format!("{prompt:?}").contains("and this")));
 }
 
 #[test]
