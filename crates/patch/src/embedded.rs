@@ -10,7 +10,7 @@ pub struct Embedded {
     pub workdir: Option<String>,
 }
 
-const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
+pub(crate) const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
 
 /// The patch of an argument vector: `["apply_patch", TEXT]`, or a shell with a script.
 pub fn embedded_argv(argv: &[String]) -> Option<Embedded> {

@@ -7,13 +7,17 @@ mod apply;
 mod diff;
 mod embedded;
 mod lines;
+mod locate;
+mod marker;
+mod mismatch;
 mod parse;
 mod plan;
 mod seek;
+mod source;
 mod turn;
 
 pub use diff::{item_diff, unified_diff};
 pub use embedded::{Embedded, embedded, embedded_argv};
-pub use parse::{Hunk, Line, Operation, ParseError, Patch, parse};
+pub use parse::{Anchor, Hunk, Line, Operation, ParseError, Patch, Sign, parse};
 pub use plan::{ApplyError, Change, ChangeKind, ReadError, plan};
 pub use turn::{MAX_HELD, TurnDiff};

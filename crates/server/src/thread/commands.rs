@@ -42,8 +42,7 @@ impl Actor {
                 Input::ImageRead { call, outcome: self.read_image(&path) }
             }
             ToolRequest::Patch { text } => {
-                let cwd = self.machine.settings().cwd.clone();
-                Input::Prepared { call, outcome: self.prepare_patch(call, &text, &cwd) }
+                Input::Prepared { call, outcome: self.prepare_patch_tool(call, &text) }
             }
             ToolRequest::Script { script, workdir, login, .. } => {
                 let outcome = self.prepare_script(call, &script, workdir.as_deref(), login);
@@ -66,6 +65,20 @@ impl Actor {
         Ok(ImageData { path: path.display().to_string(), data_url })
     }
 
+    /// The tool's input; models that know the shell write their command into it.
+    fn prepare_patch_tool(&mut self, call: u64, text: &str) -> Prepared {
+        let cwd = self.workdir(None);
+        match patch::embedded(text) {
+            Some(embedded) => self.prepare_embedded(call, embedded, cwd),
+            None => self.prepare_patch(call, text, &cwd),
+        }
+    }
+
+    fn prepare_embedded(&mut self, call: u64, found: patch::Embedded, cwd: PathBuf) -> Prepared {
+        let cwd = found.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
+        self.prepare_patch(call, &found.patch, &cwd)
+    }
+
     fn prepare_script(
         &mut self,
         call: u64,
@@ -80,8 +93,7 @@ impl Actor {
         }
         let cwd = self.workdir(workdir);
         if let Some(embedded) = patch::embedded(script) {
-            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
-            return self.prepare_patch(call, &embedded.patch, &cwd);
+            return self.prepare_embedded(call, embedded, cwd);
         }
         self.assess(Invocation::Script(script), script.to_owned(), cwd)
     }
@@ -89,8 +101,7 @@ impl Actor {
     fn prepare_argv(&mut self, call: u64, argv: &[String], workdir: Option<&str>) -> Prepared {
         let cwd = self.workdir(workdir);
         if let Some(embedded) = patch::embedded_argv(argv) {
-            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
-            return self.prepare_patch(call, &embedded.patch, &cwd);
+            return self.prepare_embedded(call, embedded, cwd);
         }
         let display = sandbox::rules::quote(argv);
         self.assess(Invocation::Argv(argv), display, cwd)
