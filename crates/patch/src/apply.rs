@@ -59,6 +59,8 @@ pub(crate) struct Edit<'t> {
     pub(crate) next: usize,
     /// Whether a blank last line may be seen behind the last line end.
     pub(crate) is_ended: bool,
+    /// New lines for the end of the file.
+    last: Vec<FileLine<'t>>,
     usual_end: &'static str,
 }
 
@@ -75,13 +77,19 @@ impl<'t> Edit<'t> {
             done: 0,
             next: 0,
             is_ended: text.is_empty() || text.ends_with('\n'),
+            last: Vec::new(),
             usual_end,
         }
     }
 
     fn apply(&mut self, hunk: &'t Hunk, place: &Place) {
-        self.keep(place.start);
         let lines = &hunk.lines[..place.lines];
+        if place.start > self.file.len() {
+            // Hunks that follow may still be anywhere.
+            let end = self.usual_end;
+            return self.last.extend(lines.iter().map(|line| FileLine { text: &line.text, end }));
+        }
+        self.keep(place.start);
         let changed = lines.iter().rposition(|line| line.sign != Sign::Context);
         let mut at = place.start;
         let mut known = place.known;
@@ -118,6 +126,7 @@ impl<'t> Edit<'t> {
 
     fn finish(mut self, text: &mut String) {
         self.keep(self.file.len());
+        self.new.append(&mut self.last);
         lines::append(text, &self.new, self.usual_end);
     }
 }

@@ -10,7 +10,8 @@ use crate::seek::{TooCostly, is_alike};
 
 /// Where a hunk stands.
 pub(crate) struct Place {
-    /// The first line of the file that belongs to it and is not done.
+    /// The first line of the file that belongs to it and is not done. Behind the file when it only
+    /// adds lines and nothing says where.
     pub(crate) start: usize,
     /// How many of the hunk's lines count; the others are blank lines behind it.
     pub(crate) lines: usize,
@@ -34,8 +35,8 @@ impl Edit<'_> {
         let old = old_lines(&hunk.lines);
         let start = self.follow(&hunk.anchors)?;
         if let Some(anchor) = start.missing {
-            if !old.is_empty()
-                && let Some(at) = self.only_place(&old, self.next)?
+            if old.len() > hunk.blank_end
+                && let Some(at) = self.only_place(&old, start.from)?
             {
                 return Ok(whole(hunk, at));
             }
@@ -43,19 +44,24 @@ impl Edit<'_> {
         }
         // Blank lines without a sign alone do not say where.
         if old.len() <= hunk.blank_end {
-            let is_anchored = !hunk.anchors.is_empty() && !hunk.at_end;
-            let at = if is_anchored { start.from } else { self.file.len() };
             let lines = hunk.lines.len() - hunk.blank_end;
-            return Ok(Place { start: at, lines, known: 0 });
+            let is_anchored = !hunk.anchors.is_empty() && !hunk.at_end;
+            let start = if is_anchored { start.from } else { usize::MAX };
+            return Ok(Place { start, lines, known: 0 });
         }
         if let Some(place) = self.search(hunk, &old, start.from)? {
             return Ok(place);
         }
         if start.is_ahead {
-            // The named line may itself be the first line of the hunk.
+            // The named line may itself be a line of the hunk.
             let named = start.from.saturating_sub(1).max(self.next);
             if let Some(place) = self.search(hunk, &old, named)? {
                 return Ok(place);
+            }
+            if names_own_line(hunk)
+                && let Some(at) = self.only_place(&old, self.next)?
+            {
+                return Ok(whole(hunk, at));
             }
             // Or it is repeated from the hunk before, and another one like it comes later.
             if self.is_behind(&hunk.anchors)?
@@ -104,6 +110,7 @@ impl Edit<'_> {
             return Ok(Some(whole(hunk, at)));
         }
         // Blank lines without a sign are only a distance more often than the end of the file.
+        let mut with_end = vec![0];
         if hunk.blank_end == 0
             && let Some(at) = self.find_with_end(old, from)?
         {
@@ -114,6 +121,12 @@ impl Edit<'_> {
             if !shorter.is_empty()
                 && let Some(at) = self.find(hunk, shorter, from)?
             {
+                return Ok(Some(Place { lines: hunk.lines.len() - blank, ..whole(hunk, at) }));
+            }
+            with_end.push(blank);
+        }
+        for blank in with_end.into_iter().rev() {
+            if let Some(at) = self.find_with_end(&old[..old.len() - blank], from)? {
                 return Ok(Some(Place { lines: hunk.lines.len() - blank, ..whole(hunk, at) }));
             }
         }
@@ -131,7 +144,7 @@ impl Edit<'_> {
     /// The place of `old` when its last line is blank and is what the file's last line end begins.
     fn find_with_end(&mut self, old: &[&str], from: usize) -> Result<Option<usize>, TooCostly> {
         match old.split_last() {
-            Some((&"", shorter)) if self.is_ended => {
+            Some((last, shorter)) if self.is_ended && last.trim().is_empty() => {
                 self.haystack.find(shorter, self.at_end(shorter, from))
             }
             _ => Ok(None),
@@ -185,6 +198,12 @@ fn whole(hunk: &Hunk, start: usize) -> Place {
 /// The lines that are in the file before the patch.
 pub(crate) fn old_lines(lines: &[Line]) -> Vec<&str> {
     lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str()).collect()
+}
+
+/// Whether a line that `hunk` is after is one of its own.
+fn names_own_line(hunk: &Hunk) -> bool {
+    let mut old = hunk.lines.iter().filter(|line| line.is_old());
+    hunk.anchors.last().is_some_and(|anchor| old.any(|line| is_alike(&line.text, &anchor.text)))
 }
 
 /// How many blank context lines at the end of a hunk may be nothing but a distance: the last one,

@@ -279,6 +279,8 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
                         .map(|text| Anchor { number: reader.number(), text: text.to_owned() }),
                 );
             }
+            // Said once more.
+            Some(Marker::EndOfFile) if hunk.lines.is_empty() && !is_marked => {}
             Some(Marker::EndOfFile) => {
                 hunk.at_end = true;
                 reader.skip();
@@ -301,7 +303,7 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
     if hunk.lines.len() > hunk.blank_end {
         return Ok(Some(hunk));
     }
-    if is_marked || hunk.at_end {
+    if is_marked {
         return Err(reader.error("a hunk without lines; expected ` `, `-` or `+`".into()));
     }
     Ok(None)

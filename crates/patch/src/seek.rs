@@ -86,10 +86,7 @@ impl<'t> Haystack<'t> {
             let rest = line.trim_start().strip_prefix(start);
             rest.is_some_and(|rest| !(start.ends_with(in_word) && rest.starts_with(in_word)))
         };
-        Ok(self.lines[range.clone()]
-            .iter()
-            .position(|line| begins(line))
-            .map(|at| range.start + at))
+        Ok(self.lines[range.clone()].iter().position(begins).map(|at| range.start + at))
     }
 
     /// Whether the lines of `needle` stand in the file at `at`, compared in the loosest way.
@@ -260,6 +257,16 @@ mod tests {
         let mut haystack = Haystack::new(&lines);
         assert_eq!(haystack.find(&needle, 0..lines.len()).ok().flatten(), Some(0));
         assert!(haystack.steps < 1_000_000);
+    }
+
+    #[test]
+    fn searches_that_cost_too_much_are_given_up() {
+        let lines = crate::lines::lines("a\nb\na\n");
+        let mut haystack = Haystack::new(&lines);
+        haystack.steps = MAX_STEPS - 20;
+        assert_eq!(haystack.find(&["b"], 0..3).ok().flatten(), Some(1));
+        // Each line is there, but not one behind the other: all of the file is read in every form.
+        assert!(haystack.find(&["b", "b"], 0..3).is_err());
     }
 
     #[test]

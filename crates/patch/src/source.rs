@@ -47,13 +47,13 @@ fn is_before(line: &str) -> bool {
     let line = line.trim();
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let is_command = |name: &&str| {
-        let rest = line.strip_prefix(*name);
+        let rest = line.strip_prefix(name);
         rest.is_some_and(|rest| rest.trim().is_empty() || rest.trim_start().starts_with("<<"))
     };
     line.is_empty()
         || line.starts_with("```")
         || line.starts_with("<<")
-        || embedded::NAMES.iter().any(|name| is_command(&name))
+        || embedded::NAMES.iter().any(is_command)
 }
 
 /// Whether a line after the patch says nothing: blank, a code fence, the end of a heredoc, or what

@@ -2,6 +2,7 @@
 //! costs, and how it compares with an independent implementation.
 #![allow(clippy::unwrap_used)]
 
+mod corpus;
 mod format;
 mod limits;
 mod tolerance;

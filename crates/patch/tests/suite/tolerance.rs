@@ -274,13 +274,7 @@ fn errors_say_which_line_and_what_would_be_right() {
             &wrap("*** Update File: f\n@@ three\n-one\n+1"),
             "They are at line 1: hunks stand in the order of the file",
         ),
-        (&wrap("*** Update File: f\n@@\n-two\n+2\n three\n*** End of File"), "They are at line 2"),
     ] {
-        if text.contains("*** End of File") {
-            // It is understood: one place only.
-            assert!(applied(&files(&file), text).is_ok());
-            continue;
-        }
         refused(&file, text, expected);
     }
     refused(
