@@ -17,7 +17,7 @@ mod source;
 mod turn;
 
 pub use diff::{item_diff, unified_diff};
-pub use embedded::{Embedded, embedded, embedded_argv};
+pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};
 pub use parse::{Anchor, Hunk, Line, Operation, ParseError, Patch, Sign, parse};
 pub use plan::{ApplyError, Change, ChangeKind, ReadError, plan};
 pub use turn::{MAX_HELD, TurnDiff};

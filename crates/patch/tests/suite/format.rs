@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use patch::{TurnDiff, embedded, embedded_argv, parse, plan};
+use patch::{TurnDiff, embedded, embedded_argv, is_mixed, is_mixed_argv, parse, plan};
 use proptest::prelude::*;
 
 use super::{applied, check, files, refused, wrap};
@@ -103,7 +103,13 @@ fn commands_that_are_patches() {
     assert_eq!(found(&format!("applypatch <<EOF\n{patch}\nEOF")), body);
     let with_folder = Some((format!("{patch}\n"), Some("sub dir".to_owned())));
     assert_eq!(found(&format!("cd 'sub dir' && apply_patch <<\"EOF\"\n{patch}\nEOF")), with_folder);
+    for separator in [";", "\n", " &&\n"] {
+        let script = format!("cd 'sub dir'{separator}apply_patch <<\"EOF\"\n{patch}\nEOF");
+        assert_eq!(found(&script), with_folder, "{script}");
+    }
     assert_eq!(found(&format!("apply_patch '{patch}'")), Some((patch.clone(), None)));
+    assert_eq!(found(&format!("bash -lc 'apply_patch <<\"EOF\"\n{patch}\nEOF'")), body);
+    assert_eq!(found(&format!("bash -lc 'apply_patch \"{patch}\"' && ls")), None);
     for script in [
         "ls".to_owned(),
         format!("apply_patch <<'EOF'\n{patch}\nEOF\nrm -rf /"),
@@ -120,7 +126,27 @@ fn commands_that_are_patches() {
     assert!(embedded_argv(&argv(&["apply_patch", &patch])).is_some());
     let script = format!("apply_patch <<'EOF'\n{patch}\nEOF");
     assert!(embedded_argv(&argv(&["bash", "-lc", &script])).is_some());
+    assert!(embedded_argv(&argv(&["/bin/sh", "-l", "-c", &script])).is_some());
     assert!(embedded_argv(&argv(&["python", "-c", &script])).is_none());
+}
+
+#[test]
+fn commands_that_hold_more_than_a_patch() {
+    let patch = wrap("*** Add File: a\n+x");
+    for (script, mixed) in [
+        (format!("apply_patch <<'EOF'\n{patch}\nEOF\ncargo test"), true),
+        (format!("cargo fmt && apply_patch <<'EOF'\n{patch}\nEOF"), true),
+        (format!("apply_patch <<EOF\n{}\nEOF", patch.replace('x', "$x")), true),
+        (format!("apply_patch <<'EOF'\n{patch}"), true),
+        (format!("apply_patch <<'EOF'\n{patch}\nEOF"), false),
+        (format!("cat > notes <<'EOF'\napply_patch\n{patch}\nEOF"), false),
+        ("apply_patch --help".to_owned(), false),
+        ("apply_patch <<< x".to_owned(), false),
+    ] {
+        assert_eq!(is_mixed(&script), mixed, "{script}");
+        let argv = ["bash".to_owned(), "-lc".to_owned(), script.clone()];
+        assert_eq!(is_mixed_argv(&argv), mixed, "{script}");
+    }
 }
 
 #[test]

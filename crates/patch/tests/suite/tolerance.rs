@@ -11,7 +11,7 @@ fn what_is_left_around_a_patch() {
     for text in [
         format!("  *** Begin Patch  \n{body}\n\t*** End Patch "),
         format!("*** begin patch\n{body}\n*** END PATCH"),
-        format!("***Begin Patch\n***  Add file:   a \n+x\n***End Patch"),
+        "***Begin Patch\n***  Add file:   a \n+x\n***End Patch".to_owned(),
         format!("\u{feff}{patch}"),
         format!("<<EOF\n{patch}\nEOF"),
         format!("<<\"EOF\"\n{patch}\nEOF\n)"),

@@ -31,6 +31,10 @@ pub(crate) struct Running {
 const TYPED: usize = 64;
 /// Text of one report: what is there is put together up to this size.
 const REPORT_BYTES: usize = 64 * 1024;
+/// Answer to a command that is not only a patch.
+const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
+    run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
+    quotes around the delimiter, the patch, and `EOF` is understood too.";
 /// Terminals start with this size.
 const TERMINAL: Size = Size { rows: 24, cols: 80 };
 
@@ -95,6 +99,9 @@ impl Actor {
         if let Some(embedded) = patch::embedded(script) {
             return self.prepare_embedded(call, embedded, cwd);
         }
+        if patch::is_mixed(script) {
+            return Prepared::Refused(MIXED_PATCH.into());
+        }
         self.assess(Invocation::Script(script), script.to_owned(), cwd)
     }
 
@@ -102,6 +109,9 @@ impl Actor {
         let cwd = self.workdir(workdir);
         if let Some(embedded) = patch::embedded_argv(argv) {
             return self.prepare_embedded(call, embedded, cwd);
+        }
+        if patch::is_mixed_argv(argv) {
+            return Prepared::Refused(MIXED_PATCH.into());
         }
         let display = sandbox::rules::quote(argv);
         self.assess(Invocation::Argv(argv), display, cwd)
