@@ -46,6 +46,11 @@ pub enum Origin {
 }
 
 impl Place {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
     /// Line and column, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
         self.position(self.start)

@@ -37,7 +37,7 @@ pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Joins parts into the form that [`parse`] reads, for messages.
-pub(crate) fn join<S: AsRef<str>>(parts: &[S]) -> String {
+pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
     let mut joined = String::new();
     for part in parts {
         let part = part.as_ref();

@@ -29,10 +29,13 @@ mod value;
 
 pub use error::{Error, Invalid, Origin, Place, SourceFile, Warning, WarningKind};
 pub use files::Files;
+pub use key_path::join as dotted_key;
 pub use layer::{Layer, LayerName, MAX_FILE_BYTES, value_of_argument, version};
 pub use permissions::{PermissionPlace, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, NotReady, Provider, Secret};
-pub use requirements::{FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, Requirements};
+pub use requirements::{
+    FETCHED_REQUIREMENTS_FILE, REQUIREMENTS_FILE, Replaced, RequiredRule, Requirements,
+};
 pub use resolve::{Config, Resolved, resolve};
 pub use stack::{CONFIG_FILE, Given, PROJECT_FOLDER, Stack, StackLayer, Surroundings};
 pub use table::{

@@ -13,8 +13,8 @@ use crate::key_path::join;
 use crate::kind::{Reading, Setting};
 use crate::layer::{LayerName, nested, read_section};
 use crate::table::{
-    AllowedApproval, ApprovalPolicy, Granular, Identity, PrefixRule, RequirementsFile, SandboxMode,
-    WebSearch, unknown_feature,
+    AllowedApproval, AllowedServer, ApprovalPolicy, Granular, Identity, PrefixRule,
+    RequirementsFile, SandboxMode, WebSearch, unknown_feature,
 };
 use crate::value::{Node, Table, Value, merge};
 
@@ -38,21 +38,42 @@ pub struct Requirements {
     sandbox: Option<Allowed<SandboxMode>>,
     web_search: Option<Allowed<WebSearch>>,
     features: BTreeMap<String, (bool, Origin)>,
-    servers: Option<AllowedServers>,
-    rules: Vec<PrefixRule>,
+    servers: Vec<AllowedServers>,
+    rules: Vec<RequiredRule>,
 }
 
-/// The values that a key may have, in the order of the table, and where that is said.
+/// The values that a key may have, in the order of the table.
 #[derive(Debug, Clone, PartialEq)]
 struct Allowed<T> {
+    /// Those that every file lists.
     values: Vec<T>,
+    /// What each file lists, and where.
+    files: Vec<(Vec<T>, Origin)>,
+}
+
+impl<T: PartialEq> Allowed<T> {
+    /// Where a value is excluded: the strongest file that does not list it.
+    fn origin(&self, excluded: &T) -> &Origin {
+        let excludes = |(listed, _): &&(Vec<T>, Origin)| !listed.contains(excluded);
+        let (_, origin) = self.files.iter().find(excludes).unwrap_or(&self.files[0]);
+        origin
+    }
+}
+
+/// The servers that one file allows.
+#[derive(Debug, Clone, PartialEq)]
+struct AllowedServers {
+    by_id: BTreeMap<String, Identity>,
     origin: Origin,
 }
 
+/// A command rule, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-struct AllowedServers {
-    by_id: BTreeMap<String, Vec<Identity>>,
-    origin: Origin,
+pub struct RequiredRule {
+    /// What it says.
+    pub rule: PrefixRule,
+    /// Where it was written.
+    pub origin: Origin,
 }
 
 /// A value that a requirement replaced.
@@ -62,6 +83,8 @@ pub struct Replaced<T> {
     pub by: T,
     /// The requirement and its place, one clause.
     pub requirement: String,
+    /// That place.
+    pub origin: Origin,
 }
 
 impl RequirementsLayer {
@@ -122,6 +145,19 @@ impl RequirementsLayer {
             node = next.or(node);
         }
         node.map_or(Origin::Process, |node| node.origin.clone())
+    }
+
+    /// Where the command rule of that number stands.
+    fn rule_origin(&self, index: usize) -> Origin {
+        let rules = match self.root.get("rules").map(|node| &node.value) {
+            Some(Value::Table(rules)) => rules.get("prefix_rules"),
+            _ => None,
+        };
+        match rules.map(|node| &node.value) {
+            Some(Value::Array(all)) => all.get(index).map(|node| node.origin.clone()),
+            _ => None,
+        }
+        .unwrap_or_else(|| self.origin(&["rules", "prefix_rules"]))
     }
 
     fn refused(&self, path: &[&str], message: String) -> Error {
@@ -205,23 +241,14 @@ impl Requirements {
         }
         if let Some(listed) = &file.mcp_servers {
             let origin = at("mcp_servers");
-            match &mut self.servers {
-                None => {
-                    let by_id = listed
-                        .iter()
-                        .map(|(id, server)| (id.clone(), vec![server.identity.clone()]))
-                        .collect();
-                    self.servers = Some(AllowedServers { by_id, origin });
-                }
-                Some(servers) => {
-                    servers.by_id.retain(|id, _| listed.contains_key(id));
-                    for (id, identities) in &mut servers.by_id {
-                        identities.extend(listed.get(id).map(|server| server.identity.clone()));
-                    }
-                }
-            }
+            let identity =
+                |(id, server): (&String, &AllowedServer)| (id.clone(), server.identity.clone());
+            let by_id = listed.iter().map(identity).collect();
+            self.servers.push(AllowedServers { by_id, origin });
         }
-        self.rules.extend(file.rules.prefix_rules.iter().cloned());
+        for (index, rule) in file.rules.prefix_rules.iter().enumerate() {
+            self.rules.push(RequiredRule { rule: rule.clone(), origin: layer.rule_origin(index) });
+        }
         Ok(())
     }
 
@@ -246,7 +273,7 @@ impl Requirements {
     }
 
     /// Command rules that hold besides those of files.
-    pub fn prefix_rules(&self) -> &[PrefixRule] {
+    pub fn prefix_rules(&self) -> &[RequiredRule] {
         &self.rules
     }
 
@@ -272,8 +299,7 @@ impl Requirements {
                 skill_approval: true,
             }),
         };
-        let requirement = said("allowed_approval_policies", &allowed.origin);
-        Some(Replaced { by, requirement })
+        Some(replaced(by, "allowed_approval_policies", allowed.origin(&name)))
     }
 
     /// What stands in for a sandbox mode that is not allowed; `None` when `wanted` is.
@@ -282,7 +308,7 @@ impl Requirements {
             [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess];
         let allowed = self.sandbox.as_ref()?;
         let by = nearest(&ORDER, &allowed.values, wanted)?;
-        Some(Replaced { by, requirement: said("allowed_sandbox_modes", &allowed.origin) })
+        Some(replaced(by, "allowed_sandbox_modes", allowed.origin(&wanted)))
     }
 
     /// What stands in for a mode of web search that is not allowed; `None` when `wanted` is.
@@ -290,7 +316,7 @@ impl Requirements {
         const ORDER: [WebSearch; 3] = [WebSearch::Disabled, WebSearch::Cached, WebSearch::Live];
         let allowed = self.web_search.as_ref()?;
         let by = nearest(&ORDER, &allowed.values, wanted)?;
-        Some(Replaced { by, requirement: said("allowed_web_search_modes", &allowed.origin) })
+        Some(replaced(by, "allowed_web_search_modes", allowed.origin(&wanted)))
     }
 
     /// Replaces what is not allowed in the merged configuration. Silent where the user said
@@ -301,13 +327,7 @@ impl Requirements {
         cx: &Reading<'_>,
     ) -> Result<Vec<Warning>, Error> {
         let mut warnings = Vec::new();
-        let keys = [
-            ("approval_policy", self.approvals.as_ref().map(|allowed| &allowed.origin)),
-            ("sandbox_mode", self.sandbox.as_ref().map(|allowed| &allowed.origin)),
-            ("web_search", self.web_search.as_ref().map(|allowed| &allowed.origin)),
-        ];
-        for (key, origin) in keys {
-            let Some(origin) = origin else { continue };
+        for key in ["approval_policy", "sandbox_mode", "web_search"] {
             let written = root.get(key);
             let replaced = match key {
                 "approval_policy" => shown(
@@ -332,8 +352,8 @@ impl Requirements {
                     None => None,
                 },
             };
-            if let Some((json, requirement)) = replaced {
-                warnings.extend(replace(root, &[key], &json, &requirement, origin));
+            if let Some(Shown { json, requirement, origin }) = replaced {
+                warnings.extend(replace(root, &[key], &json, &requirement, &origin));
             }
         }
         for (name, (on, origin)) in &self.features {
@@ -357,7 +377,9 @@ impl Requirements {
         root: &mut Table,
         warnings: &mut Vec<Warning>,
     ) -> Result<(), Error> {
-        let Some(allowed) = &self.servers else { return Ok(()) };
+        if self.servers.is_empty() {
+            return Ok(());
+        }
         let Some(Node { value: Value::Table(servers), .. }) = root.get_mut("mcp_servers") else {
             return Ok(());
         };
@@ -368,22 +390,27 @@ impl Requirements {
                 _ => None,
             };
             let (command, url) = (text("command"), text("url"));
-            let fits = allowed.by_id.get(id).is_some_and(|identities| {
-                identities.iter().all(|identity| match (&identity.command, &identity.url) {
-                    (Some(_), _) => identity.command == command && url.is_none(),
-                    (None, Some(_)) => identity.url == url && command.is_none(),
-                    (None, None) => false,
+            let fits = |allowed: &&AllowedServers| {
+                allowed.by_id.get(id).is_some_and(|identity| {
+                    match (&identity.command, &identity.url) {
+                        (Some(_), _) => identity.command == command && url.is_none(),
+                        (None, Some(_)) => identity.url == url && command.is_none(),
+                        (None, None) => false,
+                    }
                 })
-            });
+            };
+            let Some(forbidding) = self.servers.iter().find(|allowed| !fits(allowed)) else {
+                continue;
+            };
             let on = |key: &str, default: bool| match server.get(key).map(|node| &node.value) {
                 Some(Value::Boolean(on)) => *on,
                 _ => default,
             };
-            if fits || !on("enabled", true) {
+            if !on("enabled", true) {
                 continue;
             }
             let key = join(&["mcp_servers", id]);
-            let requirement = said("mcp_servers", &allowed.origin);
+            let requirement = said("mcp_servers", &forbidding.origin);
             if on("required", false) {
                 let message = format!(
                     "`{key}` is `required` and {requirement} does not allow it; remove the server, \
@@ -399,7 +426,7 @@ impl Requirements {
                 ),
                 kind: WarningKind::Replaced,
             });
-            let off = Node { value: Value::Boolean(false), origin: allowed.origin.clone() };
+            let off = Node { value: Value::Boolean(false), origin: forbidding.origin.clone() };
             server.insert("enabled".to_owned(), off);
         }
         Ok(())
@@ -423,17 +450,21 @@ fn join_allowed<T: Copy + PartialEq>(
 ) -> Result<(), Error> {
     let Some(listed) = listed else { return Ok(()) };
     let Some(allowed) = so_far else {
-        *so_far = Some(Allowed { values: listed.to_vec(), origin });
+        let files = vec![(listed.to_vec(), origin)];
+        *so_far = Some(Allowed { values: listed.to_vec(), files });
         return Ok(());
     };
     allowed.values.retain(|value| listed.contains(value));
     if allowed.values.is_empty() {
+        let others: Vec<String> =
+            allowed.files.iter().map(|(_, origin)| origin.to_string()).collect();
         let message = format!(
             "this `{key}` and the one at {} have no value in common; change one of them",
-            allowed.origin
+            others.join(" and at ")
         );
         return Err(Error::Requirements { origin, message });
     }
+    allowed.files.push((listed.to_vec(), origin));
     Ok(())
 }
 
@@ -448,13 +479,24 @@ fn nearest<T: Copy + PartialEq>(order: &[T], allowed: &[T], wanted: T) -> Option
     candidates.min_by_key(|(index, _)| index.abs_diff(at)).map(|(_, value)| *value)
 }
 
+fn replaced<T>(by: T, key: &str, origin: &Origin) -> Replaced<T> {
+    Replaced { by, requirement: said(key, origin), origin: origin.clone() }
+}
+
 fn said(key: &str, origin: &Origin) -> String {
     format!("the requirement `{key}` ({origin})")
 }
 
-fn shown<T: Setting>(replaced: Option<Replaced<T>>) -> Option<(serde_json::Value, String)> {
-    let replaced = replaced?;
-    Some((replaced.by.show()?, replaced.requirement))
+/// A replaced value as a file would hold it.
+struct Shown {
+    json: serde_json::Value,
+    requirement: String,
+    origin: Origin,
+}
+
+fn shown<T: Setting>(replaced: Option<Replaced<T>>) -> Option<Shown> {
+    let Replaced { by, requirement, origin } = replaced?;
+    Some(Shown { json: by.show()?, requirement, origin })
 }
 
 fn replace(

@@ -10,13 +10,14 @@ use serde_json::Value as Json;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
+use crate::kind::Setting;
 use crate::layer::{Layer, LayerName};
 use crate::permissions::{self, PermissionProfile};
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{Replaced, Requirements};
 use crate::stack::{Stack, Surroundings};
 use crate::suggest::closest;
-use crate::table::{Keys, Stage, WebSearch, WebSearchTool, stage};
+use crate::table::{Features, Keys, Stage, WebSearch, WebSearchTool, acts, maturity};
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
 /// The configuration of one thread, or of the server where no thread is involved. Every key of the
@@ -96,6 +97,31 @@ impl Resolved {
     /// What is set, as a file would hold it, defaults left out.
     pub fn to_json(&self) -> Json {
         table_to_json(&self.root)
+    }
+
+    /// What is in force, defaults included, as a file would hold it. Beside it the origins of what
+    /// is set; every other value is a default. Paths are absolute.
+    pub fn effective(&self) -> Json {
+        let mut effective = self.config.keys.show().unwrap_or_default();
+        fill(&mut effective, self.to_json());
+        let computed =
+            [("sqlite_home", &self.config.sqlite_home), ("log_dir", &self.config.log_dir)];
+        for (key, path) in computed {
+            effective[key] = path.to_string_lossy().into_owned().into();
+        }
+        if let Some(features) = effective.get_mut("features").and_then(Json::as_object_mut) {
+            for (name, on) in features {
+                *on = self.feature(name).into();
+            }
+        }
+        effective
+    }
+
+    /// Whether a feature is on: one whose part of the program is missing is off.
+    pub fn feature(&self, name: &str) -> bool {
+        let default = || Features::SECTION.entry(name).and_then(|entry| (entry.default)());
+        let set = self.value(&join(&["features", name])).map(|(value, _)| value);
+        acts(name) && set.or_else(default) == Some(Json::Bool(true))
     }
 
     /// Where each value was written, by dotted key, in the order of the keys.
@@ -262,7 +288,7 @@ fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>)
         return;
     };
     for (name, node) in features {
-        if stage(name) == Stage::UnderDevelopment && node.value == Value::Boolean(true) {
+        if maturity(name) == Stage::UnderDevelopment && node.value == Value::Boolean(true) {
             warnings.push(Warning {
                 origin: node.origin.clone(),
                 key: join(&["features", name]),
@@ -272,6 +298,19 @@ fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>)
                 kind: WarningKind::Note,
             });
         }
+    }
+}
+
+/// Adds to `object` the members that it does not have.
+fn fill(object: &mut Json, written: Json) {
+    match (object, written) {
+        (Json::Object(object), Json::Object(written)) => {
+            for (name, value) in written {
+                fill(object.entry(name).or_insert(Json::Null), value);
+            }
+        }
+        (object, written) if object.is_null() => *object = written,
+        _ => {}
     }
 }
 

@@ -3,7 +3,8 @@
 //! decoder for each type.
 
 /// One container on the way to the position.
-enum Step<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step<'a> {
     /// The object's current key, as it is written; `None` before the first.
     Object(Option<&'a str>),
     /// The array's current index.
@@ -12,11 +13,21 @@ enum Step<'a> {
 
 /// The path of the value that an error is about, such as `input[1].text`. `decode` decodes another
 /// text as the same type. `None` when the error is about the whole text.
-pub(crate) fn path_of(
+#[cfg(test)]
+fn path_of(
     json: &str,
     error: &serde_json::Error,
     decode: &dyn Fn(&str) -> Option<serde_json::Error>,
 ) -> Option<String> {
+    shown(&steps_of(json, error, decode)?)
+}
+
+/// The containers around the value that an error is about, outermost first.
+pub(crate) fn steps_of<'a>(
+    json: &'a str,
+    error: &serde_json::Error,
+    decode: &dyn Fn(&str) -> Option<serde_json::Error>,
+) -> Option<Vec<Step<'a>>> {
     let end = position(json, error)?;
     let same = |longer: &str, at: usize| {
         decode(longer).is_some_and(|again| {
@@ -43,7 +54,7 @@ pub(crate) fn path_of(
 }
 
 /// The path of the innermost value that ends or begins at `end`, or encloses it.
-fn path_at(json: &str, end: usize) -> Option<String> {
+fn path_at(json: &str, end: usize) -> Option<Vec<Step<'_>>> {
     let bytes = json.as_bytes();
     let mut steps: Vec<Step<'_>> = Vec::new();
     let mut at = 0;
@@ -76,11 +87,11 @@ fn path_at(json: &str, end: usize) -> Option<String> {
     if at > 0 && at == end && matches!(bytes[at - 1], b'{' | b'[') {
         steps.pop();
     }
-    shown(&steps)
+    Some(steps)
 }
 
 /// Where the string that begins at `start` ends: behind its closing quote.
-fn string_end(bytes: &[u8], start: usize) -> usize {
+pub(crate) fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -110,7 +121,8 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     text
 }
 
-fn shown(steps: &[Step<'_>]) -> Option<String> {
+/// The path as a person writes it; `None` for the whole text.
+pub(crate) fn shown(steps: &[Step<'_>]) -> Option<String> {
     let mut path = String::new();
     for step in steps {
         match step {

@@ -22,9 +22,11 @@ mod limits;
 mod line;
 mod message;
 mod method;
+mod misread;
 mod outbox;
 mod params;
 mod queued;
+mod respell;
 #[cfg(unix)]
 mod stdio;
 #[cfg(not(unix))]
@@ -47,7 +49,8 @@ pub use limits::Limits;
 pub use line::{Line, LineReader};
 pub use message::{Malformed, Message, decode};
 pub use method::{Method, Notification};
+pub use misread::{Misread, same_name};
 pub use outbox::{CloseReason, Outbox, OutboxReceiver, outbox};
-pub use params::{decode_params, decode_result};
+pub use params::{decode_params, decode_result, read_params};
 pub use queued::{Outgoing, Queued};
 pub use stdio::{FdReader, FdWriter};

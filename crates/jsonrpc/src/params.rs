@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::ErrorObject;
-use crate::json_path;
+use crate::misread::Misread;
+use crate::respell::respelled;
 
 /// Reads the parameters of a method. Absent parameters are read as `{}`, so that a method whose
 /// members are all optional needs none; `()` takes `{}`.
@@ -13,12 +14,20 @@ use crate::json_path;
 /// # Errors
 /// -32602; the message names the member and what was expected.
 pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, ErrorObject> {
+    read_params(params).map_err(|why| ErrorObject::invalid_params(format!("Invalid params: {why}")))
+}
+
+/// [`decode_params`] for callers that word the error otherwise.
+///
+/// # Errors
+/// Where the parameters do not fit, and what was expected there.
+pub fn read_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Misread> {
     let json = params.map_or("{}", RawValue::get);
     // Derived structs would also read an array by position; the specification has objects only.
     if !json.starts_with('{') {
-        return Err(ErrorObject::invalid_params("Invalid params: `params` must be an object"));
+        return Err(Misread::other("`params` must be an object".to_owned()));
     }
-    decode(json).map_err(|why| ErrorObject::invalid_params(format!("Invalid params: {why}")))
+    decode(json)
 }
 
 /// Reads the result of a call; `()` takes `{}` and `null`.
@@ -26,17 +35,18 @@ pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T
 /// # Errors
 /// A sentence that names the member and what was expected.
 pub fn decode_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
-    decode(result.get())
+    decode(result.get()).map_err(|why| why.to_string())
 }
 
-fn decode<T: DeserializeOwned>(json: &str) -> Result<T, String> {
+fn decode<T: DeserializeOwned>(json: &str) -> Result<T, Misread> {
     serde_json::from_str(json).or_else(|error| {
         if is_empty_object(json)
             && let Ok(unit) = serde_json::from_str("null")
         {
             return Ok(unit);
         }
-        Err(describe(json, &error, &|json| serde_json::from_str::<T>(json).err()))
+        let respelled = respelled(json, error, &|json| serde_json::from_str::<T>(json).err())?;
+        serde_json::from_str(&respelled).map_err(|error| Misread::other(error.to_string()))
     })
 }
 
@@ -44,18 +54,6 @@ fn is_empty_object(json: &str) -> bool {
     json.strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'))
         .is_some_and(|inside| inside.trim_ascii().is_empty())
-}
-
-fn describe(
-    json: &str,
-    error: &serde_json::Error,
-    decode: &dyn Fn(&str) -> Option<serde_json::Error>,
-) -> String {
-    let what = json_path::message(error);
-    match json_path::path_of(json, error, decode) {
-        Some(path) => format!("`{path}`: {what}"),
-        None => what,
-    }
 }
 
 #[cfg(test)]
@@ -114,6 +112,99 @@ mod tests {
         for not_an_object in [r#"["a",[]]"#, "5", r#""a""#, "true"] {
             check::<Needs>(Some(not_an_object), Err("Invalid params: `params` must be an object"));
         }
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    struct Strict {
+        writable_roots: Option<Vec<String>>,
+        policy: Option<Policy>,
+        mode: Option<Mode>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+    #[serde(deny_unknown_fields)]
+    enum Policy {
+        ReadOnly { network_access: Option<bool>, inner_access: Option<Inner> },
+        FullAccess {},
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        all_roots: Option<u8>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+    enum Mode {
+        OnRequest,
+        AsGiven { all_rules: bool },
+    }
+
+    fn strict(policy: Option<Policy>, mode: Option<Mode>) -> Strict {
+        Strict { writable_roots: None, policy, mode }
+    }
+
+    #[test]
+    fn strict_types_understand_other_spellings() {
+        for spelling in ["writableRoots", "writable_roots", "writable-roots"] {
+            let expect =
+                Strict { writable_roots: Some(vec!["/a".to_owned()]), ..strict(None, None) };
+            check(Some(&format!(r#"{{"{spelling}":["/a"],"later":null}}"#)), Ok(expect));
+        }
+        let inner = Inner { all_roots: Some(1) };
+        let read_only = Policy::ReadOnly { network_access: Some(true), inner_access: Some(inner) };
+        check(
+            Some(
+                r#"{"policy":{"type":"read-only","network_access":true,"inner-access":{"allRoots":1}}}"#,
+            ),
+            Ok(strict(Some(read_only), None)),
+        );
+        check(Some(r#"{"mode":"on_request"}"#), Ok(strict(None, Some(Mode::OnRequest))));
+        check(
+            Some(r#"{"mode":{"as-given":{"all_rules":true}}}"#),
+            Ok(strict(None, Some(Mode::AsGiven { all_rules: true }))),
+        );
+    }
+
+    #[test]
+    fn strict_types_refuse_what_they_do_not_know() {
+        check::<Strict>(
+            Some(r#"{"writableRoot":[]}"#),
+            Err("Invalid params: unknown member `writableRoot`; did you mean `writableRoots`?"),
+        );
+        check::<Strict>(
+            Some(r#"{"colour":[]}"#),
+            Err("Invalid params: unknown member `colour`, expected one of `writableRoots`, \
+                 `policy`, `mode`"),
+        );
+        check::<Strict>(
+            Some(r#"{"writableRoots":[],"writable_roots":["/"]}"#),
+            Err(
+                "Invalid params: `writable_roots` and `writableRoots` are the same member: give one",
+            ),
+        );
+        check::<Strict>(
+            Some(r#"{"policy":{"type":"readOnly","innerAccess":{"every":1}}}"#),
+            Err(
+                "Invalid params: `policy.innerAccess`: unknown member `every`, expected `all_roots`",
+            ),
+        );
+        check::<Strict>(
+            Some(r#"{"policy":{"type":"fullAccess","except":[]}}"#),
+            Err("Invalid params: `policy`: unknown member `except`, expected none"),
+        );
+        check::<Strict>(
+            Some(r#"{"writable_roots":["/a"],"mode":"onRequest","mode":"onRequest"}"#),
+            Err("Invalid params: duplicate field `mode`"),
+        );
+        check::<Strict>(
+            Some(r#"{"mode":"always"}"#),
+            Err("Invalid params: `mode`: unknown variant `always`, expected one of `onRequest`, \
+                 `asGiven`"),
+        );
     }
 
     #[test]

@@ -64,7 +64,7 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AccountReadParams {
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub refresh_token: bool,
 }
 
@@ -120,7 +120,7 @@ pub enum AccountLoginStartParams {
     },
     /// In a browser.
     Hosted {
-        #[serde(default, skip_serializing_if = "wire::is_false")]
+        #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
         agent_streamlined_login: bool,
     },
     /// With a code typed on another device.

@@ -35,7 +35,7 @@ pub struct AppListParams {
     /// Uses the features of that thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub force_refetch: bool,
 }
 
@@ -71,11 +71,11 @@ pub struct AppInfo {
     pub labels: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_url: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub is_accessible: bool,
     #[serde(default = "wire::yes")]
     pub is_enabled: bool,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub plugin_display_names: Vec<String>,
 }
 

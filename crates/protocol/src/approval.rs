@@ -81,6 +81,7 @@ pub enum NetworkApprovalProtocol {
 /// A host rule for the future.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NetworkPolicyAmendment {
     pub host: String,
     pub action: NetworkPolicyRuleAction,
@@ -105,7 +106,7 @@ pub struct CommandExecutionRequestApprovalResponse {
 /// Decision on a command.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum CommandExecutionApprovalDecision {
     Accept,
     /// Also for the same command later in the session.
@@ -181,11 +182,11 @@ pub struct PermissionsRequestApprovalParams {
 /// The client's answer to `item/permissions/requestApproval`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PermissionsRequestApprovalResponse {
     /// What is granted of it; nothing when empty.
     pub permissions: AdditionalPermissionProfile,
-    #[serde(default, skip_serializing_if = "wire::is_default")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
     pub scope: PermissionGrantScope,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict_auto_review: Option<bool>,

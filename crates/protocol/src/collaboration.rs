@@ -38,6 +38,7 @@ pub struct CollaborationModeMask {
 /// The mode of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct CollaborationMode {
     pub mode: ModeKind,
     pub settings: CollaborationSettings,
@@ -56,6 +57,7 @@ pub enum ModeKind {
 /// Settings of a mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct CollaborationSettings {
     pub model: String,
     #[serde(skip_serializing_if = "Option::is_none")]

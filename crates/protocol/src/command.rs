@@ -44,7 +44,7 @@ notifications! {
 /// Parameters of `command/exec`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecParams {
     /// Program and arguments; must not be empty.
     pub command: Vec<String>,
@@ -61,33 +61,34 @@ pub struct CommandExecParams {
     /// The server's default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub disable_timeout: bool,
     /// Most bytes kept of each stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub disable_output_cap: bool,
     /// The client's name for the session; needed for `tty`, streaming and follow-up calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
     /// Runs on a pseudo-terminal.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub tty: bool,
     /// Of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<TerminalSize>,
     /// Takes input with `command/exec/write`.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub stream_stdin: bool,
     /// Sends output as it comes.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub stream_stdout_stderr: bool,
 }
 
 /// Size of a terminal, in cells.
 #[derive(Debug, Clone, PartialEq, Copy, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct TerminalSize {
     pub rows: u16,
     pub cols: u16,
@@ -109,19 +110,19 @@ pub struct CommandExecResponse {
 /// Parameters of `command/exec/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecWriteParams {
     pub process_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta_base64: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub close_stdin: bool,
 }
 
 /// Parameters of `command/exec/resize`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecResizeParams {
     pub process_id: String,
     pub size: TerminalSize,
@@ -130,7 +131,7 @@ pub struct CommandExecResizeParams {
 /// Parameters of `command/exec/terminate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CommandExecTerminateParams {
     pub process_id: String,
 }

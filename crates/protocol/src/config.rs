@@ -42,8 +42,11 @@ pub struct ConfigReadParams {
     /// Adds the project layers that apply there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub include_layers: bool,
+    /// Adds the defaults of what is not set: `config` is then what is in force, with absolute paths.
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    pub include_defaults: bool,
 }
 
 /// Result of `config/read`.
@@ -105,12 +108,14 @@ pub enum ConfigLayerSource {
         file: AbsolutePath,
     },
     LegacyManagedConfigTomlFromMdm,
+    /// Not set anywhere; only with `includeDefaults`. Its version is the program's.
+    Default,
 }
 
 /// Parameters of `config/value/write`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigValueWriteParams {
     /// Dotted key.
     pub key_path: String,
@@ -137,7 +142,7 @@ pub enum MergeStrategy {
 /// Parameters of `config/batchWrite`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigBatchWriteParams {
     pub edits: Vec<ConfigEdit>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,14 +150,14 @@ pub struct ConfigBatchWriteParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<String>,
     /// Loaded threads take the new values.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub reload_user_config: bool,
 }
 
 /// One edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfigEdit {
     pub key_path: String,
     pub value: Value,

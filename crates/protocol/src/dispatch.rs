@@ -6,9 +6,11 @@ use std::pin::Pin;
 use bytes::Bytes;
 use jsonrpc::ErrorObject;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::registry::{self, AllMethods};
+use crate::turn::TURN_OVERRIDES;
 
 /// A running request: resolves to the serialised `result` member or to the error.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ErrorObject>> + Send + 'a>>;
@@ -39,12 +41,49 @@ where
 }
 
 /// The error of a method, or of a part of one, that this version does not have: -32601 with
-/// `data.reason` = `notImplemented`.
+/// `data.reason` = `notImplemented`. One that the specification reserves will never be there.
 #[must_use]
 pub fn unimplemented(what: &str) -> ErrorObject {
+    if what == "thread/turns/items/list" {
+        let message = format!("{what} is not supported; read the items with thread/turns/list");
+        return ErrorObject::new(jsonrpc::code::METHOD_NOT_FOUND, message);
+    }
     let message = format!("`{what}` is not implemented yet");
     ErrorObject::new(jsonrpc::code::METHOD_NOT_FOUND, message)
         .with_data(serde_json::json!({ "reason": "notImplemented" }))
+}
+
+/// Reads the parameters of a method.
+pub(crate) fn params<T: DeserializeOwned>(
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<T, ErrorObject> {
+    jsonrpc::read_params(params).map_err(|why| {
+        let reason = why.unknown_member().and_then(|member| misplaced(method, member));
+        let reason = reason.unwrap_or_else(|| format!("Invalid params: {why}"));
+        ErrorObject::invalid_params(reason)
+    })
+}
+
+/// Why a member that another method has does not stand in this one.
+fn misplaced(method: &str, member: &str) -> Option<String> {
+    let is = |known: &&&str| jsonrpc::same_name(member, known);
+    match method {
+        "turn/steer" => TURN_OVERRIDES.iter().find(is).map(|known| {
+            format!(
+                "`turn/steer` takes no `{known}`: a running turn keeps the settings that it was \
+                 started with; set `{known}` with the next `turn/start`"
+            )
+        }),
+        "thread/start" | "thread/resume" | "thread/fork" if is(&&"sandboxPolicy") => Some(format!(
+            "`{method}` takes no `sandboxPolicy`: choose the mode with `sandbox`, or give the \
+             policy to `turn/start`"
+        )),
+        "turn/start" if is(&&"sandbox") => {
+            Some("`turn/start` takes no `sandbox`: give a `sandboxPolicy`".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Boxes a handler's future and encodes its result.
@@ -92,7 +131,7 @@ pub(crate) mod tests {
 
     #[test]
     fn parameters_may_be_absent_where_all_are_optional() {
-        for params in [None, Some("null"), Some("{}"), Some(r#"{"unknown":1}"#)] {
+        for params in [None, Some("null"), Some("{}"), Some(r#"{"unknown":null}"#)] {
             check("thread/start", params, code::INTERNAL_ERROR, "reached thread/start");
             check("model/list", params, code::INTERNAL_ERROR, "reached model/list");
         }
@@ -115,6 +154,56 @@ pub(crate) mod tests {
             bad,
             "Invalid params: `input[1]`: missing field `text`",
         );
+    }
+
+    #[test]
+    fn what_decides_rights_takes_no_unknown_member() {
+        let bad = code::INVALID_PARAMS;
+        check(
+            "thread/start",
+            Some(r#"{"sandBox":"readOnly"}"#),
+            bad,
+            "Invalid params: unknown member `sandBox`; did you mean `sandbox`?",
+        );
+        check(
+            "thread/start",
+            Some(r#"{"sandbox_policy":{"type":"readOnly"}}"#),
+            bad,
+            "`thread/start` takes no `sandboxPolicy`: choose the mode with `sandbox`, or give the \
+             policy to `turn/start`",
+        );
+        check(
+            "turn/start",
+            Some(
+                r#"{"threadId":"t","input":[],"sandboxPolicy":{"type":"readOnly","write":["/"]}}"#,
+            ),
+            bad,
+            "Invalid params: `sandboxPolicy`: unknown member `write`, expected one of `access`, \
+             `networkAccess`",
+        );
+        check("model/list", Some(r#"{"unknown":1}"#), code::INTERNAL_ERROR, "reached model/list");
+    }
+
+    #[test]
+    fn steering_takes_no_overrides() {
+        for member in ["model", "approvalPolicy", "approval_policy"] {
+            let params =
+                format!(r#"{{"threadId":"t","input":[],"expectedTurnId":"u","{member}":"x"}}"#);
+            let error = answer("turn/steer", Some(&params));
+            assert_eq!(error.code, code::INVALID_PARAMS);
+            assert!(error.message.contains("with the next `turn/start`"), "{error}");
+        }
+        let null = r#"{"threadId":"t","input":[],"expectedTurnId":"u","model":null}"#;
+        check("turn/steer", Some(null), code::INTERNAL_ERROR, "reached turn/steer");
+    }
+
+    #[test]
+    fn a_reserved_method_is_unsupported_whatever_its_parameters() {
+        let expect =
+            "thread/turns/items/list is not supported; read the items with thread/turns/list";
+        for params in [None, Some("null"), Some("{}"), Some("[1]"), Some(r#"{"threadId":5}"#)] {
+            check("thread/turns/items/list", params, code::METHOD_NOT_FOUND, expect);
+        }
     }
 
     #[test]

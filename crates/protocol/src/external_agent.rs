@@ -35,7 +35,7 @@ pub struct ExternalAgentConfigDetectParams {
     /// Projects to look in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwds: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub include_home: bool,
 }
 
@@ -89,17 +89,17 @@ pub enum ExternalAgentConfigMigrationItemType {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationDetails {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub plugins: Vec<PluginsMigration>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub mcp_servers: Vec<NamedMigration>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<NamedMigration>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<NamedMigration>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub subagents: Vec<NamedMigration>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionMigration>,
 }
 

@@ -73,6 +73,7 @@ pub enum ExperimentalFeatureStage {
 /// Parameters of `experimentalFeature/enablement/set`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ExperimentalFeatureEnablementSetParams {
     /// By feature name.
     pub enablement: BTreeMap<String, bool>,

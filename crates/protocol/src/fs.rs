@@ -80,7 +80,7 @@ pub struct FsReadFileResponse {
 /// Parameters of `fs/writeFile`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FsWriteFileParams {
     pub path: AbsolutePath,
     pub data_base64: String,
@@ -89,6 +89,7 @@ pub struct FsWriteFileParams {
 /// Parameters of `fs/createDirectory`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct FsCreateDirectoryParams {
     pub path: AbsolutePath,
     /// On when absent.
@@ -143,6 +144,7 @@ pub struct FsReadDirectoryEntry {
 /// Parameters of `fs/remove`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct FsRemoveParams {
     pub path: AbsolutePath,
     /// On when absent.
@@ -156,12 +158,12 @@ pub struct FsRemoveParams {
 /// Parameters of `fs/copy`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FsCopyParams {
     pub source_path: AbsolutePath,
     pub destination_path: AbsolutePath,
     /// Needed to copy a folder.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub recursive: bool,
 }
 

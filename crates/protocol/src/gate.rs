@@ -52,7 +52,8 @@ impl<'de> Visitor<'de> for Present {
         while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
             let value = map.next_value::<Option<IgnoredAny>>()?;
             if found.is_none() && value.is_some() {
-                found = self.fields.iter().copied().find(|field| *field == key);
+                // What is read in another spelling is gated in it too.
+                found = self.fields.iter().copied().find(|field| jsonrpc::same_name(field, &key));
             }
         }
         Ok(found)
@@ -111,6 +112,8 @@ mod tests {
             Some("thread/start.dynamicTools"),
         );
         check("thread/start", Some(r#"{"config":{"dynamicTools":[]}}"#), None);
+        check("thread/start", Some(r#"{"dynamic_tools":[]}"#), Some("thread/start.dynamicTools"));
+        check("thread/start", Some(r#"{"dynamic-tools":[]}"#), Some("thread/start.dynamicTools"));
         check("thread/start", Some("[1]"), None);
         check("turn/start", Some(r#"{"collaborationMode":{}}"#), None);
         check("turn/start", Some(r#"{"environments":[]}"#), Some("turn/start.environments"));

@@ -68,7 +68,7 @@ pub enum ThreadGoalStatus {
 /// Parameters of `thread/goal/set`. A new objective replaces the goal and resets its usage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadGoalSetParams {
     pub thread_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]

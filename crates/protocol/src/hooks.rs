@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::{AbsolutePath};
 use crate::table::{methods, notifications};
+use crate::wire;
 
 methods! {
     Hooks, HooksMethods;
@@ -29,7 +30,7 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HooksListParams {
     /// The server's own folder when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
 }
 

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::wire;
+
 /// One part of a turn's input (specification, "Turn input items").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -10,7 +12,7 @@ pub enum UserInput {
     /// Plain text; `$name` in it invokes a skill.
     Text {
         text: String,
-        #[serde(alias = "textElements", default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(alias = "textElements", default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
         text_elements: Vec<TextElement>,
     },
     /// An image by URL, `data:` included.

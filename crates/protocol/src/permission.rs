@@ -3,11 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::{AbsolutePath};
+use crate::wire;
 
 /// A complete set of rights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum PermissionProfile {
     /// Enforced by the server's sandbox.
     Managed {
@@ -15,7 +16,7 @@ pub enum PermissionProfile {
         network: NetworkPermissions,
     },
     /// No sandbox.
-    Disabled,
+    Disabled {},
     /// Confined by the caller.
     External {
         network: NetworkPermissions,
@@ -25,7 +26,7 @@ pub enum PermissionProfile {
 /// File-system part of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum FileSystemPermissions {
     /// Only what the entries allow.
     Restricted {
@@ -34,12 +35,13 @@ pub enum FileSystemPermissions {
         glob_scan_max_depth: Option<u64>,
     },
     /// Everything.
-    Unrestricted,
+    Unrestricted {},
 }
 
 /// Network part of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NetworkPermissions {
     pub enabled: bool,
 }
@@ -47,6 +49,7 @@ pub struct NetworkPermissions {
 /// One rule: a place and the access to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct FileSystemSandboxEntry {
     pub path: FileSystemPath,
     pub access: FileSystemAccessMode,
@@ -65,7 +68,7 @@ pub enum FileSystemAccessMode {
 /// A place in the file system.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemPath {
     Path {
         path: AbsolutePath,
@@ -81,21 +84,21 @@ pub enum FileSystemPath {
 /// A place that each machine or project resolves by itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemSpecialPath {
     /// The whole file system.
-    Root,
+    Root {},
     /// What a program needs to start.
-    Minimal,
+    Minimal {},
     /// The detected project roots.
     ProjectRoots {
         #[serde(skip_serializing_if = "Option::is_none")]
         subpath: Option<String>,
     },
     /// The folder that `TMPDIR` names.
-    Tmpdir,
+    Tmpdir {},
     /// `/tmp`.
-    SlashTmp,
+    SlashTmp {},
     /// A token of a newer version.
     Unknown {
         path: String,
@@ -107,6 +110,7 @@ pub enum FileSystemSpecialPath {
 /// Chooses a configured profile, with changes to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct PermissionProfileSelectionParams {
     #[serde(rename = "type")]
     pub kind: PermissionProfileSelectionType,
@@ -127,7 +131,7 @@ pub enum PermissionProfileSelectionType {
 /// A change on top of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PermissionProfileModification {
     /// One more folder that may be written.
     AdditionalWritableRoot {
@@ -143,14 +147,14 @@ pub struct ActivePermissionProfile {
     /// Profile that it builds on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extends: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub modifications: Vec<PermissionProfileModification>,
 }
 
 /// Rights beyond those in force, asked for or granted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdditionalPermissionProfile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system: Option<AdditionalFileSystemPermissions>,
@@ -161,7 +165,7 @@ pub struct AdditionalPermissionProfile {
 /// Further file-system rights.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AdditionalFileSystemPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<FileSystemSandboxEntry>>,
@@ -176,6 +180,7 @@ pub struct AdditionalFileSystemPermissions {
 /// Further network rights.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct AdditionalNetworkPermissions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::{AbsolutePath};
+use crate::wire;
 
 /// When the agent pauses to ask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,7 @@ pub enum AskForApproval {
 /// Which kinds of prompt may surface; those switched off are refused without asking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct GranularApproval {
     /// Escalations out of the sandbox.
     pub sandbox_approval: bool,
@@ -37,10 +39,10 @@ pub struct GranularApproval {
     /// Elicitations of MCP servers.
     pub mcp_elicitations: bool,
     /// Prompts of the `request_permissions` tool.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub request_permissions: bool,
     /// Prompts of skill scripts.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub skill_approval: bool,
 }
 
@@ -68,40 +70,42 @@ pub enum SandboxMode {
     DangerFullAccess,
 }
 
-/// What commands may touch (specification, "Sandbox policy").
+/// What commands may touch (specification, "Sandbox policy"). Like every type that decides what may
+/// be done, it refuses members that it does not know: to pass one over could allow more than the
+/// client meant. A variant without members is written `{}`, as serde checks no others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum SandboxPolicy {
     /// No sandbox.
     #[serde(alias = "danger-full-access")]
-    DangerFullAccess,
+    DangerFullAccess {},
     /// Read files, write none.
     #[serde(alias = "read-only")]
     ReadOnly {
         #[serde(skip_serializing_if = "Option::is_none")]
         access: Option<ReadAccess>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         network_access: bool,
     },
     /// Write in the working directory, the roots given and the temporary folders not excluded.
     #[serde(alias = "workspace-write")]
     WorkspaceWrite {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         writable_roots: Vec<AbsolutePath>,
         #[serde(skip_serializing_if = "Option::is_none")]
         read_only_access: Option<ReadAccess>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         network_access: bool,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         exclude_tmpdir_env_var: bool,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         exclude_slash_tmp: bool,
     },
     /// The caller has confined the server already.
     #[serde(alias = "external-sandbox")]
     ExternalSandbox {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         network_access: NetworkAccess,
     },
 }
@@ -109,15 +113,15 @@ pub enum SandboxPolicy {
 /// What may be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum ReadAccess {
     /// Every file.
-    FullAccess,
+    FullAccess {},
     /// Only the roots given.
     Restricted {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         include_platform_defaults: bool,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "wire::or_default")]
         readable_roots: Vec<AbsolutePath>,
     },
 }

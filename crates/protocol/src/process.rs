@@ -46,7 +46,7 @@ notifications! {
 /// Parameters of `process/spawn`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessSpawnParams {
     /// Program and arguments; must not be empty.
     pub command: Vec<String>,
@@ -62,7 +62,7 @@ pub struct ProcessSpawnParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     /// Runs on a pseudo-terminal.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub tty: bool,
     /// Of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,19 +77,19 @@ pub struct ProcessSpawnParams {
 /// Parameters of `process/writeStdin`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessWriteStdinParams {
     pub process_handle: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta_base64: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub close_stdin: bool,
 }
 
 /// Parameters of `process/resizePty`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessResizePtyParams {
     pub process_handle: String,
     pub size: TerminalSize,
@@ -98,7 +98,7 @@ pub struct ProcessResizePtyParams {
 /// Parameters of `process/kill`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessKillParams {
     pub process_handle: String,
 }

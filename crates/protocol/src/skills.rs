@@ -33,10 +33,10 @@ notifications! {
 #[serde(rename_all = "camelCase")]
 pub struct SkillsListParams {
     /// The server's own folder when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
     /// Reads the files again.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub force_reload: bool,
     /// Entries for folders not in `cwds` are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]

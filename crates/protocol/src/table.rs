@@ -88,7 +88,7 @@ macro_rules! call {
         $ordering:ident, $name:literal, $raw:ident,
         |$params:ident: $type:ty| $call:expr
     ) => {{
-        let $params: $type = jsonrpc::decode_params($raw)?;
+        let $params: $type = crate::dispatch::params($name, $raw)?;
         Ok(crate::dispatch::reply($call))
     }};
 }

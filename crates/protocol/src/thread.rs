@@ -75,7 +75,7 @@ methods! {
     /// Reserved by the specification: always an unsupported-method error.
     ThreadTurnsItemsList = "thread/turns/items/list",
         thread_turns_items_list(ThreadTurnsItemsListParams) -> ThreadTurnsItemsListResponse,
-        Stable, Ordered, [];
+        Stable, Unimplemented, [];
 
     /// Pages through a thread's items, across its turns or in one.
     ThreadItemsList = "thread/items/list",
@@ -197,7 +197,7 @@ notifications! {
 /// Parameters of `thread/start`; what is absent comes from the configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadStartParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -242,13 +242,13 @@ pub struct ThreadStartParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub environments: Option<Vec<TurnEnvironmentParams>>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub experimental_raw_events: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub mock_experimental_field: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub persist_extended_history: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,7 +298,7 @@ pub struct ThreadStartResponse {
     pub service_tier: Option<String>,
     pub cwd: AbsolutePath,
     /// Instruction files that were read.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub instruction_sources: Vec<AbsolutePath>,
     pub approval_policy: AskForApproval,
     pub approvals_reviewer: ApprovalsReviewer,
@@ -363,7 +363,7 @@ pub enum SnapshotReason {
 /// Parameters of `thread/resume`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadResumeParams {
     pub thread_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -393,7 +393,7 @@ pub struct ThreadResumeParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personality: Option<Personality>,
     /// Leaves `thread.turns` empty.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
     /// Starts a thread with these items as its history; `threadId` is not looked at.
@@ -405,7 +405,7 @@ pub struct ThreadResumeParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub persist_extended_history: bool,
     /// The last `eventCursor` that this client saw of the thread: what it missed since is told
@@ -418,7 +418,7 @@ pub struct ThreadResumeParams {
 /// Parameters of `thread/fork`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadForkParams {
     pub thread_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -446,7 +446,7 @@ pub struct ThreadForkParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub developer_instructions: Option<String>,
     /// Keeps no log.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub ephemeral: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_source: Option<ThreadSource>,
@@ -455,14 +455,14 @@ pub struct ThreadForkParams {
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub last_turn_id: Option<String>,
     /// Leaves `thread.turns` empty.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub exclude_turns: bool,
     /// An exported file that holds the thread to fork; `threadId` is not looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub path: Option<String>,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub persist_extended_history: bool,
 }
@@ -481,7 +481,7 @@ pub struct ThreadIdParams {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadReadParams {
     pub thread_id: String,
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub include_turns: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct ThreadMetadataGitInfoUpdate {
 /// Parameters of `thread/shellCommand`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadShellCommandParams {
     pub thread_id: String,
     pub command: String,

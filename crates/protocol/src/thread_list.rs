@@ -37,7 +37,7 @@ pub struct ThreadListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_term: Option<String>,
     /// Does not look for logs that the database does not know.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub use_state_db_only: bool,
 }
 

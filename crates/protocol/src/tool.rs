@@ -30,7 +30,7 @@ pub struct DynamicToolSpec {
     /// JSON Schema of the arguments.
     pub input_schema: Value,
     /// Shows the tool to the model only when searched for.
-    #[serde(default, skip_serializing_if = "wire::is_false")]
+    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
     pub defer_loading: bool,
 }
 
@@ -90,10 +90,10 @@ pub struct ToolRequestUserInputQuestion {
     pub header: String,
     pub question: String,
     /// Offers a free-form answer.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub is_other: bool,
     /// Hides what is typed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub is_secret: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<ToolRequestUserInputOption>>,

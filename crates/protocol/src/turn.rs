@@ -67,10 +67,10 @@ pub struct Turn {
     pub id: String,
     pub status: TurnStatus,
     /// Empty in the start response and in events.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub items: Vec<ThreadItem>,
     /// How much of the items is shown.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "wire::or_default")]
     pub items_view: TurnItemsView,
     pub error: Option<TurnError>,
     /// Unix time in seconds.
@@ -111,7 +111,7 @@ pub enum TurnItemsView {
 /// Parameters of `turn/start`. Overrides stay in force for later turns, except `outputSchema`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnStartParams {
     pub thread_id: String,
     pub input: Vec<UserInput>,
@@ -150,10 +150,27 @@ pub struct TurnStartParams {
     pub responsesapi_client_metadata: Option<BTreeMap<String, String>>,
 }
 
+/// Members of `turn/start` that set something: a running turn takes none of them.
+pub const TURN_OVERRIDES: &[&str] = &[
+    "cwd",
+    "approvalPolicy",
+    "approvalsReviewer",
+    "sandboxPolicy",
+    "permissions",
+    "model",
+    "serviceTier",
+    "effort",
+    "summary",
+    "personality",
+    "collaborationMode",
+    "outputSchema",
+    "environments",
+];
+
 /// An execution environment and the folder to work in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnEnvironmentParams {
     pub environment_id: String,
     pub cwd: AbsolutePath,
@@ -169,7 +186,7 @@ pub struct TurnStartResponse {
 /// Parameters of `turn/steer`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TurnSteerParams {
     pub thread_id: String,
     pub input: Vec<UserInput>,

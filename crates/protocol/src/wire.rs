@@ -11,6 +11,15 @@ where
     Option::deserialize(deserializer).map(Some)
 }
 
+/// Reads null as the default: for a member that may be left out, null says the same.
+pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: Deserializer<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag

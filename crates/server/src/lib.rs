@@ -12,6 +12,7 @@ mod egress;
 mod full_access;
 mod git;
 mod handlers;
+mod image_url;
 mod images;
 mod loading;
 mod log;

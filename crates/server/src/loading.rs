@@ -18,7 +18,8 @@ use store::{StoredThread, ThreadRecord, Write};
 use crate::connection::Peer;
 use crate::convert;
 use crate::convert::settings::{
-    approval, configured_approval, configured_mode, mode_policy, name, profile_policy,
+    approval, configured_approval, configured_mode, mode_policy, name, named_model, profile_policy,
+    service_tier,
 };
 use crate::handlers::missing;
 use crate::server::Core;
@@ -406,6 +407,8 @@ fn overrides(
     cwd: PathBuf,
     tmpdir: Option<PathBuf>,
 ) -> Result<Overrides, ErrorObject> {
+    named_model("model", wishes.model.as_deref())?;
+    service_tier(wishes.service_tier.as_deref())?;
     if let Some(provider) = &wishes.model_provider {
         known_provider(config, provider)?;
     }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use config::Config;
-use config::table::{PrefixRule as RequiredRule, RequiredDecision};
+use config::RequiredRule;
+use config::table::RequiredDecision;
 use sandbox::rules::{
     Assessment, Context, Decision, Invocation, MAX_RULES_FILE, Origin, PathResolver, PrefixRule,
     RuleError, Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
@@ -32,7 +33,6 @@ const MAX_KEPT: usize = 64;
 /// See the module.
 pub(crate) struct SharedRules {
     user_file: PathBuf,
-    requirements: Arc<Path>,
     kept: Mutex<HashMap<Vec<PathBuf>, Kept>>,
     appending: Mutex<()>,
 }
@@ -63,7 +63,6 @@ impl SharedRules {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             user_file: options.home.join("rules").join(AMENDED_FILE),
-            requirements: options.system_dir.join("requirements.toml").into(),
             kept: Mutex::default(),
             appending: Mutex::default(),
         }
@@ -109,8 +108,7 @@ impl SharedRules {
     fn read(&self, sources: &[Source], required: &[RequiredRule]) -> Ready {
         let mut rules = Rules::default();
         for rule in required {
-            let origin = Origin { file: self.requirements.clone(), line: None };
-            let rule = command_rule(rule).and_then(|rule| rules.require(rule.at(origin)));
+            let rule = command_rule(rule).and_then(|rule| rules.require(rule));
             // The configuration refused whatever cannot be a rule.
             debug_assert!(rule.is_ok(), "{rule:?}");
         }
@@ -242,7 +240,9 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
     file.sync_data()
 }
 
-fn command_rule(rule: &RequiredRule) -> Result<PrefixRule, RuleError> {
+/// A requirement's rule, with the file that it stands in.
+fn command_rule(required: &RequiredRule) -> Result<PrefixRule, RuleError> {
+    let rule = &required.rule;
     let token = |token: &config::table::Token| match &token.token {
         Some(word) => Token::Literal(word.clone()),
         None => Token::AnyOf(token.any_of.clone()),
@@ -252,7 +252,14 @@ fn command_rule(rule: &RequiredRule) -> Result<PrefixRule, RuleError> {
         Some(RequiredDecision::Prompt) => Decision::Prompt,
     };
     let pattern = rule.pattern.iter().map(token).collect();
-    PrefixRule::new(pattern, decision, rule.justification.clone())
+    let rule = PrefixRule::new(pattern, decision, rule.justification.clone())?;
+    Ok(match required.origin.place() {
+        Some(place) => {
+            let (line, _) = place.line_column();
+            rule.at(Origin { file: place.path().into(), line: Some(line) })
+        }
+        None => rule,
+    })
 }
 
 /// Finds programs as a command would, but never in what it may write.

@@ -217,7 +217,7 @@ pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
     let parts: Vec<_> = content
         .iter()
         .map(|part| match part {
-            UserContent::Text(text) => json!({ "type": "input_text", "text": text }),
+            UserContent::Text { text, .. } => json!({ "type": "input_text", "text": text }),
             UserContent::Image { url } => json!({ "type": "input_image", "image_url": url }),
             UserContent::LocalImage { data_url, .. } => {
                 json!({ "type": "input_image", "image_url": data_url })

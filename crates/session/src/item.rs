@@ -8,7 +8,12 @@ use crate::Id;
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserContent {
     /// Plain text.
-    Text(String),
+    Text {
+        /// What the model is sent.
+        text: String,
+        /// Spans that clients show in another way; the model is not sent them.
+        elements: Vec<TextElement>,
+    },
     /// An image by URL.
     Image {
         /// `http(s):` or `data:` URL.
@@ -21,6 +26,17 @@ pub enum UserContent {
         /// Its contents as a `data:` URL, for the model.
         data_url: String,
     },
+}
+
+/// A span of a text with a meaning of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextElement {
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Offset behind its last byte.
+    pub end: u64,
+    /// What to show in its place.
+    pub placeholder: Option<String>,
 }
 
 /// Where a message of the agent stands in its work.

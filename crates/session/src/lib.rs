@@ -5,7 +5,6 @@
 //! any run can be replayed from its inputs, failures included. The types here are not wire types.
 
 mod approvals;
-mod arguments;
 mod asking;
 mod calls;
 mod client_tools;
@@ -28,7 +27,6 @@ mod processes;
 mod review;
 mod sampling;
 mod settings;
-mod tool_calls;
 mod tools;
 mod turn;
 mod user_shell;
@@ -46,7 +44,7 @@ pub use input::{
 };
 pub use item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
-    SearchAction, ToolAnswer, ToolContent, UserContent,
+    SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
 pub use live::Live;
 pub use machine::{Configured, Ids, Limits, Machine, Restored};

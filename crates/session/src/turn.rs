@@ -201,7 +201,7 @@ impl Machine {
             return;
         }
         let text = content.iter().find_map(|part| match part {
-            UserContent::Text(text) => Some(text.clone()),
+            UserContent::Text { text, .. } => Some(text.clone()),
             _ => None,
         });
         if let Some(text) = text {

@@ -614,6 +614,10 @@ export type ConfigLayerSource =
   }
   | {
     type: "legacyManagedConfigTomlFromMdm";
+  }
+  /** Not set anywhere; only with `includeDefaults`. Its version is the program's. */
+  | {
+    type: "default";
   };
 
 /** What keeps the value written from being in force. */
@@ -627,6 +631,8 @@ export interface ConfigOverriddenMetadata {
 export interface ConfigReadParams {
   /** Adds the project layers that apply there. */
   cwd?: string | null;
+  /** Adds the defaults of what is not set: `config` is then what is in force, with absolute paths. */
+  includeDefaults?: boolean;
   includeLayers?: boolean;
 }
 
@@ -2928,7 +2934,11 @@ export type ReviewTarget =
 export type SandboxMode =
   | "readOnly" | "workspaceWrite" | "dangerFullAccess";
 
-/** What commands may touch (specification, "Sandbox policy"). */
+/**
+ * What commands may touch (specification, "Sandbox policy"). Like every type that decides what may
+ * be done, it refuses members that it does not know: to pass one over could allow more than the
+ * client meant. A variant without members is written `{}`, as serde checks no others.
+ */
 export type SandboxPolicy =
   /** No sandbox. */
   | {

@@ -74,12 +74,103 @@ pub enum Stage {
     Deprecated,
 }
 
-/// The stage of the feature of that name; every feature that is not listed is stable.
+/// What a client can tell people about an experimental feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announcement {
+    /// The feature's name for people.
+    pub display_name: &'static str,
+    /// What it brings, one sentence.
+    pub text: &'static str,
+}
+
+/// Features that may change, by name.
+const EXPERIMENTAL: &[(&str, Announcement)] = &[
+    (
+        "apps",
+        Announcement {
+            display_name: "Apps",
+            text: "Connect apps to a thread, and let the agent use them.",
+        },
+    ),
+    (
+        "goals",
+        Announcement {
+            display_name: "Goals",
+            text: "Give a thread a goal: the agent works towards it turn after turn, within a \
+                   budget of tokens.",
+        },
+    ),
+    (
+        "prevent_idle_sleep",
+        Announcement {
+            display_name: "Stay awake",
+            text: "Keep the computer awake while the agent works.",
+        },
+    ),
+    (
+        "smart_approvals",
+        Announcement {
+            display_name: "Smart approvals",
+            text: "Let a reviewing agent answer approval requests before you are asked.",
+        },
+    ),
+];
+
+/// The stage of the feature of that name, as it is in this version: one whose part of the program
+/// is missing is under development, however mature it will be.
 pub fn stage(name: &str) -> Stage {
+    match maturity(name) {
+        Stage::Deprecated => Stage::Deprecated,
+        _ if !acts(name) => Stage::UnderDevelopment,
+        maturity => maturity,
+    }
+}
+
+/// How mature a feature is, or will be when its part is there. Every feature that is not listed is
+/// stable.
+pub(crate) fn maturity(name: &str) -> Stage {
     match name {
-        "apps" | "goals" | "prevent_idle_sleep" | "smart_approvals" => Stage::Experimental,
         "codex_hooks" => Stage::UnderDevelopment,
         "web_search" | "web_search_cached" | "web_search_request" => Stage::Deprecated,
+        _ if EXPERIMENTAL.iter().any(|(known, _)| *known == name) => Stage::Experimental,
         _ => Stage::Stable,
+    }
+}
+
+/// Whether the part of the program that a feature switches is there.
+pub fn acts(name: &str) -> bool {
+    let entry = Features::SECTION.entry(name);
+    entry.is_some_and(|entry| matches!(entry.effect, Effect::In { .. }))
+}
+
+/// What to tell people about an experimental feature.
+pub fn announcement(name: &str) -> Option<Announcement> {
+    let found = EXPERIMENTAL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, announcement)| *announcement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_without_its_part_is_under_development() {
+        for entry in Features::SECTION.entries {
+            let waits = matches!(entry.effect, Effect::With(_));
+            assert_eq!(stage(entry.name) == Stage::UnderDevelopment, waits, "{}", entry.name);
+        }
+        assert_eq!(stage("goals"), Stage::Experimental);
+        assert_eq!(stage("shell_tool"), Stage::Stable);
+        assert_eq!(stage("multi_agent"), Stage::UnderDevelopment);
+        assert_eq!(stage("web_search"), Stage::Deprecated);
+    }
+
+    #[test]
+    fn every_experimental_feature_can_be_announced() {
+        for (name, told) in EXPERIMENTAL {
+            let entry = Features::SECTION.entry(name).unwrap();
+            assert!(!told.display_name.is_empty() && told.text.ends_with('.'), "{name}");
+            assert!(entry.doc.contains("Experimental"), "{name}");
+        }
     }
 }

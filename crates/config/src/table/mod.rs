@@ -13,7 +13,8 @@ mod root;
 mod sandbox;
 mod tools;
 
-pub use features::{Features, Stage, stage, unknown_feature};
+pub(crate) use features::maturity;
+pub use features::{Announcement, Features, Stage, acts, announcement, stage, unknown_feature};
 pub use misc::{
     CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
     Persistence,

@@ -33,6 +33,12 @@ pub fn minimal_result(method: &str) -> Option<Value> {
     example(&message.result.as_ref()?.schema, surface, 0)
 }
 
+/// The smallest value of a schema of the experimental surface, with references into its definitions.
+#[must_use]
+pub fn example_of(schema: &Value) -> Option<Value> {
+    example(schema, Surface::cached(true), 0)
+}
+
 fn example(schema: &Value, surface: &Surface, depth: usize) -> Option<Value> {
     if depth > MAX_DEPTH {
         return None;

@@ -10,10 +10,11 @@ mod validate;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::table::Stability;
 
-pub use example::{minimal_example, minimal_params, minimal_result};
+pub use example::{example_of, minimal_example, minimal_params, minimal_result};
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.
@@ -32,7 +33,7 @@ pub(crate) struct MessageSchema {
 pub(crate) struct Part {
     /// Refers into the definitions.
     pub(crate) schema: Value,
-    recode: fn(&str) -> serde_json::Result<Value>,
+    recode: fn(&str) -> Result<Value, String>,
 }
 
 impl Part {
@@ -42,7 +43,12 @@ impl Part {
     {
         Self {
             schema: generator.subschema_for::<T>().to_value(),
-            recode: |json| serde_json::to_value(serde_json::from_str::<T>(json)?),
+            // As the server reads it, other spellings included.
+            recode: |json| {
+                let raw = RawValue::from_string(json.to_owned()).map_err(|why| why.to_string())?;
+                let value = jsonrpc::decode_result::<T>(&raw)?;
+                serde_json::to_value(value).map_err(|why| why.to_string())
+            },
         }
     }
 }

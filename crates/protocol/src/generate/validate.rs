@@ -43,7 +43,7 @@ impl Validator {
     /// # Errors
     /// When they do not fit the type; or that the name is unknown.
     pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, String> {
-        (self.message(method)?.params.recode)(&params.to_string()).map_err(|why| why.to_string())
+        (self.message(method)?.params.recode)(&params.to_string())
     }
 
     /// Reads a result into its type and writes it again.
@@ -51,7 +51,7 @@ impl Validator {
     /// # Errors
     /// As for [`Self::recode_params`].
     pub fn recode_result(&self, method: &str, result: &Value) -> Result<Value, String> {
-        (self.result(method)?.recode)(&result.to_string()).map_err(|why| why.to_string())
+        (self.result(method)?.recode)(&result.to_string())
     }
 
     /// Checks a value against a definition, given by its name.

@@ -105,11 +105,19 @@ pub(crate) fn status_name(status: ItemStatus) -> &'static str {
 fn user_content(part: &UserContent) -> protocol::input::UserInput {
     use protocol::input::UserInput;
     match part {
-        UserContent::Text(text) => {
-            UserInput::Text { text: text.clone(), text_elements: Vec::new() }
-        }
+        UserContent::Text { text, elements } => UserInput::Text {
+            text: text.clone(),
+            text_elements: elements.iter().map(text_element).collect(),
+        },
         UserContent::Image { url } => UserInput::Image { url: url.clone() },
         UserContent::LocalImage { path, .. } => UserInput::LocalImage { path: path.clone() },
+    }
+}
+
+fn text_element(element: &session::TextElement) -> protocol::input::TextElement {
+    protocol::input::TextElement {
+        byte_range: protocol::input::ByteRange { start: element.start, end: element.end },
+        placeholder: element.placeholder.clone(),
     }
 }
 

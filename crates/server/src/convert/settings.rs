@@ -146,7 +146,7 @@ pub(crate) fn profile_policy(
 /// `-32602` for a path that is not absolute.
 pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, ErrorObject> {
     Ok(match policy {
-        wire::SandboxPolicy::DangerFullAccess => SandboxPolicy::DangerFullAccess,
+        wire::SandboxPolicy::DangerFullAccess {} => SandboxPolicy::DangerFullAccess,
         wire::SandboxPolicy::ReadOnly { access, network_access } => SandboxPolicy::ReadOnly {
             read: read_access(access.as_ref())?,
             network: *network_access,
@@ -173,7 +173,7 @@ pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, Err
 /// The sandbox policy as clients see it.
 pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
     match policy {
-        SandboxPolicy::DangerFullAccess => wire::SandboxPolicy::DangerFullAccess,
+        SandboxPolicy::DangerFullAccess => wire::SandboxPolicy::DangerFullAccess {},
         SandboxPolicy::ReadOnly { read, network } => wire::SandboxPolicy::ReadOnly {
             access: wire_read_access(read),
             network_access: *network,
@@ -280,13 +280,44 @@ pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, ErrorObject>
     )))
 }
 
+/// Checks the name of a model that a client chooses: which models there are is the provider's to
+/// say, but no model has no name.
+///
+/// # Errors
+/// `-32602` naming the member.
+pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), ErrorObject> {
+    match model.map(str::trim) {
+        Some("") => Err(ErrorObject::invalid_params(format!(
+            "`{member}` must not be empty: name a model, or leave it out"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Checks the service tier that a client chooses.
+///
+/// # Errors
+/// `-32602` naming the tiers that there are.
+pub(crate) fn service_tier(tier: Option<&str>) -> Result<(), ErrorObject> {
+    match tier {
+        Some(tier) if config::ServiceTier::parse(tier).is_none() => {
+            let shown: String = tier.chars().take(80).collect();
+            let known = config::ServiceTier::NAMES.join("`, `");
+            Err(ErrorObject::invalid_params(format!(
+                "`serviceTier`: there is no tier `{shown}`; give `{known}`, or leave it out"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn absolute_paths(member: &str, paths: &[String]) -> Result<Vec<PathBuf>, ErrorObject> {
     paths.iter().map(|path| absolute(member, path)).collect()
 }
 
 fn read_access(access: Option<&wire::ReadAccess>) -> Result<ReadAccess, ErrorObject> {
     Ok(match access {
-        None | Some(wire::ReadAccess::FullAccess) => ReadAccess::Full,
+        None | Some(wire::ReadAccess::FullAccess {}) => ReadAccess::Full,
         Some(wire::ReadAccess::Restricted { include_platform_defaults, readable_roots }) => {
             ReadAccess::Restricted {
                 platform_defaults: *include_platform_defaults,

@@ -155,7 +155,7 @@ impl Server {
         config: &config::Config,
     ) -> Result<SandboxPolicy, ErrorObject> {
         let (file_system, network) = match profile {
-            PermissionProfile::Disabled => return Ok(SandboxPolicy::DangerFullAccess),
+            PermissionProfile::Disabled {} => return Ok(SandboxPolicy::DangerFullAccess),
             PermissionProfile::External { network } => {
                 return Ok(SandboxPolicy::External { network: network.enabled });
             }
@@ -164,7 +164,7 @@ impl Server {
         let mut rules = Vec::new();
         let mut platform_defaults = false;
         let entries = match file_system {
-            FileSystemPermissions::Unrestricted => {
+            FileSystemPermissions::Unrestricted {} => {
                 rules.push((PathBuf::from("/"), Access::Write));
                 &Vec::new()
             }
@@ -177,13 +177,13 @@ impl Server {
                     return Err(missing("permissionProfile: a `glob_pattern`"));
                 }
                 FileSystemPath::Special { value } => match value {
-                    FileSystemSpecialPath::Root => PathBuf::from("/"),
-                    FileSystemSpecialPath::SlashTmp => PathBuf::from("/tmp"),
-                    FileSystemSpecialPath::Minimal => {
+                    FileSystemSpecialPath::Root {} => PathBuf::from("/"),
+                    FileSystemSpecialPath::SlashTmp {} => PathBuf::from("/tmp"),
+                    FileSystemSpecialPath::Minimal {} => {
                         platform_defaults = true;
                         continue;
                     }
-                    FileSystemSpecialPath::Tmpdir => match self.core.options.tmpdir() {
+                    FileSystemSpecialPath::Tmpdir {} => match self.core.options.tmpdir() {
                         Some(tmpdir) => tmpdir,
                         None => continue,
                     },

@@ -16,10 +16,12 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+use crate::config_source::Loaded;
 use crate::connection::Cx;
 use crate::convert;
 use crate::convert::settings::absolute;
 use crate::handlers::turn::existing_folder;
+use crate::loading;
 use crate::server::Server;
 use crate::warnings;
 
@@ -39,17 +41,25 @@ impl ConfigMethods<Cx> for Server {
         let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
         let resolved = &loaded.resolved;
         warnings::tell(&cx.peer, &resolved.warnings);
-        let config = match resolved.to_json() {
-            Value::Object(config) => config.into_iter().collect(),
-            _ => BTreeMap::new(),
+        let config = match params.include_defaults {
+            true => self.effective(&loaded, cwd.as_deref()),
+            false => resolved.to_json(),
         };
         let origins = resolved.origins();
         let origins = origins.into_iter().map(|(key, origin)| (key, metadata(resolved, origin)));
+        let mut origins: BTreeMap<String, ConfigLayerMetadata> = origins.collect();
+        if params.include_defaults {
+            add_defaults(&config, &mut Vec::new(), &mut origins);
+        }
+        let config = match config {
+            Value::Object(config) => config.into_iter().collect(),
+            _ => BTreeMap::new(),
+        };
         let layers = params.include_layers.then(|| {
             // Lowest first in the stack, highest first on the wire.
             loaded.stack.layers.iter().rev().map(wire_layer).collect()
         });
-        Ok(ConfigReadResponse { config, origins: origins.collect(), layers })
+        Ok(ConfigReadResponse { config, origins, layers })
     }
 
     async fn config_value_write(
@@ -92,6 +102,18 @@ impl ConfigMethods<Cx> for Server {
 }
 
 impl Server {
+    /// What is in force for a new thread: also what follows from the model and the sandbox.
+    fn effective(&self, loaded: &Loaded, cwd: Option<&Path>) -> Value {
+        let config = &loaded.resolved.config;
+        let mut effective = loaded.resolved.effective();
+        let cwd = cwd.unwrap_or(&self.core.options.cwd);
+        let settings = loading::configured(&self.core, config, cwd);
+        effective["model"] = settings.model.into();
+        let full_access = settings.sandbox == session::SandboxPolicy::DangerFullAccess;
+        effective["web_search"] = config.web_search_mode(full_access).0.as_str().into();
+        effective
+    }
+
     /// Reads the configuration again and tells the caller what is remarkable.
     ///
     /// # Errors
@@ -236,6 +258,28 @@ fn holds(whole: &Value, part: &Value) -> bool {
 
 fn metadata(resolved: &Resolved, origin: &Origin) -> ConfigLayerMetadata {
     ConfigLayerMetadata { name: source(&origin.layer()), version: resolved.version(origin) }
+}
+
+/// Gives each value that is set nowhere its origin.
+fn add_defaults(
+    value: &Value,
+    path: &mut Vec<String>,
+    origins: &mut BTreeMap<String, ConfigLayerMetadata>,
+) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (name, value) in members {
+                path.push(name.clone());
+                add_defaults(value, path, origins);
+                path.pop();
+            }
+        }
+        _ => {
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            let default = || ConfigLayerMetadata { name: ConfigLayerSource::Default, version };
+            origins.entry(config::dotted_key(path)).or_insert_with(default);
+        }
+    }
 }
 
 fn wire_layer(layer: &StackLayer) -> ConfigLayer {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::Resolved;
-use config::table::{Features, Stage, stage};
+use config::table::{Features, Stage, acts, announcement, stage};
 use jsonrpc::ErrorObject;
 use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
@@ -14,12 +14,9 @@ use protocol::{
 use serde_json::Value;
 
 use crate::connection::Cx;
+use crate::handlers::page::PAGE;
 use crate::server::Server;
 use crate::warnings;
-
-/// A page when the client names no size; there are not many more.
-const PAGE: usize = 25;
-const MAX_PAGE: usize = 100;
 
 impl FeaturesMethods<Cx> for Server {
     /// The cursor is the name of the last feature of the page before.
@@ -39,7 +36,7 @@ impl FeaturesMethods<Cx> for Server {
                 })?
             }
         };
-        let limit = params.limit.map_or(PAGE, |limit| limit as usize).clamp(1, MAX_PAGE);
+        let limit = PAGE.rows(params.limit) as usize;
         let page = &Features::SECTION.entries[start..names.len().min(start + limit)];
         let more = start + page.len() < names.len();
         let data = page.iter().map(|entry| feature(entry, &resolved)).collect();
@@ -60,7 +57,7 @@ impl FeaturesMethods<Cx> for Server {
         }
         self.core.config.switch(params.enablement.clone());
         let resolved = self.own_configuration(&cx)?;
-        let now = |name: &String| (name.clone(), is_on(name, &resolved));
+        let now = |name: &String| (name.clone(), resolved.feature(name));
         let enablement: BTreeMap<String, bool> = params.enablement.keys().map(now).collect();
         Ok(ExperimentalFeatureEnablementSetResponse { enablement })
     }
@@ -85,6 +82,7 @@ impl Server {
 
 fn feature(entry: &'static config::kind::Entry, resolved: &Resolved) -> ExperimentalFeature {
     let description = entry.doc.split_whitespace().collect::<Vec<_>>().join(" ");
+    let announcement = announcement(entry.name);
     ExperimentalFeature {
         name: entry.name.to_owned(),
         stage: match stage(entry.name) {
@@ -93,17 +91,10 @@ fn feature(entry: &'static config::kind::Entry, resolved: &Resolved) -> Experime
             Stage::UnderDevelopment => ExperimentalFeatureStage::UnderDevelopment,
             Stage::Deprecated => ExperimentalFeatureStage::Deprecated,
         },
-        display_name: None,
+        display_name: announcement.map(|told| told.display_name.to_owned()),
         description: Some(description),
-        announcement: None,
-        enabled: is_on(entry.name, resolved),
-        default_enabled: (entry.default)() == Some(Value::Bool(true)),
+        announcement: announcement.map(|told| told.text.to_owned()),
+        enabled: resolved.feature(entry.name),
+        default_enabled: acts(entry.name) && (entry.default)() == Some(Value::Bool(true)),
     }
-}
-
-fn is_on(name: &str, resolved: &Resolved) -> bool {
-    let entry = Features::SECTION.entry(name);
-    let default = entry.and_then(|entry| (entry.default)());
-    let set = resolved.value(&format!("features.{name}")).map(|(value, _)| value);
-    set.or(default) == Some(Value::Bool(true))
 }

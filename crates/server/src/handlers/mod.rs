@@ -9,6 +9,7 @@ mod features;
 mod goal;
 mod mcp;
 mod model;
+mod page;
 mod process;
 mod review;
 mod thread;

@@ -7,13 +7,9 @@ use protocol::{
 };
 
 use crate::connection::Cx;
+use crate::handlers::page::PAGE;
 
 use crate::server::Server;
-
-/// Models of a page when the client names no number.
-const PAGE: usize = 25;
-/// Models of a page at most.
-const MAX_PAGE: usize = 100;
 
 impl ModelMethods<Cx> for Server {
     async fn model_list(
@@ -31,7 +27,7 @@ impl ModelMethods<Cx> for Server {
                 .position(|model| model.id == cursor)
                 .ok_or_else(|| ErrorObject::invalid_params("`cursor` is not one of this list"))?,
         };
-        let limit = params.limit.map_or(PAGE, |limit| (limit as usize).clamp(1, MAX_PAGE));
+        let limit = PAGE.rows(params.limit) as usize;
         let next_cursor = models.get(start + limit).map(|model| model.id.to_string());
         let data = models.into_iter().skip(start).take(limit).map(entry).collect();
         Ok(ModelListResponse { data, next_cursor })

@@ -195,17 +195,6 @@ impl ThreadMethods<Cx> for Server {
         self.list_items(params).await
     }
 
-    async fn thread_turns_items_list(
-        &self,
-        _cx: Cx,
-        _params: ThreadTurnsItemsListParams,
-    ) -> Result<ThreadTurnsItemsListResponse, ErrorObject> {
-        Err(ErrorObject::new(
-            jsonrpc::code::METHOD_NOT_FOUND,
-            "thread/turns/items/list is not supported; read the items with thread/turns/list",
-        ))
-    }
-
     async fn thread_loaded_list(
         &self,
         _cx: Cx,

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jsonrpc::ErrorObject;
+use protocol::ApprovalsReviewer;
+use protocol::input::{ByteRange, TextElement};
 use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse, UserInput,
@@ -13,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Cx, Gate};
 use crate::convert;
-use crate::convert::settings::{absolute, approval, name, sandbox};
+use crate::convert::settings::{absolute, approval, name, named_model, sandbox, service_tier};
 use crate::handlers::{missing, refuse_missing};
 use crate::server::Server;
 use crate::thread::{Command, ThreadHandle};
@@ -103,8 +105,10 @@ pub(crate) async fn send(
     }
 }
 
-fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 2] {
+fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
+    let reviewer = params.approvals_reviewer;
     [
+        ("approvalsReviewer", reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User)),
         ("environments", params.environments.is_some()),
         ("responsesapiClientMetadata", params.responsesapi_client_metadata.is_some()),
     ]
@@ -119,10 +123,14 @@ fn overrides(params: &TurnStartParams) -> Result<Overrides, ErrorObject> {
         (kind, mode.settings.developer_instructions.clone())
     });
     let by_mode = params.collaboration_mode.as_ref().map(|mode| &mode.settings);
-    let model = params.model.clone().or_else(|| by_mode.map(|settings| settings.model.clone()));
+    let mode_model = by_mode.map(|settings| settings.model.as_str());
+    named_model("collaborationMode.settings.model", mode_model)?;
+    named_model("model", params.model.as_deref())?;
+    service_tier(params.service_tier.as_ref().and_then(Option::as_deref))?;
+    let model = params.model.as_deref().or(mode_model).map(str::to_owned);
     let effort = params.effort.or_else(|| by_mode.and_then(|settings| settings.reasoning_effort));
     Ok(Overrides {
-        model: model.filter(|model| !model.is_empty()),
+        model,
         provider: None,
         cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
         approval: params.approval_policy.as_ref().map(approval),
@@ -153,13 +161,20 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
 
 /// The user's input; image files are read here, so that the session needs no files.
 fn user_content(input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
-    input.iter().map(user_part).collect()
+    input.iter().enumerate().map(|(at, part)| user_part(at, part)).collect()
 }
 
-fn user_part(part: &UserInput) -> Result<UserContent, ErrorObject> {
+fn user_part(at: usize, part: &UserInput) -> Result<UserContent, ErrorObject> {
     match part {
-        UserInput::Text { text, .. } => Ok(UserContent::Text(text.clone())),
-        UserInput::Image { url } => Ok(UserContent::Image { url: url.clone() }),
+        UserInput::Text { text, text_elements } => Ok(UserContent::Text {
+            text: text.clone(),
+            elements: text_elements_of(at, text, text_elements)?,
+        }),
+        UserInput::Image { url } => {
+            crate::image_url::check(url)
+                .map_err(|why| ErrorObject::invalid_params(format!("`input[{at}].url`: {why}")))?;
+            Ok(UserContent::Image { url: url.clone() })
+        }
         UserInput::LocalImage { path } => {
             let data_url = crate::images::data_url(Path::new(path))
                 .map_err(|why| ErrorObject::invalid_params(format!("`input`: {why}")))?;
@@ -168,4 +183,24 @@ fn user_part(part: &UserInput) -> Result<UserContent, ErrorObject> {
         UserInput::Skill { .. } => Err(missing("a `skill` input")),
         UserInput::Mention { .. } => Err(missing("a `mention` input")),
     }
+}
+
+/// The spans of a text, within it.
+fn text_elements_of(
+    at: usize,
+    text: &str,
+    elements: &[TextElement],
+) -> Result<Vec<session::TextElement>, ErrorObject> {
+    let element = |(number, element): (usize, &TextElement)| {
+        let ByteRange { start, end } = element.byte_range;
+        if start > end || end > text.len() as u64 {
+            return Err(ErrorObject::invalid_params(format!(
+                "`input[{at}].text_elements[{number}].byteRange`: {start} to {end} is no part of a \
+                 text of {} bytes",
+                text.len()
+            )));
+        }
+        Ok(session::TextElement { start, end, placeholder: element.placeholder.clone() })
+    };
+    elements.iter().enumerate().map(element).collect()
 }

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use session::{Decision, Input, ToolAnswer, ToolContent};
 
+use crate::image_url;
+
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;
 
@@ -136,22 +138,18 @@ fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
     if !result.get().trim_start().starts_with('{') {
         return Err("it is not an object".to_owned());
     }
-    serde_json::from_str(result.get()).map_err(|error| {
-        // The place in a text of one line helps nobody.
-        let error = error.to_string();
-        cut(error.split(" at line ").next().unwrap_or_default())
-    })
+    jsonrpc::decode_result(result).map_err(|why| cut(&why))
 }
 
 fn tool_answer(result: &RawValue) -> Result<ToolAnswer, String> {
     let answer: DynamicToolCallResponse = object(result)?;
     let content = answer.content_items.into_iter().map(|part| match part {
-        DynamicToolCallOutputContentItem::InputText { text } => ToolContent::Text(text),
+        DynamicToolCallOutputContentItem::InputText { text } => Ok(ToolContent::Text(text)),
         DynamicToolCallOutputContentItem::InputImage { image_url } => {
-            ToolContent::Image { url: image_url }
+            image_url::check(&image_url).map(|()| ToolContent::Image { url: image_url })
         }
     });
-    Ok(ToolAnswer { content: content.collect(), success: answer.success })
+    Ok(ToolAnswer { content: content.collect::<Result<_, _>>()?, success: answer.success })
 }
 
 /// `amendable`: `None` where there is no command to allow.

@@ -69,7 +69,7 @@ impl Actor {
 
 fn plain_text(content: &[UserContent]) -> String {
     let texts = content.iter().filter_map(|part| match part {
-        UserContent::Text(text) => Some(text.as_str()),
+        UserContent::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")

@@ -87,7 +87,10 @@ async fn a_deleted_thread_is_gone() {
     peer.expect("thread/deleted").await;
     for method in ["thread/read", "thread/resume", "thread/delete", "thread/archive", "turn/start"]
     {
-        let params = json!({ "threadId": thread, "input": [{ "type": "text", "text": "x" }] });
+        let mut params = id(&thread);
+        if method == "turn/start" {
+            params["input"] = json!([{ "type": "text", "text": "x" }]);
+        }
         let fault = peer.refused(method, params).await;
         assert_eq!(fault.message, format!("thread not found: {thread}"), "{method}");
     }
@@ -181,8 +184,6 @@ async fn bad_pages_are_refused_by_name() {
     let turn_cursor = peer.call("thread/turns/list", turns).await["backwardsCursor"].clone();
     let list = "thread/list";
     for (method, params, member) in [
-        (list, json!({ "limit": 0 }), "`limit`"),
-        (list, json!({ "limit": 4_000_000_000_u32 }), "`limit`"),
         (list, json!({ "limit": -1 }), "limit"),
         (list, json!({ "cursor": "rubbish" }), "`cursor`"),
         (list, json!({ "cursor": turn_cursor }), "`cursor`"),
@@ -190,19 +191,13 @@ async fn bad_pages_are_refused_by_name() {
         (list, json!({ "cursor": cursor, "archived": true }), "`cursor`"),
         (list, json!({ "cursor": cursor, "sortKey": "updated_at" }), "`cursor`"),
         (list, json!({ "cursor": cursor, "cwd": "/" }), "`cursor`"),
-        ("thread/turns/list", json!({ "threadId": thread, "limit": 0 }), "`limit`"),
         ("thread/turns/list", json!({ "threadId": thread, "cursor": cursor }), "`cursor`"),
-        ("thread/items/list", json!({ "threadId": thread, "limit": 0 }), "`limit`"),
         ("thread/items/list", json!({ "threadId": thread, "cursor": turn_cursor }), "`cursor`"),
-        ("thread/loaded/list", json!({ "limit": 0 }), "`limit`"),
     ] {
         let fault = peer.refused(method, params.clone()).await;
         assert_eq!(fault.code, -32602, "{params}: {fault:?}");
         assert!(fault.message.contains(member), "{params}: {fault:?}");
     }
-    // A huge page is a mistake; a large one is cut.
-    let page = peer.call(list, json!({ "limit": 5000 })).await;
-    assert_eq!(page["data"].as_array().unwrap().len(), 3);
     let long = "x".repeat(1 << 20);
     let fault = peer.refused("thread/read", id(&long)).await;
     assert!(fault.message.len() < 200, "what was sent is not sent back whole");

@@ -187,18 +187,34 @@ async fn features_are_listed_and_switched() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
-    let mut names = Vec::new();
+    let (mut names, mut stages) = (Vec::new(), Vec::new());
     let mut cursor = Value::Null;
     loop {
         let page =
             peer.call("experimentalFeature/list", json!({ "limit": 5, "cursor": cursor })).await;
-        names.extend(page["data"].as_array().unwrap().iter().map(|one| one["name"].clone()));
+        for one in page["data"].as_array().unwrap() {
+            names.push(one["name"].clone());
+            let told = ["displayName", "description", "announcement"];
+            let is_told = told.iter().all(|member| one[member].is_string());
+            assert!(is_told || one["stage"] != "beta", "{one}");
+            let works = one["stage"] != "underDevelopment";
+            assert!(works || one["enabled"] == false && one["defaultEnabled"] == false, "{one}");
+            stages.push(one["stage"].as_str().unwrap().to_owned());
+        }
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
             break;
         }
     }
     assert_eq!(names.len(), 17, "{names:?}");
+    for name in ["apps", "codex_hooks", "multi_agent", "undo"] {
+        let at = names.iter().position(|known| known == name).unwrap();
+        assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
+    }
+    // What is missing cannot be switched on.
+    let set = json!({ "enablement": { "undo": true, "goals": true } });
+    let now = peer.call("experimentalFeature/enablement/set", set).await;
+    assert_eq!(now["enablement"], json!({ "undo": false, "goals": true }));
     let set = json!({ "enablement": { "shell_tool": false } });
     peer.call("experimentalFeature/enablement/set", set).await;
     let thread = peer.start_thread(json!({})).await;
@@ -295,4 +311,45 @@ async fn a_thread_that_moves_follows_the_project_there() {
     peer.run_turn_with(json!({ "threadId": thread, "input": text, "cwd": other })).await;
     peer.run_turn(&thread, "And on.").await;
     assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-other");
+}
+
+#[tokio::test]
+async fn what_is_in_force_is_read_with_its_defaults() {
+    let mut world = world().await;
+    world.config_overrides.push("sandbox_workspace_write.network_access=true".to_owned());
+    world.config_overrides.push("features.undo=true".to_owned());
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let set = peer.call("config/read", json!({ "includeDefaults": null })).await;
+    assert_eq!(set["config"]["approval_policy"], Value::Null, "not set: {set}");
+    let read = peer.call("config/read", json!({ "includeDefaults": true })).await;
+    for (key, value, layer) in [
+        ("model", json!("gpt-5"), "user"),
+        ("approval_policy", json!("on-request"), "default"),
+        ("sandbox_mode", json!("read-only"), "default"),
+        ("allow_login_shell", json!(true), "default"),
+        ("project_doc_max_bytes", json!(32_768), "default"),
+        ("web_search", json!("cached"), "default"),
+        ("sqlite_home", json!(world.home()), "default"),
+        ("log_dir", json!(world.home().join("log")), "default"),
+        ("sandbox_workspace_write.network_access", json!(true), "sessionFlags"),
+        ("sandbox_workspace_write.exclude_slash_tmp", json!(false), "default"),
+        ("shell_environment_policy.inherit", json!("all"), "default"),
+        ("features.shell_tool", json!(true), "default"),
+        // Parts that are missing are off, whatever the key says.
+        ("features.multi_agent", json!(false), "default"),
+        ("features.undo", json!(false), "sessionFlags"),
+    ] {
+        let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
+        assert_eq!(*found, value, "{key}");
+        assert_eq!(read["origins"][key]["name"]["type"], layer, "{key}");
+    }
+    // Every value has an origin, and every origin a value.
+    fn leaves(value: &Value) -> usize {
+        match value {
+            Value::Object(members) if !members.is_empty() => members.values().map(leaves).sum(),
+            _ => 1,
+        }
+    }
+    assert_eq!(leaves(&read["config"]), read["origins"].as_object().unwrap().len());
 }

@@ -29,6 +29,7 @@ mod joining;
 mod lines;
 mod managed_network;
 mod methods;
+mod parameters;
 mod patches;
 mod permissions;
 mod requirements;

@@ -111,10 +111,13 @@ async fn an_unknown_method_is_named() {
     let fault = peer.refused("thread/dance", json!({})).await;
     assert_eq!(fault.code, -32601);
     assert!(fault.message.contains("thread/dance"), "{}", fault.message);
-    // An unsupported method by the specification.
+    // An unsupported method by the specification, whatever it is sent.
     let params = protocol::generate::minimal_params("thread/turns/items/list").unwrap();
-    let fault = peer.refused("thread/turns/items/list", params).await;
-    assert_eq!((fault.code, fault.data), (-32601, Value::Null));
+    for params in [params, json!({}), Value::Null, json!({ "threadId": 5 }), json!([1])] {
+        let fault = peer.refused("thread/turns/items/list", params).await;
+        assert_eq!((fault.code, fault.data), (-32601, Value::Null));
+        assert!(fault.message.contains("not supported"), "{}", fault.message);
+    }
 }
 
 #[tokio::test]

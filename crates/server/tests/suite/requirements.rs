@@ -139,3 +139,34 @@ async fn what_was_allowed_once_is_constrained_when_it_is_not_any_more() {
     assert_eq!(resumed["sandbox"]["type"], "workspaceWrite");
     assert_eq!(resumed["approvalPolicy"], "onRequest");
 }
+
+#[tokio::test]
+async fn a_reason_names_the_file_that_it_comes_from() {
+    let world =
+        World::with_responses(json!([runs("touch made"), runs("rm made"), says("Done.")])).await;
+    let rule = |word: &str| {
+        format!(
+            "[[rules.prefix_rules]]\npattern = [{{ token = \"{word}\" }}]\ndecision = \"forbidden\"\n"
+        )
+    };
+    std::fs::create_dir(world.system_dir()).unwrap();
+    let system = world.system_dir().join("requirements.toml");
+    let modes =
+        "allowed_sandbox_modes = [\"read-only\", \"workspace-write\", \"danger-full-access\"]\n";
+    std::fs::write(&system, format!("{modes}{}", rule("touch"))).unwrap();
+    let own = world.home().join("requirements.toml");
+    let modes = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
+    std::fs::write(&own, format!("{modes}\n\n{}", rule("rm"))).unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
+    peer.run_turn(&thread, "Go.").await;
+    let outputs = tool_outputs(&world);
+    assert!(outputs[0].contains(&format!("{}:2", system.display())), "{outputs:?}");
+    assert!(outputs[1].contains(&format!("{}:4", own.display())), "{outputs:?}");
+    // The first file allows it, the second one does not.
+    peer.call("thread/start", json!({ "sandbox": "dangerFullAccess" })).await;
+    let told = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    assert!(told.contains("danger-full-access"), "{told}");
+    assert!(told.contains(&own.display().to_string()), "{told}");
+}

@@ -222,6 +222,9 @@ async fn a_detached_review_has_a_thread_of_its_own() {
     };
     assert_eq!(listed(&mut peer, json!([])).await, 1);
     assert_eq!(listed(&mut peer, json!(["subAgentReview"])).await, 1);
+    assert_eq!(listed(&mut peer, json!(["subAgent"])).await, 1, "stands for every kind of them");
+    assert_eq!(listed(&mut peer, json!(["cli", "subAgent"])).await, 2);
+    assert_eq!(listed(&mut peer, json!(["subAgentCompact"])).await, 0);
 }
 
 #[tokio::test]

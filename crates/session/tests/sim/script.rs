@@ -107,7 +107,7 @@ pub(crate) fn settings() -> Settings {
 
 /// A user's text as turn input.
 pub(crate) fn text(text: &str) -> Vec<UserContent> {
-    vec![UserContent::Text(text.to_owned())]
+    vec![UserContent::Text { text: text.to_owned(), elements: Vec::new() }]
 }
 
 /// A stored part of the history, of a version that made no marks.

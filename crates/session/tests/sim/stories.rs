@@ -134,7 +134,7 @@ fn every_bad_call_is_answered_with_what_is_wrong() {
         ("b", "data:image"),
         ("c", "does not exist"),
         ("d", "no tool `no_such_tool`"),
-        ("e", "`cmd` is `7`; give a shell command"),
+        ("e", "cannot be read"),
         ("f", "Patch applied"),
         ("g", "no tool `novel`"),
         ("h", "cannot be run"),
@@ -418,7 +418,8 @@ fn the_first_user_text_names_the_thread() {
     let content = vec![image()];
     let overrides = Overrides::default();
     world.step(Input::Start { reply: 100, content, overrides, output_schema: None });
-    let content = vec![image(), session::UserContent::Text("name".into())];
+    let content =
+        vec![image(), session::UserContent::Text { text: "name".into(), elements: Vec::new() }];
     world.step(Input::Steer { reply: 101, content, expected_turn: "turn-1".into() });
     let named = world.records.iter().any(|r| matches!(r, Record::Preview(text) if text == "name"));
     assert!(named);

@@ -8,7 +8,7 @@ pub(crate) fn sandbox_name(policy: &SandboxPolicy) -> String {
         if network { format!("{name}, with network") } else { name.to_owned() }
     };
     match policy {
-        SandboxPolicy::DangerFullAccess => "none (danger-full-access)".to_owned(),
+        SandboxPolicy::DangerFullAccess {} => "none (danger-full-access)".to_owned(),
         SandboxPolicy::ReadOnly { network_access, .. } => {
             with_network("read-only", *network_access)
         }

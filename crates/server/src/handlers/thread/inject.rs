@@ -4,10 +4,14 @@
 use std::collections::BTreeSet;
 
 use jsonrpc::ErrorObject;
-use protocol::response_item::{ContentItem, ResponseItem};
+use protocol::response_item::{
+    ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use session::{Fragment, Mark};
+
+use crate::image_url;
 
 /// Most items of one request.
 const MAX_ITEMS: usize = 1000;
@@ -50,15 +54,29 @@ fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, Stri
             true => Ok(Mark::Passing),
             false => Err(format!("the call `{call_id}` stands there twice")),
         },
-        ResponseItem::FunctionCallOutput { call_id, .. }
-        | ResponseItem::CustomToolCallOutput { call_id, .. } => match calls.remove(call_id) {
-            true => Ok(Mark::Passing),
-            false => Err(format!("the output of `{call_id}` has no call before it")),
-        },
+        ResponseItem::FunctionCallOutput { call_id, output }
+        | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
+            if !calls.remove(call_id) {
+                return Err(format!("the output of `{call_id}` has no call before it"));
+            }
+            output_images(output).try_for_each(image_url::check)?;
+            Ok(Mark::Passing)
+        }
         _ => Err("items of this type cannot be added; add messages, reasoning, or calls with \
                   their outputs"
             .to_owned()),
     }
+}
+
+fn output_images(output: &FunctionCallOutputBody) -> impl Iterator<Item = &str> {
+    let parts = match output {
+        FunctionCallOutputBody::Text(_) => &[][..],
+        FunctionCallOutputBody::Parts(parts) => parts,
+    };
+    parts.iter().filter_map(|part| match part {
+        FunctionCallOutputContentItem::InputImage { image_url, .. } => Some(image_url.as_str()),
+        FunctionCallOutputContentItem::InputText { .. } => None,
+    })
 }
 
 fn message(role: &str, content: &[ContentItem]) -> Result<Mark, String> {
@@ -82,6 +100,9 @@ fn message(role: &str, content: &[ContentItem]) -> Result<Mark, String> {
                 "a message of the role `{role}` has `{}` content",
                 if said_by_model { "output_text" } else { "input_text` or `input_image" }
             ));
+        }
+        if let ContentItem::InputImage { image_url, .. } = part {
+            image_url::check(image_url)?;
         }
     }
     Ok(mark)
@@ -113,6 +134,14 @@ mod tests {
         let output = json!({ "type": "function_call_output", "call_id": "a", "output": "" });
         check(json!([call]), "no output");
         check(json!([output]), "no call before it");
+        let image = |url: &str| json!({ "type": "input_image", "image_url": url });
+        let shown =
+            json!({ "type": "message", "role": "user", "content": [image("file:///a.png")] });
+        check(json!([shown]), "`file:`");
+        let output =
+            json!({ "type": "function_call_output", "call_id": "a", "output": [image("x")] });
+        check(json!([call, output]), "items[1]");
+        let output = json!({ "type": "function_call_output", "call_id": "a", "output": "" });
         check(json!([call, call]), "twice");
         let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
         let marks: Vec<Mark> =

@@ -6,22 +6,19 @@ use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
 
 use crate::convert;
 use crate::convert::settings::name;
+use crate::handlers::page::{PAGE, PageSize};
 use crate::loading::{stored, unknown};
 use crate::server::Server;
 
-/// Rows of a page when the client names no number.
-const PAGE: u32 = 25;
-/// Rows of a page at most.
-const MAX_PAGE: u32 = 100;
-/// A larger `limit` is a mistake rather than a wish.
-const MAX_LIMIT: u32 = 10_000;
+/// Ids are short: a page holds as many as there may be connections.
+const IDS: PageSize = PageSize { default: 10_000, max: 10_000 };
 
 impl Server {
     pub(super) async fn list_threads(
         &self,
         params: ThreadListParams,
     ) -> Result<ThreadListResponse, ErrorObject> {
-        let query = list_query(params)?;
+        let query = list_query(params);
         let page = self.core.store().await?.threads(query).await.map_err(|error| stored(&error))?;
         let data = page.rows.iter().map(|row| self.listed(row)).collect();
         Ok(ThreadListResponse {
@@ -35,7 +32,7 @@ impl Server {
         &self,
         params: ThreadTurnsListParams,
     ) -> Result<ThreadTurnsListResponse, ErrorObject> {
-        let query = turns_query(params.limit, params.cursor, params.sort_direction)?;
+        let query = turns_query(params.limit, params.cursor, params.sort_direction);
         let view = params.items_view.unwrap_or(TurnItemsView::Summary);
         self.close_dead_turns(&params.thread_id).await?;
         let store = self.core.store().await?;
@@ -58,7 +55,7 @@ impl Server {
         &self,
         params: ThreadItemsListParams,
     ) -> Result<ThreadItemsListResponse, ErrorObject> {
-        let query = turns_query(params.limit, params.cursor, params.sort_direction)?;
+        let query = turns_query(params.limit, params.cursor, params.sort_direction);
         let store = self.core.store().await?;
         let turn = params.turn_id.as_deref();
         let page = store.items_page(&params.thread_id, turn, query).await;
@@ -78,10 +75,7 @@ impl Server {
         &self,
         params: ThreadLoadedListParams,
     ) -> Result<ThreadLoadedListResponse, ErrorObject> {
-        let limit = match params.limit {
-            Some(limit) => checked_limit(limit)? as usize,
-            None => usize::MAX,
-        };
+        let limit = IDS.rows(params.limit) as usize;
         let mut ids: Vec<String> = self.core.threads().keys().cloned().collect();
         ids.sort_unstable();
         if let Some(cursor) = &params.cursor {
@@ -107,7 +101,7 @@ impl Server {
         let mut turns = Vec::new();
         let mut cursor = None;
         loop {
-            let query = TurnsQuery { limit: MAX_PAGE, cursor, direction: Direction::Ascending };
+            let query = TurnsQuery { limit: PAGE.max, cursor, direction: Direction::Ascending };
             let page =
                 store.turns_with_items(thread, query).await.map_err(|error| stored(&error))?;
             turns.extend(
@@ -153,14 +147,15 @@ impl Server {
     }
 }
 
-fn list_query(params: ThreadListParams) -> Result<ListQuery, ErrorObject> {
+fn list_query(params: ThreadListParams) -> ListQuery {
+    let kinds = params.source_kinds.unwrap_or_default();
     let mut sources: Vec<String> =
-        params.source_kinds.unwrap_or_default().iter().map(name).collect();
+        kinds.iter().flat_map(|kind| stored_kinds(*kind)).map(name).collect();
     if sources.is_empty() {
         sources = vec!["cli".to_owned(), "editor".to_owned()];
     }
-    Ok(ListQuery {
-        limit: page_size(params.limit)?,
+    ListQuery {
+        limit: PAGE.rows(params.limit),
         cursor: params.cursor,
         sort: match params.sort_key {
             Some(ThreadSortKey::UpdatedAt) => SortKey::Updated,
@@ -176,28 +171,34 @@ fn list_query(params: ThreadListParams) -> Result<ListQuery, ErrorObject> {
             Some(ThreadListCwdFilter::Many(cwds)) => cwds,
         },
         search: params.search_term,
-    })
+    }
+}
+
+/// The kinds that threads are stored with: `subAgent` stands for every kind of sub-agent.
+fn stored_kinds(kind: ThreadSourceKind) -> &'static [ThreadSourceKind] {
+    use ThreadSourceKind::*;
+    match kind {
+        SubAgent => {
+            &[SubAgent, SubAgentReview, SubAgentCompact, SubAgentThreadSpawn, SubAgentOther]
+        }
+        Cli => &[Cli],
+        Editor => &[Editor],
+        Exec => &[Exec],
+        AppServer => &[AppServer],
+        SubAgentReview => &[SubAgentReview],
+        SubAgentCompact => &[SubAgentCompact],
+        SubAgentThreadSpawn => &[SubAgentThreadSpawn],
+        SubAgentOther => &[SubAgentOther],
+        Unknown => &[Unknown],
+    }
 }
 
 fn turns_query(
     limit: Option<u32>,
     cursor: Option<String>,
     sort: Option<SortDirection>,
-) -> Result<TurnsQuery, ErrorObject> {
-    Ok(TurnsQuery { limit: page_size(limit)?, cursor, direction: direction(sort) })
-}
-
-fn page_size(limit: Option<u32>) -> Result<u32, ErrorObject> {
-    limit.map_or(Ok(PAGE), |limit| Ok(checked_limit(limit)?.min(MAX_PAGE)))
-}
-
-fn checked_limit(limit: u32) -> Result<u32, ErrorObject> {
-    if (1..=MAX_LIMIT).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(ErrorObject::invalid_params(format!(
-        "`limit` must be from 1 to {MAX_LIMIT}, not {limit}; a page holds at most {MAX_PAGE}"
-    )))
+) -> TurnsQuery {
+    TurnsQuery { limit: PAGE.rows(limit), cursor, direction: direction(sort) }
 }
 
 fn direction(direction: Option<SortDirection>) -> Direction {

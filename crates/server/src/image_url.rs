@@ -1,0 +1,144 @@
+//! Image URLs that clients send: judged when they come, because a URL that the provider refuses
+//! would fail every later turn of the thread.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::images::MAX_BYTES;
+
+/// Longest `http:` or `https:` URL, in bytes.
+const MAX_LINK: usize = 8 * 1024;
+
+/// Checks that the model can be sent the image at `url`: a `data:` URL that holds an image in
+/// base64, or an `http:` or `https:` URL with a host.
+///
+/// # Errors
+/// What is wrong with it, for a person.
+pub(crate) fn check(url: &str) -> Result<(), String> {
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(format!("`{}` is no URL of an image: {WANTED}", shown(url)));
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "data" => data(rest),
+        "http" | "https" => link(url, rest),
+        _ => Err(format!("an image cannot have a `{}:` URL: {WANTED}", shown(scheme))),
+    }
+}
+
+const WANTED: &str = "give a `data:`, `https:` or `http:` URL, or a file as `localImage`";
+
+fn data(rest: &str) -> Result<(), String> {
+    let bad = |what: &str| Err(format!("the `data:` URL {what}"));
+    let Some((kind, encoded)) = rest.split_once(',') else {
+        return bad("has no `,` before its data");
+    };
+    let mut parameters = kind.split(';');
+    let media_type = parameters.next().unwrap_or_default();
+    let subtype = media_type.get(..6).filter(|kind| kind.eq_ignore_ascii_case("image/"));
+    if subtype.is_none() || media_type.len() == 6 {
+        return Err(format!(
+            "the `data:` URL holds `{}` and no image: it must begin with `data:image/`",
+            shown(media_type)
+        ));
+    }
+    if !parameters.next_back().is_some_and(|last| last.eq_ignore_ascii_case("base64")) {
+        return bad("is not in base64: `;base64` must stand before its data");
+    }
+    if encoded.is_empty() {
+        return bad("holds no data");
+    }
+    // Four characters are three bytes.
+    if encoded.len() as u64 > MAX_BYTES.div_ceil(3) * 4 {
+        return Err(format!("the image is larger than {} MiB", MAX_BYTES >> 20));
+    }
+    match is_base64(encoded.as_bytes()) {
+        true => Ok(()),
+        false => bad("holds no valid base64"),
+    }
+}
+
+/// Whether all of it is base64; decoded in pieces, since the bytes are not needed.
+fn is_base64(encoded: &[u8]) -> bool {
+    const PIECE: usize = 4 * 1024;
+    let mut decoded = [0; PIECE / 4 * 3];
+    let last = encoded.len().saturating_sub(1) / PIECE;
+    encoded.len().is_multiple_of(4)
+        && encoded.chunks(PIECE).enumerate().all(|(at, piece)| {
+            let is_padded = piece.last() == Some(&b'=');
+            (at == last || !is_padded) && STANDARD.decode_slice(piece, &mut decoded).is_ok()
+        })
+}
+
+fn link(url: &str, rest: &str) -> Result<(), String> {
+    let host = rest.strip_prefix("//").map(|rest| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority.rsplit('@').next().unwrap_or_default()
+    });
+    if host.is_none_or(|host| host.is_empty() || host.starts_with(':')) {
+        return Err(format!("`{}` names no host", shown(url)));
+    }
+    if url.len() > MAX_LINK {
+        return Err(format!("the URL is longer than {} KiB", MAX_LINK >> 10));
+    }
+    if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(format!("`{}` has white space in it: encode it as %20", shown(url)));
+    }
+    Ok(())
+}
+
+/// The beginning of what a client sent.
+fn shown(text: &str) -> String {
+    text.chars().take(80).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_that_can_be_sent() {
+        for url in [
+            "https://example.com/a.png",
+            "HTTP://user@example.com:80/a%20b.png?x#y",
+            "http://[::1]/a",
+            "data:image/png;base64,AAAA",
+            "data:image/svg+xml;charset=utf-8;base64,AA==",
+            "DATA:IMAGE/PNG;BASE64,AAA=",
+        ] {
+            assert_eq!(check(url), Ok(()), "{url}");
+        }
+        let long = format!("data:image/png;base64,{}AA==", "AAAA".repeat(5000));
+        assert_eq!(check(&long), Ok(()));
+    }
+
+    #[test]
+    fn what_the_provider_would_refuse_is_refused() {
+        let refuse = |url: &str, why: &str| {
+            let error = check(url).unwrap_err();
+            assert!(error.contains(why), "{url}: {error}");
+        };
+        refuse("", "no URL");
+        refuse("picture.png", "no URL");
+        refuse("/tmp/picture.png", "no URL");
+        refuse("file:///tmp/picture.png", "`file:`");
+        refuse("javascript:alert(1)", "`javascript:`");
+        refuse("https:/picture.png", "names no host");
+        refuse("https://", "names no host");
+        refuse("https://:80/", "names no host");
+        refuse("https://a/b c", "white space");
+        refuse(&format!("https://a/{}", "x".repeat(9000)), "8 KiB");
+        refuse("data:", "no `,`");
+        refuse("data:,x", "no image");
+        refuse("data:text/plain;base64,AAAA", "`text/plain`");
+        refuse("data:image/;base64,AAAA", "no image");
+        refuse("data:imag\u{e9}/png;base64,AAAA", "no image");
+        refuse("data:image/png,AAAA", "not in base64");
+        refuse("data:image/png;base64,", "no data");
+        refuse("data:image/png;base64,AA\u{e9}=", "no valid base64");
+        refuse("data:image/png;base64,AAA", "no valid base64");
+        refuse("data:image/png;base64,AA==AAAA", "no valid base64");
+        refuse(&format!("data:image/png;base64,{}", "A".repeat(28 << 20)), "20 MiB");
+        let middle = format!("data:image/png;base64,{}AA=={}", "AAAA".repeat(1023), "AAAA");
+        refuse(&middle, "no valid base64");
+    }
+}
