@@ -1,125 +1,132 @@
 //! Applies the hunks of one file to its text. Touches nothing but the lines that the hunks
-//! remove and add: everything else stays as it is to the byte, line ends included.
+//! remove and add: everything else stays as it is to the byte, line ends included. A last line
+//! that is new ends with a line end.
 
 use crate::lines::{self, FileLine};
-use crate::parse::{Hunk, Line};
+use crate::locate::Place;
+use crate::mismatch::Failure;
+use crate::parse::{Hunk, Sign};
 use crate::plan::ApplyError;
-use crate::seek::{Haystack, TooCostly};
+use crate::seek::Haystack;
 
-/// How many lines of a hunk an error shows.
-const SHOWN_LINES: usize = 20;
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The text of `path` after `hunks`, which stand in the order of the file.
 pub(crate) fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<String, ApplyError> {
-    let file = lines::lines(old);
-    let usual_end = match file.first() {
-        Some(FileLine { end: "\r\n", .. }) => "\r\n",
-        _ => "\n",
-    };
-    let ended = file.last().is_none_or(|line| !line.end.is_empty());
-    let mut haystack = Haystack::new(&file);
-    let mut new: Vec<FileLine<'_>> = Vec::with_capacity(file.len());
-    let mut done = 0;
+    let mut text = String::new();
+    let mut body = old;
+    // A byte order mark stays before whatever the first line becomes, unless the patch names it.
+    if let Some(rest) = old.strip_prefix(BYTE_ORDER_MARK)
+        && !names_byte_order_mark(hunks)
+    {
+        text.push(BYTE_ORDER_MARK);
+        body = rest;
+    }
+    let file = lines::lines(body);
+    let mut edit = Edit::new(&file, body);
     for (at, hunk) in hunks.iter().enumerate() {
-        let (start, counted) = locate(hunk, &mut haystack, done, file.len())
-            .map_err(|failure| failure.describe(path, at + 1))?;
-        new.extend_from_slice(&file[done..start]);
-        done = start;
-        for line in &hunk.lines[..counted] {
-            match line {
-                // The file's own line: a loose match must not change what only stands around.
-                Line::Context(_) => {
-                    new.extend(file.get(done));
-                    done += 1;
-                }
-                Line::Remove(_) => done += 1,
-                Line::Add(text) => new.push(FileLine { text, end: usual_end }),
+        match edit.locate(hunk) {
+            Ok(place) => edit.apply(hunk, &place),
+            Err(Failure::TooCostly) => return Err(ApplyError::TooCostly(path.to_owned())),
+            Err(Failure::NotFound { line, why }) => {
+                return Err(ApplyError::NotFound {
+                    path: path.to_owned(),
+                    hunk: at + 1,
+                    line,
+                    why,
+                });
             }
         }
     }
-    new.extend_from_slice(&file[done..]);
-    Ok(lines::join(&new, usual_end, ended))
+    edit.finish(&mut text);
+    Ok(text)
 }
 
-enum Failure {
-    NotFound { lines: Vec<String>, after: String },
-    TooCostly,
+fn names_byte_order_mark(hunks: &[Hunk]) -> bool {
+    let mut lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+    lines.any(|line| line.text.starts_with(BYTE_ORDER_MARK))
 }
 
-impl From<TooCostly> for Failure {
-    fn from(_: TooCostly) -> Self {
-        Self::TooCostly
-    }
+/// A file on its way from its old to its new lines.
+pub(crate) struct Edit<'t> {
+    pub(crate) file: &'t [FileLine<'t>],
+    pub(crate) haystack: Haystack<'t>,
+    pub(crate) new: Vec<FileLine<'t>>,
+    /// How many lines of the file are in `new` or removed.
+    pub(crate) done: usize,
+    /// The first line of the file after the hunk before, whose last lines may be unchanged and
+    /// not yet in `new`.
+    pub(crate) next: usize,
+    /// Whether a blank last line may be seen behind the last line end.
+    pub(crate) is_ended: bool,
+    /// New lines for the end of the file.
+    last: Vec<FileLine<'t>>,
+    usual_end: &'static str,
 }
 
-impl Failure {
-    fn describe(self, path: &str, hunk: usize) -> ApplyError {
-        let path = path.to_owned();
-        match self {
-            Self::NotFound { lines, after } => {
-                let mut shown = lines[..lines.len().min(SHOWN_LINES)].join("\n");
-                if lines.len() > SHOWN_LINES {
-                    shown.push_str("\n…");
-                }
-                ApplyError::NotFound { path, hunk, after, lines: shown }
-            }
-            Self::TooCostly => ApplyError::TooCostly(path),
-        }
-    }
-}
-
-/// The line of the file where the hunk begins, and how many of the hunk's lines count.
-fn locate(
-    hunk: &Hunk,
-    haystack: &mut Haystack<'_>,
-    done: usize,
-    length: usize,
-) -> Result<(usize, usize), Failure> {
-    let mut from = done;
-    for line in &hunk.contexts {
-        from = match haystack.find(&[line], from, false)? {
-            Some(at) => at + 1,
-            None => {
-                return Err(Failure::NotFound { lines: vec![line.clone()], after: place(from) });
-            }
+impl<'t> Edit<'t> {
+    fn new(file: &'t [FileLine<'t>], text: &str) -> Self {
+        let usual_end = match file.first() {
+            Some(FileLine { end: "\r\n", .. }) => "\r\n",
+            _ => "\n",
         };
+        Self {
+            file,
+            haystack: Haystack::new(file),
+            new: Vec::with_capacity(file.len()),
+            done: 0,
+            next: 0,
+            is_ended: text.is_empty() || text.ends_with('\n'),
+            last: Vec::new(),
+            usual_end,
+        }
     }
-    let old: Vec<&str> = hunk.lines.iter().filter_map(old_line).collect();
-    let all = hunk.lines.len();
-    if old.is_empty() {
-        // Nothing to hold on to: after the named line, else at the end of the file.
-        let after_context = !hunk.contexts.is_empty() && !hunk.at_end;
-        return Ok((if after_context { from } else { length }, all));
-    }
-    if let Some(at) = haystack.find(&old, from, hunk.at_end)? {
-        return Ok((at, all));
-    }
-    // The named line may itself be the first line of the hunk.
-    if !hunk.contexts.is_empty()
-        && let Some(at) = haystack.find(&old, from.saturating_sub(1).max(done), hunk.at_end)?
-    {
-        return Ok((at, all));
-    }
-    // A last empty context line is often the end of the file, taken for a line.
-    if let (Some(Line::Context(last)), [shorter @ .., _]) = (hunk.lines.last(), &old[..])
-        && last.is_empty()
-        && !shorter.is_empty()
-        && let Some(at) = haystack.find(shorter, from, hunk.at_end)?
-    {
-        return Ok((at, all - 1));
-    }
-    let lines = old.iter().map(|line| (*line).to_owned()).collect();
-    let after = if hunk.at_end { " at the end of the file".to_owned() } else { place(from) };
-    Err(Failure::NotFound { lines, after })
-}
 
-fn old_line(line: &Line) -> Option<&str> {
-    match line {
-        Line::Context(text) | Line::Remove(text) => Some(text),
-        Line::Add(_) => None,
+    fn apply(&mut self, hunk: &'t Hunk, place: &Place) {
+        let lines = &hunk.lines[..place.lines];
+        if place.start > self.file.len() {
+            // Hunks that follow may still be anywhere.
+            let end = self.usual_end;
+            return self.last.extend(lines.iter().map(|line| FileLine { text: &line.text, end }));
+        }
+        self.keep(place.start);
+        let changed = lines.iter().rposition(|line| line.sign != Sign::Context);
+        let mut at = place.start;
+        let mut known = place.known;
+        for (index, line) in lines.iter().enumerate() {
+            match line.sign {
+                Sign::Context if known > 0 => known -= 1,
+                Sign::Context => {
+                    at += 1;
+                    // What comes after the last change is kept when the next hunk is found.
+                    if changed.is_some_and(|changed| index < changed) {
+                        self.keep(at);
+                    }
+                }
+                Sign::Remove => {
+                    at += 1;
+                    self.done = at.min(self.file.len());
+                }
+                Sign::Add => self.new.push(FileLine { text: &line.text, end: self.usual_end }),
+            }
+        }
+        self.next = at.min(self.file.len());
     }
-}
 
-fn place(from: usize) -> String {
-    if from == 0 { String::new() } else { format!(" after line {from}") }
+    /// Takes over the file's own lines up to `end`: a loose match must not change what only stands
+    /// around. Behind the last line is the blank one that its line end begins.
+    fn keep(&mut self, end: usize) {
+        let length = self.file.len();
+        self.new.extend_from_slice(&self.file[self.done.min(length)..end.min(length)]);
+        if end > length {
+            self.new.push(FileLine { text: "", end: self.usual_end });
+        }
+        self.done = end.min(length);
+    }
+
+    fn finish(mut self, text: &mut String) {
+        self.keep(self.file.len());
+        self.new.append(&mut self.last);
+        lines::append(text, &self.new, self.usual_end);
+    }
 }

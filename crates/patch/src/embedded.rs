@@ -10,29 +10,38 @@ pub struct Embedded {
     pub workdir: Option<String>,
 }
 
-const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
+pub(crate) const NAMES: [&str; 2] = ["apply_patch", "applypatch"];
+
+const BEGIN: &str = "*** Begin Patch";
 
 /// The patch of an argument vector: `["apply_patch", TEXT]`, or a shell with a script.
 pub fn embedded_argv(argv: &[String]) -> Option<Embedded> {
-    match argv {
-        [name, text] if NAMES.contains(&name.as_str()) => {
-            Some(Embedded { patch: text.clone(), workdir: None })
-        }
-        [shell, flag, script] if is_shell(shell) && matches!(flag.as_str(), "-c" | "-lc") => {
-            embedded(script)
-        }
-        _ => None,
+    if let [name, text] = argv
+        && NAMES.contains(&name.as_str())
+    {
+        return Some(Embedded { patch: text.clone(), workdir: None });
     }
+    embedded(script(argv)?)
 }
 
 /// The patch of a script that is nothing but `apply_patch` with a heredoc or one quoted argument,
-/// perhaps after `cd FOLDER &&`.
+/// perhaps after `cd FOLDER &&`, perhaps in a shell of its own.
 pub fn embedded(script: &str) -> Option<Embedded> {
-    let mut rest = script.trim_start();
+    let mut rest = script.trim();
+    if let Some((name, after)) = word(rest)
+        && is_shell(&name)
+    {
+        let (flag, after) = word(after.trim_start())?;
+        let (script, end) = word(after.trim_start())?;
+        let is_all =
+            is_script_flag(&flag) && end.is_empty() && !script.trim_start().starts_with(&name);
+        return if is_all { embedded(&script) } else { None };
+    }
     let mut workdir = None;
     if let Some(after) = rest.strip_prefix("cd ") {
         let (folder, after) = word(after.trim_start())?;
-        rest = after.trim_start().strip_prefix("&&")?.trim_start();
+        let after = after.trim_start_matches([' ', '\t']);
+        rest = ["&&", ";", "\n"].iter().find_map(|end| after.strip_prefix(end))?.trim_start();
         workdir = Some(folder);
     }
     let after = NAMES.iter().find_map(|name| rest.strip_prefix(name))?;
@@ -47,11 +56,39 @@ pub fn embedded(script: &str) -> Option<Embedded> {
             rest.trim().is_empty().then_some(text)?
         }
     };
-    patch.contains("*** Begin Patch").then_some(Embedded { patch, workdir })
+    patch.contains(BEGIN).then_some(Embedded { patch, workdir })
+}
+
+/// Whether a script gives a patch to `apply_patch` in a way that [`embedded`] does not take: more
+/// commands beside it, or text that the shell would change.
+pub fn is_mixed(script: &str) -> bool {
+    let Some((head, text)) = script.split_once("<<") else { return false };
+    let command = head.rsplit(['&', '|', ';', '\n', '(']).next().unwrap_or_default().trim();
+    NAMES.contains(&command) && text.contains(BEGIN) && embedded(script).is_none()
+}
+
+/// The same of an argument vector.
+pub fn is_mixed_argv(argv: &[String]) -> bool {
+    script(argv).is_some_and(is_mixed)
+}
+
+/// The script of a shell's argument vector.
+fn script(argv: &[String]) -> Option<&str> {
+    match argv {
+        [shell, flag, script] if is_shell(shell) && is_script_flag(flag) => Some(script),
+        [shell, login, flag, script] if is_shell(shell) && login == "-l" && flag == "-c" => {
+            Some(script)
+        }
+        _ => None,
+    }
 }
 
 fn is_shell(program: &str) -> bool {
-    matches!(program.rsplit('/').next(), Some("bash" | "sh" | "zsh"))
+    matches!(program.rsplit('/').next(), Some("bash" | "dash" | "ksh" | "sh" | "zsh"))
+}
+
+fn is_script_flag(flag: &str) -> bool {
+    matches!(flag, "-c" | "-lc" | "-cl")
 }
 
 /// The body of a heredoc that ends the script. Without quotes around the delimiter the shell

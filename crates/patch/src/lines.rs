@@ -25,18 +25,12 @@ fn line(text: &str) -> FileLine<'_> {
     }
 }
 
-/// Writes lines; the last one gets an end only when `ended`, all others do.
-pub(crate) fn join(lines: &[FileLine<'_>], usual_end: &str, ended: bool) -> String {
-    let mut text = String::with_capacity(lines.iter().map(|line| line.text.len() + 2).sum());
+/// Writes `lines` behind `text`. A line without an end gets `usual_end`, unless it is the last.
+pub(crate) fn append(text: &mut String, lines: &[FileLine<'_>], usual_end: &str) {
+    text.reserve(lines.iter().map(|line| line.text.len() + 2).sum());
     for (at, line) in lines.iter().enumerate() {
         text.push_str(line.text);
-        // An empty last line is only there by its end.
-        let open = at + 1 == lines.len() && !ended && !line.text.is_empty();
-        match (open, line.end) {
-            (true, _) => {}
-            (false, "") => text.push_str(usual_end),
-            (false, end) => text.push_str(end),
-        }
+        let is_open = line.end.is_empty() && at + 1 < lines.len();
+        text.push_str(if is_open { usual_end } else { line.end });
     }
-    text
 }

@@ -1,11 +1,16 @@
-//! Reads the text of a patch. Tolerant of what models add around it: white space, a code fence,
-//! a heredoc.
+//! Reads the text of a patch into operations. Tolerant where a line can mean one thing only.
+
+use crate::marker::{ADD, DELETE, END, MOVE, Marker, UPDATE, anchor, marker};
+use crate::source::{Source, clip, is_after};
 
 /// A patch: what happens to which files, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// At least one.
     pub operations: Vec<Operation>,
+    /// The patch with indented markers inside of hunks read as markers. `operations` holds them as
+    /// context lines, which is what they are when the file has such lines.
+    pub(crate) alternative: Option<Vec<Operation>>,
 }
 
 /// What happens to one file. Paths are as written.
@@ -47,22 +52,52 @@ impl Operation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
     /// Lines after `@@`, each of which must come before the hunk, in order.
-    pub contexts: Vec<String>,
-    /// The lines.
+    pub anchors: Vec<Anchor>,
+    /// The lines, at least one.
     pub lines: Vec<Line>,
+    /// How many blank lines without a sign end it: context, or nothing but a distance to what
+    /// follows.
+    pub blank_end: usize,
     /// The hunk stands at the end of the file.
     pub at_end: bool,
 }
 
-/// A line of a hunk, without its sign.
+/// A line of the file that is named to find a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// There before and after.
-    Context(String),
-    /// There before only.
-    Remove(String),
-    /// There after only.
-    Add(String),
+pub struct Anchor {
+    /// Where in the patch, from 1.
+    pub number: usize,
+    /// Without white space around it.
+    pub text: String,
+}
+
+/// A line of a hunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Where in the patch, from 1.
+    pub number: usize,
+    /// Whether it is in the file before and after.
+    pub sign: Sign,
+    /// Without the sign.
+    pub text: String,
+}
+
+/// What a line of a hunk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// ` `: there before and after.
+    Context,
+    /// `-`: there before only.
+    Remove,
+    /// `+`: there after only.
+    Add,
+}
+
+impl Line {
+    /// Whether the line is in the file before the patch.
+    pub(crate) fn is_old(&self) -> bool {
+        self.sign != Sign::Add
+    }
 }
 
 /// Why the text is no patch.
@@ -75,85 +110,130 @@ pub struct ParseError {
     pub message: String,
 }
 
-const BEGIN: &str = "*** Begin Patch";
-const END: &str = "*** End Patch";
-const ADD: &str = "*** Add File:";
-const DELETE: &str = "*** Delete File:";
-const UPDATE: &str = "*** Update File:";
-const MOVE: &str = "*** Move to:";
-const END_OF_FILE: &str = "*** End of File";
-
 /// Reads a patch.
 ///
 /// # Errors
 /// The first line that does not fit, and what was expected there.
 pub fn parse(text: &str) -> Result<Patch, ParseError> {
-    let mut reader = Reader::new(text)?;
+    let source = Source::new(text)?;
+    let mut strict = Reader::new(&source, Indented::Context);
+    let strict_operations = operations(&mut strict);
+    let alternative = match strict.has_indented {
+        true => operations(&mut Reader::new(&source, Indented::Marker)).ok(),
+        false => None,
+    };
+    match (strict_operations, alternative) {
+        (Ok(operations), alternative) => Ok(Patch { operations, alternative }),
+        (Err(_), Some(operations)) => Ok(Patch { operations, alternative: None }),
+        (Err(error), None) => Err(error),
+    }
+}
+
+fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, ParseError> {
     let mut operations = Vec::new();
     loop {
         let Some(line) = reader.peek() else {
             return Err(reader.error(format!("the patch ends here; expected `{END}`")));
         };
-        if line.trim() == END {
-            break;
+        match marker(line) {
+            Some(Marker::End) => {
+                if !begins_again(reader)? {
+                    break;
+                }
+            }
+            // It says nothing about a new or a deleted file.
+            Some(Marker::EndOfFile) => reader.skip(),
+            None if line.trim().is_empty() => reader.skip(),
+            found => operations.push(operation(reader, found, line)?),
         }
-        if line.trim().is_empty() {
-            reader.skip();
-            continue;
-        }
-        operations.push(operation(&mut reader, line)?);
     }
     if operations.is_empty() {
         return Err(reader.error(format!(
             "the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`"
         )));
     }
-    Ok(Patch { operations })
+    Ok(operations)
 }
 
-fn operation(reader: &mut Reader<'_>, line: &str) -> Result<Operation, ParseError> {
-    let header = line.trim_end();
-    if let Some(path) = header.strip_prefix(ADD) {
-        let path = path_of(reader, path)?;
+/// Whether another patch follows the one that ends here.
+fn begins_again(reader: &mut Reader<'_>) -> Result<bool, ParseError> {
+    let end = reader.at;
+    reader.skip();
+    while let Some(line) = reader.peek() {
+        if marker(line) == Some(Marker::Begin) {
+            reader.skip();
+            return Ok(true);
+        }
+        if !is_after(line) {
+            return Err(reader.error(format!(
+                "nothing may follow `{END}`, found `{}`; put all changes before it",
+                clip(line)
+            )));
+        }
         reader.skip();
-        return Ok(Operation::Add { path, contents: added(reader)? });
     }
-    if let Some(path) = header.strip_prefix(DELETE) {
-        let path = path_of(reader, path)?;
-        reader.skip();
-        return Ok(Operation::Delete { path });
+    reader.at = end;
+    Ok(false)
+}
+
+fn operation(
+    reader: &mut Reader<'_>,
+    found: Option<Marker<'_>>,
+    line: &str,
+) -> Result<Operation, ParseError> {
+    match found {
+        Some(Marker::Add(path)) => {
+            let path = path_of(reader, path)?;
+            reader.skip();
+            Ok(Operation::Add { path, contents: added(reader)? })
+        }
+        Some(Marker::Delete(path)) => {
+            let path = path_of(reader, path)?;
+            reader.skip();
+            Ok(Operation::Delete { path })
+        }
+        Some(Marker::Update(path)) => {
+            let path = path_of(reader, path)?;
+            reader.skip();
+            update(reader, path)
+        }
+        Some(Marker::Move(_)) => Err(reader.error(format!(
+            "found `{}`; `{MOVE} …` belongs on the line after `{UPDATE} …`",
+            clip(line)
+        ))),
+        _ => Err(reader.error(format!(
+            "expected `{ADD} …`, `{DELETE} …`, `{UPDATE} …` or `{END}`, found `{}`",
+            clip(line)
+        ))),
     }
-    if let Some(path) = header.strip_prefix(UPDATE) {
-        let path = path_of(reader, path)?;
-        reader.skip();
-        return update(reader, path);
-    }
-    Err(reader.error(format!(
-        "expected `{ADD} …`, `{DELETE} …`, `{UPDATE} …` or `{END}`, found `{}`",
-        clip(line)
-    )))
 }
 
 fn path_of(reader: &Reader<'_>, path: &str) -> Result<String, ParseError> {
-    let path = path.trim();
     if path.is_empty() || path.contains('\0') {
-        return Err(reader.error("expected a path".into()));
+        return Err(reader.error("expected a path behind the colon".into()));
     }
     Ok(path.to_owned())
 }
 
 fn added(reader: &mut Reader<'_>) -> Result<String, ParseError> {
     let mut contents = String::new();
+    // Every line is new: a marker of a hunk adds nothing to that.
+    if let Some(Marker::Hunk(text)) = reader.peek().and_then(marker)
+        && anchor(text).is_none()
+    {
+        reader.skip();
+    }
+    let mut blank = 0;
     while let Some(line) = reader.peek() {
-        if let Some(text) = line.strip_prefix('+') {
+        if line.trim().is_empty() {
+            blank += 1;
+        } else if let Some(text) = line.strip_prefix('+') {
+            // Blank lines that lost their sign; at the end they are only a distance.
+            contents.extend(std::iter::repeat_n('\n', std::mem::take(&mut blank)));
             contents.push_str(text);
             contents.push('\n');
-        } else if line.starts_with("*** ") {
+        } else if line.trim_start().starts_with("***") {
             break;
-        } else if line.trim().is_empty() {
-            if !reader.blank_before_header() {
-                contents.push('\n');
-            }
         } else {
             return Err(reader.error(format!(
                 "every line of an added file begins with `+`, found `{}`",
@@ -167,7 +247,7 @@ fn added(reader: &mut Reader<'_>) -> Result<String, ParseError> {
 
 fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, ParseError> {
     let mut move_to = None;
-    if let Some(target) = reader.peek().and_then(|line| line.trim_end().strip_prefix(MOVE)) {
+    if let Some(Marker::Move(target)) = reader.peek().and_then(marker) {
         move_to = Some(path_of(reader, target)?);
         reader.skip();
     }
@@ -183,116 +263,112 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, ParseError
 
 fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
     let mut hunk = Hunk::default();
-    let mut marked = false;
+    let mut is_marked = false;
     while let Some(line) = reader.peek() {
-        // With its sign, a blank, it would be an empty line of the file.
-        if line.is_empty() && reader.blank_before_header() {
-            reader.skip();
-            continue;
-        }
-        if line.starts_with("@@") {
-            if !hunk.lines.is_empty() {
-                return Ok(Some(hunk));
+        match reader.marker_in_hunk(line) {
+            Some(Marker::Hunk(text)) => {
+                // Nothing but blank lines before the marker: a distance to what came before.
+                if hunk.lines.len() > hunk.blank_end {
+                    return Ok(Some(hunk));
+                }
+                hunk.lines.clear();
+                hunk.blank_end = 0;
+                is_marked = true;
+                hunk.anchors.extend(
+                    anchor(text)
+                        .map(|text| Anchor { number: reader.number(), text: text.to_owned() }),
+                );
             }
-            marked = true;
-            let context = marker_context(line);
-            hunk.contexts.extend(context.map(str::to_owned));
-            reader.skip();
-        } else if line.trim_end() == END_OF_FILE {
-            reader.skip();
-            hunk.at_end = true;
-            break;
-        } else if line.starts_with("*** ") {
-            break;
-        } else {
-            hunk.lines.push(hunk_line(reader, line)?);
-            reader.skip();
+            // Said once more.
+            Some(Marker::EndOfFile) if hunk.lines.is_empty() && !is_marked => {}
+            Some(Marker::EndOfFile) => {
+                hunk.at_end = true;
+                reader.skip();
+                break;
+            }
+            Some(_) => break,
+            None if line.starts_with("***") => break,
+            None if line.starts_with("\\ No newline") => {}
+            None if line.is_empty() => {
+                hunk.lines.push(reader.line(Sign::Context, ""));
+                hunk.blank_end += 1;
+            }
+            None => {
+                hunk.lines.push(hunk_line(reader, line)?);
+                hunk.blank_end = 0;
+            }
         }
+        reader.skip();
     }
-    if hunk.lines.is_empty() {
-        if marked || hunk.at_end {
-            return Err(reader.error("a hunk without lines; expected ` `, `-` or `+`".into()));
-        }
-        return Ok(None);
+    if hunk.lines.len() > hunk.blank_end {
+        return Ok(Some(hunk));
     }
-    Ok(Some(hunk))
-}
-
-/// The text after `@@`; line numbers of a unified diff say nothing here.
-fn marker_context(line: &str) -> Option<&str> {
-    let mut text = line[2..].trim();
-    if text.starts_with('-') && text.contains(" @@") {
-        text = text.split_once(" @@").map_or("", |(_, rest)| rest).trim();
-    } else if text.starts_with('-') && text.ends_with("@@") {
-        text = "";
+    if is_marked {
+        return Err(reader.error("a hunk without lines; expected ` `, `-` or `+`".into()));
     }
-    (!text.is_empty()).then_some(text)
+    Ok(None)
 }
 
 fn hunk_line(reader: &Reader<'_>, line: &str) -> Result<Line, ParseError> {
-    let mut chars = line.chars();
-    let sign = chars.next();
-    let text = chars.as_str().to_owned();
-    match sign {
-        None => Ok(Line::Context(String::new())),
-        Some(' ') => Ok(Line::Context(text)),
-        Some('-') => Ok(Line::Remove(text)),
-        Some('+') => Ok(Line::Add(text)),
-        Some(_) => Err(reader.error(format!(
-            "a line of a hunk begins with ` `, `-` or `+`, found `{}`",
-            clip(line)
-        ))),
+    for (sign, mark) in [(Sign::Context, ' '), (Sign::Remove, '-'), (Sign::Add, '+')] {
+        if let Some(text) = line.strip_prefix(mark) {
+            return Ok(reader.line(sign, text));
+        }
     }
+    Err(reader.error(format!(
+        "a line of a hunk begins with ` ` (kept), `-` (removed) or `+` (added), found `{}`",
+        clip(line)
+    )))
 }
 
-/// The lines between the patch's first and last.
+/// What a line of a hunk is that begins with white space and a marker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Indented {
+    Context,
+    Marker,
+}
+
+/// Reads the lines after `*** Begin Patch`.
 struct Reader<'a> {
-    lines: Vec<&'a str>,
+    source: &'a Source<'a>,
     at: usize,
-    /// Lines of the text before the first one here.
-    skipped: usize,
+    indented: Indented,
+    /// Whether a hunk held an indented marker.
+    has_indented: bool,
 }
 
 impl<'a> Reader<'a> {
-    fn new(text: &'a str) -> Result<Self, ParseError> {
-        let lines: Vec<&str> =
-            text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
-        let wrapping = |line: &&str| {
-            let line = line.trim();
-            line.is_empty() || line.starts_with("```") || line.starts_with("<<")
-        };
-        let first = lines.iter().take_while(|line| wrapping(line)).count();
-        let found = lines.get(first).copied().unwrap_or("");
-        if found.trim() != BEGIN {
-            let message = format!("expected `{BEGIN}`, found `{}`", clip(found));
-            return Err(ParseError { line: first + 1, message });
-        }
-        Ok(Self { lines: lines[first + 1..].to_vec(), at: 0, skipped: first + 1 })
+    fn new(source: &'a Source<'a>, indented: Indented) -> Self {
+        Self { source, at: 0, indented, has_indented: false }
     }
 
     fn peek(&self) -> Option<&'a str> {
-        self.lines.get(self.at).copied()
+        self.source.lines.get(self.at).copied()
     }
 
     fn skip(&mut self) {
         self.at += 1;
     }
 
-    /// Whether the blank line here only separates what is before from the next header.
-    fn blank_before_header(&self) -> bool {
-        let next = self.lines[self.at..].iter().find(|line| !line.trim().is_empty());
-        next.is_none_or(|line| line.starts_with("*** ") && line.trim_end() != END_OF_FILE)
+    /// The number of the line here, from 1.
+    fn number(&self) -> usize {
+        self.source.skipped + self.at + 1
+    }
+
+    fn line(&self, sign: Sign, text: &str) -> Line {
+        Line { number: self.number(), sign, text: text.to_owned() }
+    }
+
+    fn marker_in_hunk(&mut self, line: &'a str) -> Option<Marker<'a>> {
+        let found = marker(line)?;
+        if !line.starts_with(char::is_whitespace) {
+            return Some(found);
+        }
+        self.has_indented = true;
+        (self.indented == Indented::Marker).then_some(found)
     }
 
     fn error(&self, message: String) -> ParseError {
-        ParseError { line: self.skipped + self.at + 1, message }
+        ParseError { line: self.number(), message }
     }
-}
-
-fn clip(line: &str) -> String {
-    const MAX: usize = 80;
-    if line.chars().count() <= MAX {
-        return line.to_owned();
-    }
-    line.chars().take(MAX).chain(['…']).collect()
 }

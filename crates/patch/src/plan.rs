@@ -1,7 +1,7 @@
 //! What a patch makes of the files: hunks are found by their context, and the patch applies as a
 //! whole or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use crate::apply::apply_hunks;
@@ -18,6 +18,22 @@ pub struct Change {
     pub before: Option<String>,
     /// The contents after; `None` for a file that goes.
     pub after: Option<String>,
+    /// The contents of the file that a move replaces.
+    pub replaced: Option<String>,
+}
+
+impl Change {
+    /// The end of the file that this change's move replaces.
+    pub fn replaced_file(&self) -> Option<Change> {
+        let ChangeKind::Update { move_to: Some(target) } = &self.kind else { return None };
+        self.replaced.as_ref().map(|contents| Change {
+            path: target.clone(),
+            kind: ChangeKind::Delete,
+            before: Some(contents.clone()),
+            after: None,
+            replaced: None,
+        })
+    }
 }
 
 /// What kind of change it is.
@@ -60,23 +76,23 @@ pub enum ApplyError {
     /// A file to change or delete is not there.
     #[error("{0}: there is no such file")]
     Missing(String),
-    /// A file to move to is there already.
-    #[error("{0}: a file is there already; choose another name or delete it first")]
-    Occupied(String),
-    /// A file is named by two operations.
-    #[error("{0}: named twice in one patch; put all changes of a file together")]
+    /// A file is named by two operations that do not go together.
+    #[error(
+        "{0}: named twice in one patch, and not only to update it; put all changes of a file \
+         together"
+    )]
     Twice(String),
     /// The lines of a hunk were not found.
-    #[error("{path}: hunk {hunk}: these lines were not found{after}:\n{lines}")]
+    #[error("{path}: hunk {hunk}, line {line} of the patch: {why}")]
     NotFound {
         /// The file.
         path: String,
         /// From 1.
         hunk: usize,
-        /// Where they were looked for.
-        after: String,
-        /// The lines, the first of them if there are many.
-        lines: String,
+        /// The first line that does not fit, from 1, counted in the text of the patch.
+        line: usize,
+        /// Which lines were not found, what the file has instead, and what would be right.
+        why: String,
     },
     /// Finding the hunks of a file takes too long.
     #[error("{0}: the patch is too costly to apply; split it, or repeat the file's lines exactly")]
@@ -92,31 +108,70 @@ pub fn plan(
     cwd: &Path,
     read: &mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>,
 ) -> Result<Vec<Change>, ApplyError> {
-    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
-    let mut changes = Vec::with_capacity(patch.operations.len());
-    for operation in &patch.operations {
-        let change = change(operation, cwd, read)?;
-        let mut paths = vec![change.path.clone()];
-        if let ChangeKind::Update { move_to: Some(target) } = &change.kind {
-            paths.push(target.clone());
-        }
-        for path in paths {
-            let shown = path.display().to_string();
-            if !seen.insert(path) {
-                return Err(ApplyError::Twice(shown));
+    let error = match plan_operations(&patch.operations, cwd, read) {
+        Ok(changes) => return Ok(changes),
+        Err(error) => error,
+    };
+    match &patch.alternative {
+        Some(operations) => plan_operations(operations, cwd, read).map_err(|_| error),
+        None => Err(error),
+    }
+}
+
+type Read<'r> = &'r mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>;
+
+fn plan_operations(
+    operations: &[Operation],
+    cwd: &Path,
+    read: Read<'_>,
+) -> Result<Vec<Change>, ApplyError> {
+    // Paths with the change that they take part in; `None` for both ends of a move.
+    let mut seen: HashMap<PathBuf, Option<usize>> = HashMap::new();
+    let mut changes: Vec<Change> = Vec::with_capacity(operations.len());
+    for operation in operations {
+        let path = normal(&cwd.join(operation.path()));
+        match seen.get(&path) {
+            Some(Some(at)) => change_again(&mut changes[*at], operation)?,
+            Some(None) => return Err(ApplyError::Twice(path.display().to_string())),
+            None => {
+                let change = change(operation, path, cwd, read)?;
+                if let ChangeKind::Update { move_to: Some(target) } = &change.kind {
+                    if seen.insert(target.clone(), None).is_some() {
+                        return Err(ApplyError::Twice(target.display().to_string()));
+                    }
+                    seen.insert(change.path.clone(), None);
+                } else {
+                    seen.insert(change.path.clone(), Some(changes.len()));
+                }
+                changes.push(change);
             }
         }
-        changes.push(change);
     }
     Ok(changes)
 }
 
+/// A file that an earlier operation changed: updated once more, or written anew after its end.
+fn change_again(change: &mut Change, operation: &Operation) -> Result<(), ApplyError> {
+    let shown = change.path.display().to_string();
+    match (operation, &change.after) {
+        (Operation::Update { move_to: None, hunks, .. }, Some(contents)) => {
+            change.after = Some(apply_hunks(&shown, contents, hunks)?);
+        }
+        (Operation::Add { contents, .. }, None) => {
+            change.kind = ChangeKind::Update { move_to: None };
+            change.after = Some(contents.clone());
+        }
+        _ => return Err(ApplyError::Twice(shown)),
+    }
+    Ok(())
+}
+
 fn change(
     operation: &Operation,
+    path: PathBuf,
     cwd: &Path,
-    read: &mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>,
+    read: Read<'_>,
 ) -> Result<Change, ApplyError> {
-    let path = normal(&cwd.join(operation.path()));
     let shown = path.display().to_string();
     let mut contents_of = |path: &Path| {
         read(path).map_err(|source| ApplyError::Read { path: path.display().to_string(), source })
@@ -128,23 +183,20 @@ fn change(
                 None => ChangeKind::Add,
                 Some(_) => ChangeKind::Update { move_to: None },
             };
-            Ok(Change { path, kind, before, after: Some(contents.clone()) })
+            Ok(Change { path, kind, before, after: Some(contents.clone()), replaced: None })
         }
         Operation::Delete { .. } => {
             let before = Some(before.ok_or(ApplyError::Missing(shown))?);
-            Ok(Change { path, kind: ChangeKind::Delete, before, after: None })
+            Ok(Change { path, kind: ChangeKind::Delete, before, after: None, replaced: None })
         }
         Operation::Update { move_to, hunks, .. } => {
             let old = before.ok_or_else(|| ApplyError::Missing(shown.clone()))?;
             let move_to = move_to.as_ref().map(|target| normal(&cwd.join(target)));
             let move_to = move_to.filter(|target| *target != path);
-            if let Some(target) = &move_to
-                && contents_of(target)?.is_some()
-            {
-                return Err(ApplyError::Occupied(target.display().to_string()));
-            }
+            let replaced = move_to.as_deref().map(contents_of).transpose()?.flatten();
             let after = Some(apply_hunks(&shown, &old, hunks)?);
-            Ok(Change { path, kind: ChangeKind::Update { move_to }, before: Some(old), after })
+            let kind = ChangeKind::Update { move_to };
+            Ok(Change { path, kind, before: Some(old), after, replaced })
         }
     }
 }

@@ -41,6 +41,9 @@ impl TurnDiff {
     /// Takes in changes that were carried out, in order.
     pub fn record(&mut self, changes: &[Change]) {
         for change in changes {
+            if let Some(replaced) = change.replaced_file() {
+                self.record_one(&replaced);
+            }
             self.record_one(change);
         }
     }

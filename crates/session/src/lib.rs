@@ -5,6 +5,7 @@
 //! any run can be replayed from its inputs, failures included. The types here are not wire types.
 
 mod approvals;
+mod arguments;
 mod asking;
 mod calls;
 mod client_tools;
@@ -27,6 +28,7 @@ mod processes;
 mod review;
 mod sampling;
 mod settings;
+mod tool_calls;
 mod tools;
 mod turn;
 mod user_shell;

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::arguments::Arguments;
 use crate::client_tools::DynamicTool;
-use crate::event::{PlanStep, PlanStepStatus};
+use crate::tool_calls;
+pub(crate) use crate::tool_calls::{Call, ExecCall, ShellCall, WriteStdin};
 
 /// How `apply_patch` is offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,132 +95,25 @@ impl ToolSet {
     }
 }
 
-/// A call, read.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Call {
-    Exec(ExecCall),
-    Shell(ShellCall),
-    WriteStdin(WriteStdin),
-    Patch { text: String },
-    Plan { explanation: Option<String>, plan: Vec<PlanStep> },
-    Image { path: String },
-    GetGoal,
-    CompleteGoal,
-    Dynamic { namespace: Option<String>, tool: String, arguments: String },
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct ExecCall {
-    pub(crate) cmd: String,
-    pub(crate) workdir: Option<String>,
-    pub(crate) shell: Option<String>,
-    #[serde(default)]
-    pub(crate) login: bool,
-    #[serde(default)]
-    pub(crate) tty: bool,
-    pub(crate) yield_time_ms: Option<u64>,
-    pub(crate) max_output_tokens: Option<u64>,
-    pub(crate) sandbox_permissions: Option<String>,
-    pub(crate) justification: Option<String>,
-    pub(crate) prefix_rule: Option<Vec<String>>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct ShellCall {
-    pub(crate) command: Vec<String>,
-    pub(crate) workdir: Option<String>,
-    pub(crate) timeout_ms: Option<u64>,
-    pub(crate) sandbox_permissions: Option<String>,
-    pub(crate) justification: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct WriteStdin {
-    pub(crate) session_id: u64,
-    #[serde(default)]
-    pub(crate) chars: String,
-    pub(crate) yield_time_ms: Option<u64>,
-    pub(crate) max_output_tokens: Option<u64>,
-}
-
-impl Call {
-    /// What a command runs, told apart from everything else that may look the same. A script that
-    /// has a normal form is known by that.
-    pub(crate) fn identity(&self, normal_form: Option<&[String]>) -> Vec<String> {
-        match self {
-            Self::Exec(ExecCall { cmd, shell, login, .. }) => {
-                let shell = shell.clone().unwrap_or_default();
-                let kind = if normal_form.is_some() { "form" } else { "script" };
-                let script = normal_form.map_or_else(|| vec![cmd.clone()], <[String]>::to_vec);
-                [vec![kind.to_owned(), shell, login.to_string()], script].concat()
-            }
-            Self::Shell(ShellCall { command, .. }) => {
-                std::iter::once("argv".to_owned()).chain(command.iter().cloned()).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
 /// Reads a function call; the error is for the model.
 pub(crate) fn read_function(tools: &ToolSet, name: &str, arguments: &str) -> Result<Call, String> {
     if let Some(tool) = tools.dynamic(name) {
-        let given: Value = arguments_of(name, if arguments.is_empty() { "{}" } else { arguments })?;
         return Ok(Call::Dynamic {
             namespace: tool.namespace.clone(),
             tool: tool.name.clone(),
-            arguments: given.to_string(),
+            arguments: Arguments::read(name, arguments)?.into_json(),
         });
     }
     if !tools.has(name) {
         return Err(unknown(tools, name));
     }
-    #[derive(Deserialize)]
-    struct Patch {
-        input: String,
-    }
-    #[derive(Deserialize)]
-    struct Image {
-        path: String,
-    }
-    match name {
-        "exec_command" => {
-            let call: ExecCall = arguments_of(name, arguments)?;
-            if call.cmd.trim().is_empty() {
-                return Err("exec_command: `cmd` is empty; give a shell command".into());
-            }
-            Ok(Call::Exec(call))
-        }
-        "shell" => {
-            let call: ShellCall = arguments_of(name, arguments)?;
-            if call.command.is_empty() {
-                return Err("shell: `command` is empty; give a program and its arguments".into());
-            }
-            Ok(Call::Shell(call))
-        }
-        "write_stdin" => Ok(Call::WriteStdin(arguments_of(name, arguments)?)),
-        "apply_patch" => Ok(Call::Patch { text: arguments_of::<Patch>(name, arguments)?.input }),
-        "update_plan" => read_plan(arguments),
-        "get_goal" => Ok(Call::GetGoal),
-        "update_goal" => {
-            #[derive(Deserialize)]
-            struct Update {
-                status: String,
-            }
-            match arguments_of::<Update>(name, arguments)?.status.as_str() {
-                "complete" => Ok(Call::CompleteGoal),
-                other => Err(format!("update_goal: `status` must be `complete`, not `{other}`")),
-            }
-        }
-        "view_image" => Ok(Call::Image { path: arguments_of::<Image>(name, arguments)?.path }),
-        _ => Err(unknown(tools, name)),
-    }
+    tool_calls::read(name, arguments)?.ok_or_else(|| unknown(tools, name))
 }
 
 /// Reads a custom tool call; the error is for the model.
 pub(crate) fn read_custom(tools: &ToolSet, name: &str, input: &str) -> Result<Call, String> {
     match name {
-        "apply_patch" if tools.has(name) => Ok(Call::Patch { text: input.to_owned() }),
+        "apply_patch" if tools.has(name) => tool_calls::read_patch_input(input),
         _ => Err(unknown(tools, name)),
     }
 }
@@ -229,45 +122,6 @@ fn unknown(tools: &ToolSet, name: &str) -> String {
     let mut names: Vec<String> = tools.names().into_iter().map(str::to_owned).collect();
     names.extend(tools.dynamic.iter().map(DynamicTool::full_name));
     format!("there is no tool `{name}`; the tools are {}", names.join(", "))
-}
-
-fn arguments_of<T: DeserializeOwned>(name: &str, arguments: &str) -> Result<T, String> {
-    serde_json::from_str(arguments)
-        .map_err(|error| format!("{name}: the arguments cannot be read: {error}"))
-}
-
-fn read_plan(arguments: &str) -> Result<Call, String> {
-    #[derive(Deserialize)]
-    struct Plan {
-        explanation: Option<String>,
-        plan: Vec<Step>,
-    }
-    #[derive(Deserialize)]
-    struct Step {
-        step: String,
-        status: StepStatus,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum StepStatus {
-        Pending,
-        #[serde(alias = "inProgress")]
-        InProgress,
-        Completed,
-    }
-    let Plan { explanation, plan } = arguments_of("update_plan", arguments)?;
-    let plan = plan
-        .into_iter()
-        .map(|Step { step, status }| PlanStep {
-            step,
-            status: match status {
-                StepStatus::Pending => PlanStepStatus::Pending,
-                StepStatus::InProgress => PlanStepStatus::InProgress,
-                StepStatus::Completed => PlanStepStatus::Completed,
-            },
-        })
-        .collect();
-    Ok(Call::Plan { explanation, plan })
 }
 
 /// Whether the model asks to leave the sandbox.

@@ -31,6 +31,10 @@ pub(crate) struct Running {
 const TYPED: usize = 64;
 /// Text of one report: what is there is put together up to this size.
 const REPORT_BYTES: usize = 64 * 1024;
+/// Answer to a command that is not only a patch.
+const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
+    run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
+    quotes around the delimiter, the patch, and `EOF` is understood too.";
 /// Terminals start with this size.
 const TERMINAL: Size = Size { rows: 24, cols: 80 };
 
@@ -42,8 +46,7 @@ impl Actor {
                 Input::ImageRead { call, outcome: self.read_image(&path) }
             }
             ToolRequest::Patch { text } => {
-                let cwd = self.machine.settings().cwd.clone();
-                Input::Prepared { call, outcome: self.prepare_patch(call, &text, &cwd) }
+                Input::Prepared { call, outcome: self.prepare_patch_tool(call, &text) }
             }
             ToolRequest::Script { script, workdir, login, .. } => {
                 let outcome = self.prepare_script(call, &script, workdir.as_deref(), login);
@@ -66,6 +69,20 @@ impl Actor {
         Ok(ImageData { path: path.display().to_string(), data_url })
     }
 
+    /// The tool's input; models that know the shell write their command into it.
+    fn prepare_patch_tool(&mut self, call: u64, text: &str) -> Prepared {
+        let cwd = self.workdir(None);
+        match patch::embedded(text) {
+            Some(embedded) => self.prepare_embedded(call, embedded, cwd),
+            None => self.prepare_patch(call, text, &cwd),
+        }
+    }
+
+    fn prepare_embedded(&mut self, call: u64, found: patch::Embedded, cwd: PathBuf) -> Prepared {
+        let cwd = found.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
+        self.prepare_patch(call, &found.patch, &cwd)
+    }
+
     fn prepare_script(
         &mut self,
         call: u64,
@@ -80,8 +97,10 @@ impl Actor {
         }
         let cwd = self.workdir(workdir);
         if let Some(embedded) = patch::embedded(script) {
-            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
-            return self.prepare_patch(call, &embedded.patch, &cwd);
+            return self.prepare_embedded(call, embedded, cwd);
+        }
+        if patch::is_mixed(script) {
+            return Prepared::Refused(MIXED_PATCH.into());
         }
         self.assess(Invocation::Script(script), script.to_owned(), cwd)
     }
@@ -89,8 +108,10 @@ impl Actor {
     fn prepare_argv(&mut self, call: u64, argv: &[String], workdir: Option<&str>) -> Prepared {
         let cwd = self.workdir(workdir);
         if let Some(embedded) = patch::embedded_argv(argv) {
-            let cwd = embedded.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
-            return self.prepare_patch(call, &embedded.patch, &cwd);
+            return self.prepare_embedded(call, embedded, cwd);
+        }
+        if patch::is_mixed_argv(argv) {
+            return Prepared::Refused(MIXED_PATCH.into());
         }
         let display = sandbox::rules::quote(argv);
         self.assess(Invocation::Argv(argv), display, cwd)

@@ -60,7 +60,7 @@ impl Actor {
             .flat_map(touched)
             .find_map(|path| resolved.check_write(path).err())
             .map(|denied| denied.to_string());
-        let plan = PatchPlan { changes: changes.iter().map(shown).collect(), outside };
+        let plan = PatchPlan { changes: changes.iter().flat_map(shown).collect(), outside };
         self.patches.planned.insert(call, changes);
         Prepared::Patch(plan)
     }
@@ -123,7 +123,12 @@ fn file_changes(change: &patch::Change) -> Vec<Change> {
     }
 }
 
-fn shown(change: &patch::Change) -> session::Change {
+/// A change as clients see it. A file that a move replaces is shown as a deleted one before it.
+fn shown(change: &patch::Change) -> impl Iterator<Item = session::Change> {
+    change.replaced_file().as_ref().map(shown_one).into_iter().chain([shown_one(change)])
+}
+
+fn shown_one(change: &patch::Change) -> session::Change {
     session::Change {
         path: change.path.display().to_string(),
         kind: match &change.kind {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::{Peer, World, assert_lines};
 
-use crate::{patches, runs, says, tool_outputs};
+use crate::{calls, patches, runs, says, tool_outputs};
 
 const QUESTION: &str = "item/fileChange/requestApproval";
 
@@ -161,4 +161,120 @@ async fn the_diff_of_a_turn_sums_its_patches_up() {
     assert!(diffs[0].contains("+one") && !diffs[0].contains("-one"), "{}", diffs[0]);
     assert!(diffs[1].contains("+two") && !diffs[1].contains("one"), "{}", diffs[1]);
     assert!(diffs[2].contains("-two") && diffs[2].contains("+three"), "{}", diffs[2]);
+}
+
+fn tool_input(text: &str) -> Value {
+    json!({ "steps": [{ "custom_tool_call": { "name": "apply_patch", "input": text } }] })
+}
+
+#[tokio::test]
+async fn patches_as_models_write_them_are_understood() {
+    let update = "*** Update File: a.txt\n@@\n-old\n+new";
+    for (input, name) in [
+        (format!(" *** Begin Patch\n  {update}\n*** End Patch "), "a.txt"),
+        (format!("<<'EOF'\n*** Begin Patch\n{update}\n*** End Patch\nEOF\n"), "a.txt"),
+        (
+            format!("cd sub && apply_patch <<'EOF'\n*** Begin Patch\n{update}\n*** End Patch\nEOF"),
+            "sub/a.txt",
+        ),
+        (
+            format!("{{\"input\":{}}}", json!(format!("*** Begin Patch\n{update}\n*** End Patch"))),
+            "a.txt",
+        ),
+        (
+            "*** Begin Patch\n*** Update File: a.txt\n@@ it's - so\n-old\n+new\n*** End Patch"
+                .into(),
+            "a.txt",
+        ),
+    ] {
+        let world = World::with_responses(json!([tool_input(&input), says("Done.")])).await;
+        let before = "it\u{2019}s \u{2014} so\nold";
+        std::fs::create_dir(world.workspace().join("sub")).unwrap();
+        for name in ["a.txt", "sub/a.txt"] {
+            std::fs::write(world.workspace().join(name), before).unwrap();
+        }
+        apply(&world, "never").await;
+        for other in ["a.txt", "sub/a.txt"] {
+            let after = if other == name { "it\u{2019}s \u{2014} so\nnew\n" } else { before };
+            assert_eq!(
+                read(&world, other).as_deref(),
+                Some(after),
+                "{input}: {:?}",
+                tool_outputs(&world)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_move_onto_a_file_replaces_it_and_shows_both() {
+    let body = "*** Update File: a.txt\n*** Move to: b.txt\n@@\n-one\n+two";
+    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(world.workspace().join("a.txt"), "one\n").unwrap();
+    std::fs::write(world.workspace().join("b.txt"), "other\n").unwrap();
+    let mut peer = apply(&world, "never").await;
+    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt").as_deref()), (None, Some("two\n")));
+    let item = peer.item("fileChange").await;
+    let path = |name: &str| world.workspace().join(name).display().to_string();
+    assert_eq!(
+        item["changes"],
+        json!([
+            { "path": path("b.txt"), "kind": { "type": "delete" }, "diff": "@@ -1 +0,0 @@\n-other\n" },
+            {
+                "path": path("a.txt"),
+                "kind": { "type": "update", "move_path": path("b.txt") },
+                "diff": "@@ -1 +1 @@\n-one\n+two\n",
+            },
+        ])
+    );
+    let diff = peer.expect("turn/diff/updated").await["diff"].clone();
+    assert_eq!(
+        diff,
+        "diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n--- a/a.txt\n+++ /dev/null\n\
+         @@ -1 +0,0 @@\n-one\ndiff --git a/b.txt b/b.txt\n--- a/b.txt\n+++ b/b.txt\n\
+         @@ -1 +1 @@\n-other\n+two\n"
+    );
+}
+
+#[tokio::test]
+async fn a_patch_that_does_not_fit_says_which_line_and_what_the_file_has() {
+    let body = "*** Update File: a.txt\n@@\n one\n-too\n+2";
+    let world = World::with_responses(json!([patches(body), says("Done.")])).await;
+    std::fs::write(world.workspace().join("a.txt"), "one\ntwo\n").unwrap();
+    apply(&world, "never").await;
+    let output = tool_outputs(&world).remove(0);
+    let expected = "Line 5 of the patch, `-too`, should be line 2 of the file: `two`.";
+    assert!(
+        output.contains("hunk 1, line 5 of the patch") && output.contains(expected),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn a_command_that_holds_more_than_a_patch_is_refused_with_what_to_do() {
+    let patch = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** End Patch";
+    let command = format!("apply_patch <<'EOF'\n{patch}\nEOF\ntouch b.txt");
+    let world = World::with_responses(json!([runs(&command), says("Done.")])).await;
+    apply(&world, "never").await;
+    assert_eq!((read(&world, "a.txt"), read(&world, "b.txt")), (None, None));
+    let output = tool_outputs(&world).remove(0);
+    assert!(output.contains("`apply_patch` is a tool, not a program"), "{output}");
+}
+
+#[tokio::test]
+async fn arguments_as_models_write_them_are_understood() {
+    for arguments in [
+        json!({ "cmd": ["touch", "a b"], "yield_time_ms": "5000", "tty": "false", "login": null }),
+        json!({ "cmd": "touch 'a b'", "max_output_tokens": 100.0 }),
+    ] {
+        let world = World::with_responses(json!([calls("exec_command", arguments), says("Done.")]));
+        let world = world.await;
+        apply(&world, "never").await;
+        assert!(world.workspace().join("a b").exists(), "{:?}", tool_outputs(&world));
+    }
+    let wrong = calls("exec_command", json!({ "cmd": "ls", "yield_time_ms": "soon" }));
+    let world = World::with_responses(json!([wrong, says("Done.")])).await;
+    apply(&world, "never").await;
+    let expected = "exec_command: `yield_time_ms` is `\"soon\"`; give a number";
+    assert!(tool_outputs(&world)[0].contains(expected), "{:?}", tool_outputs(&world));
 }

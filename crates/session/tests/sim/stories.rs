@@ -134,7 +134,7 @@ fn every_bad_call_is_answered_with_what_is_wrong() {
         ("b", "data:image"),
         ("c", "does not exist"),
         ("d", "no tool `no_such_tool`"),
-        ("e", "cannot be read"),
+        ("e", "`cmd` is `7`; give a shell command"),
         ("f", "Patch applied"),
         ("g", "no tool `novel`"),
         ("h", "cannot be run"),

@@ -1,48 +1,11 @@
 //! The patch format: what is read, where hunks are found, what is refused.
-#![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use patch::{ChangeKind, TurnDiff, embedded, embedded_argv, parse, plan};
+use patch::{TurnDiff, embedded, embedded_argv, is_mixed, is_mixed_argv, parse, plan};
 use proptest::prelude::*;
 
-type Files = BTreeMap<PathBuf, String>;
-
-fn files(list: &[(&str, &str)]) -> Files {
-    list.iter().map(|(path, text)| (Path::new("/w").join(path), (*text).to_owned())).collect()
-}
-
-fn applied(before: &Files, text: &str) -> Result<Files, String> {
-    let patch = parse(text).map_err(|error| error.to_string())?;
-    let mut read = |path: &Path| Ok(before.get(path).cloned());
-    let changes = plan(&patch, Path::new("/w"), &mut read).map_err(|error| error.to_string())?;
-    let mut after = before.clone();
-    for change in changes {
-        after.remove(&change.path);
-        let target = match &change.kind {
-            ChangeKind::Update { move_to: Some(target) } => target.clone(),
-            _ => change.path.clone(),
-        };
-        if let Some(text) = change.after {
-            after.insert(target, text);
-        }
-    }
-    Ok(after)
-}
-
-fn wrap(body: &str) -> String {
-    format!("*** Begin Patch\n{body}\n*** End Patch")
-}
-
-fn check(before: &[(&str, &str)], body: &str, after: &[(&str, &str)]) {
-    assert_eq!(applied(&files(before), &wrap(body)).unwrap(), files(after), "{body}");
-}
-
-fn refused(before: &[(&str, &str)], text: &str, because: &str) {
-    let error = applied(&files(before), text).unwrap_err();
-    assert!(error.contains(because), "expected `{because}` in: {error}");
-}
+use super::{applied, check, files, refused, wrap};
 
 #[test]
 fn files_come_and_go() {
@@ -94,7 +57,8 @@ fn hunks_are_found_by_their_context() {
 #[test]
 fn line_endings_are_kept() {
     check(&[("a", "1\r\n2\r\n")], "*** Update File: a\n@@\n-2\n+3", &[("a", "1\r\n3\r\n")]);
-    check(&[("a", "1\n2")], "*** Update File: a\n@@\n-2\n+3", &[("a", "1\n3")]);
+    check(&[("a", "1\n2")], "*** Update File: a\n@@\n-2\n+3", &[("a", "1\n3\n")]);
+    check(&[("a", "1\n2")], "*** Update File: a\n@@\n-1\n+3", &[("a", "3\n2")]);
 }
 
 #[test]
@@ -123,14 +87,9 @@ fn a_patch_that_does_not_fit_says_where_and_why() {
     refused(
         &[("a", "1\n")],
         &wrap("*** Update File: a\n@@\n-2\n+3"),
-        "hunk 1: these lines were not found:\n2",
+        "hunk 1, line 4 of the patch: these lines were not found:\n2",
     );
-    refused(&[("a", "1\n")], &wrap("*** Update File: a\n@@ x\n-1"), "hunk 1");
-    refused(
-        &[("a", "1\n"), ("b", "")],
-        &wrap("*** Update File: a\n*** Move to: b\n@@\n-1"),
-        "already",
-    );
+    refused(&[("a", "1\n1\n")], &wrap("*** Update File: a\n@@ x\n-1"), "hunk 1");
     refused(&[("a", "1\n")], &wrap("*** Delete File: a\n*** Delete File: ./a"), "named twice");
     refused(&[("a", "1\n2\n")], &wrap("*** Update File: a\n@@\n-2\n@@\n-1"), "hunk 2");
 }
@@ -144,7 +103,13 @@ fn commands_that_are_patches() {
     assert_eq!(found(&format!("applypatch <<EOF\n{patch}\nEOF")), body);
     let with_folder = Some((format!("{patch}\n"), Some("sub dir".to_owned())));
     assert_eq!(found(&format!("cd 'sub dir' && apply_patch <<\"EOF\"\n{patch}\nEOF")), with_folder);
+    for separator in [";", "\n", " &&\n"] {
+        let script = format!("cd 'sub dir'{separator}apply_patch <<\"EOF\"\n{patch}\nEOF");
+        assert_eq!(found(&script), with_folder, "{script}");
+    }
     assert_eq!(found(&format!("apply_patch '{patch}'")), Some((patch.clone(), None)));
+    assert_eq!(found(&format!("bash -lc 'apply_patch <<\"EOF\"\n{patch}\nEOF'")), body);
+    assert_eq!(found(&format!("bash -lc 'apply_patch \"{patch}\"' && ls")), None);
     for script in [
         "ls".to_owned(),
         format!("apply_patch <<'EOF'\n{patch}\nEOF\nrm -rf /"),
@@ -161,7 +126,27 @@ fn commands_that_are_patches() {
     assert!(embedded_argv(&argv(&["apply_patch", &patch])).is_some());
     let script = format!("apply_patch <<'EOF'\n{patch}\nEOF");
     assert!(embedded_argv(&argv(&["bash", "-lc", &script])).is_some());
+    assert!(embedded_argv(&argv(&["/bin/sh", "-l", "-c", &script])).is_some());
     assert!(embedded_argv(&argv(&["python", "-c", &script])).is_none());
+}
+
+#[test]
+fn commands_that_hold_more_than_a_patch() {
+    let patch = wrap("*** Add File: a\n+x");
+    for (script, mixed) in [
+        (format!("apply_patch <<'EOF'\n{patch}\nEOF\ncargo test"), true),
+        (format!("cargo fmt && apply_patch <<'EOF'\n{patch}\nEOF"), true),
+        (format!("apply_patch <<EOF\n{}\nEOF", patch.replace('x', "$x")), true),
+        (format!("apply_patch <<'EOF'\n{patch}"), true),
+        (format!("apply_patch <<'EOF'\n{patch}\nEOF"), false),
+        (format!("cat > notes <<'EOF'\napply_patch\n{patch}\nEOF"), false),
+        ("apply_patch --help".to_owned(), false),
+        ("apply_patch <<< x".to_owned(), false),
+    ] {
+        assert_eq!(is_mixed(&script), mixed, "{script}");
+        let argv = ["bash".to_owned(), "-lc".to_owned(), script.clone()];
+        assert_eq!(is_mixed_argv(&argv), mixed, "{script}");
+    }
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! Why a hunk was not found: which of its lines does not match, what the file has there, and what
+//! would be right.
+
+use std::fmt::Write as _;
+
+use crate::apply::Edit;
+use crate::locate::old_lines;
+use crate::parse::{Anchor, Hunk, Line, Sign};
+use crate::seek::TooCostly;
+use crate::source::clip;
+
+/// How many lines of a hunk an error shows.
+const SHOWN_LINES: usize = 20;
+
+/// Why a hunk has no place.
+pub(crate) enum Failure {
+    /// `line` of the patch does not match.
+    NotFound {
+        line: usize,
+        why: String,
+    },
+    TooCostly,
+}
+
+impl From<TooCostly> for Failure {
+    fn from(_: TooCostly) -> Self {
+        Self::TooCostly
+    }
+}
+
+impl Edit<'_> {
+    /// Why `hunk` is not from line `from` of the file on.
+    pub(crate) fn explain(&mut self, hunk: &Hunk, from: usize) -> Result<Failure, TooCostly> {
+        let old = old_lines(&hunk.lines);
+        let lines: Vec<&Line> = hunk.lines.iter().filter(|line| line.is_old()).collect();
+        let length = self.file.len();
+        let mut why = format!("these lines were not found{}:\n", after(from));
+        for line in lines.iter().take(SHOWN_LINES) {
+            why.push_str(&clip(&line.text));
+            why.push('\n');
+        }
+        if lines.len() > SHOWN_LINES {
+            why.push_str("…\n");
+        }
+        let first = hunk.lines.first().map_or(0, |line| line.number);
+        if hunk.at_end
+            && let Some(at) = self.haystack.find(&old, from..length)?
+        {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                why,
+                "They are not at the end of the file, but at line {} and again later: leave \
+                 `*** End of File` out, and give more context.",
+                at + 1
+            );
+            return Ok(Failure::NotFound { line: first, why });
+        }
+        if let Some(at) = self.haystack.find(&old, 0..length)? {
+            let _ = write!(
+                why,
+                "They are at line {}: hunks stand in the order of the file, each line in one \
+                 hunk only, and after the lines that their `@@` names.",
+                at + 1
+            );
+            return Ok(Failure::NotFound { line: first, why });
+        }
+        let closest = self.haystack.closest(&old, from..length)?;
+        let (at, matched) = closest.unwrap_or((from, 0));
+        let Some(line) = lines.get(matched) else {
+            return Ok(Failure::NotFound { line: first, why });
+        };
+        let _ = write!(why, "Line {} of the patch, `{}`, ", line.number, shown(line));
+        let _ = match (matched, self.file.get(at + matched)) {
+            (0, _) => write!(why, "is not in the file{}: read the file again.", after(from)),
+            (_, None) => write!(why, "is behind the end of the file, line {length}."),
+            (_, Some(is)) => {
+                write!(why, "should be line {} of the file: `{}`.", at + matched + 1, clip(is.text))
+            }
+        };
+        Ok(Failure::NotFound { line: line.number, why })
+    }
+
+    /// Why the line that `hunk` names is not from line `from` of the file on.
+    pub(crate) fn explain_anchor(
+        &mut self,
+        anchor: &Anchor,
+        hunk: &Hunk,
+        from: usize,
+    ) -> Result<Failure, TooCostly> {
+        let named = clip(&anchor.text);
+        let mut why = format!("no line{} is `{named}`, which `@@` names. ", after(from));
+        let old = old_lines(&hunk.lines);
+        let found = match old.is_empty() {
+            true => None,
+            false => self.haystack.find(&old, self.next..self.file.len())?,
+        };
+        why.push_str(match found {
+            Some(_) => {
+                "The lines of the hunk are in the file more than once: name a line of the file \
+                 before the right one, or give more context."
+            }
+            None => "Name a line of the file, or give lines of the file as context.",
+        });
+        Ok(Failure::NotFound { line: anchor.number, why })
+    }
+}
+
+/// A line of the patch with its sign.
+fn shown(line: &Line) -> String {
+    let sign = match line.sign {
+        Sign::Context => ' ',
+        Sign::Remove => '-',
+        Sign::Add => '+',
+    };
+    format!("{sign}{}", clip(&line.text))
+}
+
+fn after(from: usize) -> String {
+    if from == 0 { String::new() } else { format!(" after line {from}") }
+}

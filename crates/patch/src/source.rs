@@ -1,0 +1,74 @@
+//! The text of a patch as numbered lines, from its first marker on: what models leave around it is
+//! taken off (white space, code fences, the rest of a heredoc, a common indentation).
+
+use crate::embedded;
+use crate::marker::{BEGIN, Marker, marker};
+use crate::parse::ParseError;
+
+/// The lines after `*** Begin Patch`.
+pub(crate) struct Source<'a> {
+    pub(crate) lines: Vec<&'a str>,
+    /// Lines of the text before the first one here.
+    pub(crate) skipped: usize,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(text: &'a str) -> Result<Self, ParseError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut lines: Vec<&str> =
+            text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+        let first = lines.iter().take_while(|line| is_before(line)).count();
+        let begin = lines.get(first).copied().unwrap_or("");
+        if marker(begin.trim_start().trim_start_matches(['\'', '"', '`'])) != Some(Marker::Begin) {
+            let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
+            return Err(ParseError { line: first + 1, message });
+        }
+        let indentation = &begin[..begin.len() - begin.trim_start().len()];
+        lines.drain(..=first);
+        unindent(&mut lines, indentation);
+        Ok(Self { lines, skipped: first + 1 })
+    }
+}
+
+/// Takes the indentation of the first marker off all lines, if the whole patch has it.
+fn unindent(lines: &mut [&str], indentation: &str) {
+    let end = lines.iter().position(|line| marker(line) == Some(Marker::End));
+    let lines = &mut lines[..end.map_or(0, |end| end + 1)];
+    let is_indented = |line: &&str| line.starts_with(indentation) || line.trim().is_empty();
+    if !indentation.is_empty() && lines.iter().all(is_indented) {
+        for line in lines {
+            *line = line.strip_prefix(indentation).unwrap_or("");
+        }
+    }
+}
+
+/// Whether a line before the patch says nothing: blank, a code fence, or the start of a heredoc.
+fn is_before(line: &str) -> bool {
+    let line = line.trim();
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let is_command = |name: &&str| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.trim().is_empty() || rest.trim_start().starts_with("<<"))
+    };
+    line.is_empty()
+        || line.starts_with("```")
+        || line.starts_with("<<")
+        || embedded::NAMES.iter().any(is_command)
+}
+
+/// Whether a line after the patch says nothing: blank, a code fence, the end of a heredoc, or what
+/// closes the quotes around the patch.
+pub(crate) fn is_after(line: &str) -> bool {
+    let line = line.trim();
+    let is_delimiter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    line.chars().all(is_delimiter) || line.chars().all(|c| "`'\")}]".contains(c))
+}
+
+/// A line for an error, shortened when it is long.
+pub(crate) fn clip(line: &str) -> String {
+    const MAX: usize = 120;
+    if line.chars().count() <= MAX {
+        return line.to_owned();
+    }
+    line.chars().take(MAX).chain(['…']).collect()
+}
