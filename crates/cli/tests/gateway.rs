@@ -280,8 +280,15 @@ fn a_wrong_configuration_ends_it_with_one_line() {
     check("[models.a]\nupstream = \"b\"", "gateway.toml:2: models.a.upstream: no upstream");
     let token = place.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o622)).unwrap();
+    check("[admin]\ntoken_file = \"token\"", "others can change this file (mode 622); run `chmod");
+    // Others may read it: container platforms mount secrets so.
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
-    check("[admin]\ntoken_file = \"token\"", "can be read by others (mode 644); chmod 600 it");
+    let path = place.home().join("gateway.toml");
+    let output = place.run(&["gateway", "--check", "--config", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stderr(&output).contains("WARNING: "), "{output:?}");
+    assert!(stderr(&output).contains("other users can read this secret (mode 644)"), "{output:?}");
     let output = place.run(&["gateway", "--config", "/nonexistent/gateway.toml"]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -54,7 +54,7 @@ impl Files {
     /// A file that is broken and was never good. One that broke later stays as it was, and
     /// [`Files::broken`] tells.
     pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
-        cached(&mut lock(&self.layers), name, &self.generation, Layer::read)
+        cached(&self.layers, name, &self.generation, Layer::read)
     }
 
     /// The requirements of that file, as [`Files::layer`].
@@ -62,8 +62,7 @@ impl Files {
         &self,
         name: &LayerName,
     ) -> Result<Option<Arc<RequirementsLayer>>, Error> {
-        let mut requirements = lock(&self.requirements);
-        cached(&mut requirements, name, &self.generation, RequirementsLayer::read)
+        cached(&self.requirements, name, &self.generation, RequirementsLayer::read)
     }
 
     /// Looks whether one of these files is not any more what was read: then the generation grows.
@@ -112,8 +111,9 @@ impl Files {
     }
 }
 
+/// Reads without holding the lock: a file system that does not answer holds up nobody else.
 fn cached<T>(
-    all: &mut HashMap<LayerName, Cached<T>>,
+    all: &Mutex<HashMap<LayerName, Cached<T>>>,
     name: &LayerName,
     generation: &AtomicU64,
     read: impl Fn(LayerName) -> Result<Option<T>, Error>,
@@ -121,25 +121,35 @@ fn cached<T>(
     let Some(path) = name.file() else { return Ok(None) };
     // Taken before reading: a write in between is seen the next time.
     let stamp = stamp(&path);
+    if let Some(hit) = lock(all).get(name).filter(|hit| hit.stamp == stamp) {
+        return hit.answer();
+    }
+    let read = read(name.clone());
+    let mut all = lock(all);
+    // Two may have read the same change: it counts once, so that nobody reads it again for that.
     if let Some(hit) = all.get(name).filter(|hit| hit.stamp == stamp) {
-        return match (&hit.content, &hit.broken) {
-            (None, Some(broken)) => Err(broken.clone()),
-            (content, _) => Ok(content.clone()),
-        };
+        return hit.answer();
     }
     if all.len() >= MAX_FILES {
         all.clear();
     }
     generation.fetch_add(1, Ordering::Relaxed);
-    let (content, broken) = match read(name.clone()) {
+    let (content, broken) = match read {
         Ok(content) => (content.map(Arc::new), None),
         Err(error) => (all.get(name).and_then(|last| last.content.clone()), Some(error)),
     };
-    let cached = Cached { stamp, content: content.clone(), broken: broken.clone() };
+    let cached = Cached { stamp, content, broken };
+    let answer = cached.answer();
     all.insert(name.clone(), cached);
-    match (content, broken) {
-        (None, Some(broken)) => Err(broken),
-        (content, _) => Ok(content),
+    answer
+}
+
+impl<T> Cached<T> {
+    fn answer(&self) -> Result<Option<Arc<T>>, Error> {
+        match (&self.content, &self.broken) {
+            (None, Some(broken)) => Err(broken.clone()),
+            (content, _) => Ok(content.clone()),
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! One source of configuration, parsed and checked but not resolved: a file, the command line, or
 //! one thread's overrides.
 
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::files::ReadError;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use toml::Spanned;
@@ -186,28 +186,14 @@ pub(crate) fn read_section(
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
-    let read_error = |source| Error::Read { path: path.to_owned(), source: Arc::new(source) };
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true);
-    // Opening a pipe would wait for somebody to write into it.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = match options.open(path) {
-        Ok(file) => file,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
+    match ::files::read(path, MAX_FILE_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(ReadError::TooLarge { path, max_bytes }) => {
+            Err(Error::TooLarge { path, limit: max_bytes })
         }
-        Err(e) => return Err(read_error(e)),
-    };
-    if !file.metadata().map_err(read_error)?.is_file() {
-        return Err(read_error(ErrorKind::InvalidInput.into()));
+        Err(error) => Err(Error::Read { path: path.to_owned(), source: Arc::new(error.into_io()) }),
     }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(read_error)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(Error::TooLarge { path: path.to_owned(), limit: MAX_FILE_BYTES });
-    }
-    Ok(Some(bytes))
 }
 
 fn parse_file(name: &LayerName, text: String) -> Result<(Table, Arc<SourceFile>), Error> {

@@ -2,7 +2,6 @@
 //! Looks at folders and at git's own files; never runs git and never writes.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::table::TrustLevel;
@@ -114,10 +113,7 @@ fn main_repository(folder: &Path) -> Option<PathBuf> {
 }
 
 fn short_text(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path).ok()?;
-    file.take(MAX_GIT_FILE_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    ::files::read_text(path, MAX_GIT_FILE_BYTES).ok()
 }
 
 /// A marker is one name: a path would look outside the folder.

@@ -2,7 +2,6 @@
 //! (specification "Model entry"). It asks no provider; names it does not know get careful guesses.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -109,13 +108,10 @@ pub fn read(path: &Path) -> Result<Vec<ModelInfo>, CatalogError> {
     struct Wrapped {
         models: Vec<ModelInfo>,
     }
-    let failed = |source| CatalogError::Read { path: path.to_owned(), source };
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_CATALOG_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MAX_CATALOG_BYTES {
-        return Err(CatalogError::TooLarge { path: path.to_owned() });
-    }
+    let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
+        files::ReadError::TooLarge { path, .. } => CatalogError::TooLarge { path },
+        error => CatalogError::Read { path: path.to_owned(), source: error.into_io() },
+    })?;
     let parsed = if text.trim_start().starts_with('[') {
         serde_json::from_str(&text)
     } else {

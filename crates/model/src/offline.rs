@@ -9,13 +9,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use files::Pool;
 use hyper::{HeaderMap, StatusCode};
 use tokio::{sync::mpsc, time};
 
 use crate::{
     Decoder, Event, Failure, FailureKind, Provider,
     script::{
-        Script, ScriptError,
+        Script,
         engine::{Answer, Engine, Refusal},
         player::{Action, Player},
         request::RequestBody,
@@ -29,13 +30,15 @@ const MAX_SCRIPTS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Offline {
     loaded: Mutex<HashMap<String, Loaded>>,
+    /// Reads script files: a client names them.
+    files: Pool,
 }
 
 #[derive(Debug, Clone)]
 struct Loaded {
     engine: Arc<Engine>,
-    /// Time and size of a script file: another one is loaded anew, its conversations start over.
-    version: Option<(SystemTime, u64)>,
+    /// Another one is loaded anew, and its conversations start over.
+    version: Version,
 }
 
 impl Offline {
@@ -48,10 +51,10 @@ impl Offline {
     ) {
         let request = RequestBody::parse(body);
         let model = request.as_ref().map_or("", |request| &request.model);
-        let engine = match self.engine(model) {
+        let engine = match self.engine(model).await {
             Ok(engine) => engine,
-            Err(error) => {
-                let failure = Failure::new(FailureKind::BadRequest, error.to_string());
+            Err(message) => {
+                let failure = Failure::new(FailureKind::BadRequest, message);
                 // A reader that went away needs no answer.
                 let _ = sender.send(vec![Event::Failed(failure)]).await;
                 return;
@@ -63,27 +66,54 @@ impl Offline {
         }
     }
 
-    fn engine(&self, model: &str) -> Result<Arc<Engine>, ScriptError> {
+    /// The error is for people.
+    async fn engine(&self, model: &str) -> Result<Arc<Engine>, String> {
         let path = Path::new(model);
-        let version = path.is_absolute().then(|| version(path)).flatten();
+        if !path.is_absolute() {
+            let load = || Script::built_in(model).map_err(|error| error.to_string());
+            return match self.kept(model, None) {
+                Some(engine) => Ok(engine),
+                None => Ok(self.keep(model, None, load()?)),
+            };
+        }
+        let file = path.to_owned();
+        let version = self.files.run(path, move || version(&file)).await;
+        let version = version.map_err(|error| error.to_string())?;
+        if let Some(engine) = self.kept(model, version) {
+            return Ok(engine);
+        }
+        let file = path.to_owned();
+        let script = self.files.run(path, move || Script::load(&file)).await;
+        let script = script.map_err(|error| error.to_string())?;
+        Ok(self.keep(model, version, script.map_err(|error| error.to_string())?))
+    }
+
+    fn kept(&self, model: &str, version: Version) -> Option<Arc<Engine>> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = loaded.get(model).filter(|found| found.version == version)?;
+        Some(Arc::clone(&found.engine))
+    }
+
+    /// Another request may have loaded the same version meanwhile: then that one is used, because
+    /// conversations are under way in it.
+    fn keep(&self, model: &str, version: Version, script: Script) -> Arc<Engine> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = loaded.get(model).filter(|found| found.version == version) {
-            return Ok(Arc::clone(&found.engine));
+            return Arc::clone(&found.engine);
         }
-        let script = match path.is_absolute() {
-            true => Script::load(path)?,
-            false => Script::built_in(model)?,
-        };
         if loaded.len() >= MAX_SCRIPTS {
             loaded.clear();
         }
         let engine = Arc::new(Engine::new(script));
         loaded.insert(model.to_owned(), Loaded { engine: Arc::clone(&engine), version });
-        Ok(engine)
+        engine
     }
 }
 
-fn version(path: &Path) -> Option<(SystemTime, u64)> {
+/// Time and size of a script file; `None` for a script that is built in.
+type Version = Option<(SystemTime, u64)>;
+
+fn version(path: &Path) -> Version {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len()))
 }

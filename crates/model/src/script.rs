@@ -242,11 +242,11 @@ impl Script {
     /// As [`Self::parse`], or `Read` and `TooLarge`.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
-        let read = |source| ScriptError::Read { path: name.clone(), source };
-        if std::fs::metadata(path).map_err(read)?.len() > MAX_SCRIPT_BYTES {
-            return Err(ScriptError::TooLarge { path: name });
-        }
-        Self::parse(&name, &std::fs::read_to_string(path).map_err(read)?)
+        let text = files::read_text(path, MAX_SCRIPT_BYTES).map_err(|error| match error {
+            files::ReadError::TooLarge { .. } => ScriptError::TooLarge { path: name.clone() },
+            error => ScriptError::Read { path: name.clone(), source: error.into_io() },
+        })?;
+        Self::parse(&name, &text)
     }
 
     /// One of the scripts in [`BUILT_IN`].

@@ -2,7 +2,7 @@
 //! not exist from being created. Decides; the layers enforce.
 
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
+use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -182,13 +182,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
 }
 
 fn pointer(file: &Path) -> Option<String> {
-    let meta = file.metadata().ok()?;
-    if !meta.is_file() || meta.len() > MAX_POINTER_BYTES {
-        return None;
-    }
-    let mut text = String::new();
-    fs::File::open(file).ok()?.take(MAX_POINTER_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    ::files::read_text(file, MAX_POINTER_BYTES).ok()
 }
 
 fn target(base: &Path, text: &str) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use sandbox::files::{Action, ApplyError, Change, ReadError, apply, read_text};
+use sandbox::files::{Action, ApplyError, Change, apply};
 use sandbox::{Policy, ReadAccess, Resolved};
 
 fn write(path: PathBuf, contents: &str) -> Change {
@@ -157,21 +157,4 @@ fn links_within_the_root_are_followed_for_content_and_removed_as_links() {
     assert_eq!(fs::read_to_string(dir.join("real/other")).unwrap(), "x");
     apply(&[remove(dir.join("link"))], Some(&limits)).unwrap();
     assert!(!dir.join("link").is_symlink() && dir.join("real/file").exists());
-}
-
-#[test]
-fn text_is_read_within_bounds() {
-    let (_guard, dir) = folder();
-    fs::write(dir.join("text"), "häh").unwrap();
-    fs::write(dir.join("binary"), b"\xff").unwrap();
-    assert_eq!(read_text(&dir.join("text"), 4).unwrap(), "häh");
-    let check = |path: PathBuf, expect: fn(&ReadError) -> bool| {
-        let error = read_text(&path, 3).unwrap_err();
-        assert!(expect(&error), "{error:?}");
-    };
-    check(dir.join("text"), |e| matches!(e, ReadError::TooLarge { max_bytes: 3, .. }));
-    check(dir.join("binary"), |e| matches!(e, ReadError::NotText(_)));
-    check(dir.join("missing"), |e| matches!(e, ReadError::Io { .. }));
-    check(dir, |e| matches!(e, ReadError::NotAFile(_)));
-    check("/dev/zero".into(), |e| matches!(e, ReadError::NotAFile(_)));
 }

@@ -3,7 +3,6 @@
 //! reading, with the network off.
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -160,7 +159,10 @@ impl Git<'_> {
             }
             diff.push_str(&format!("\nnew file, not added: {name}\n"));
             if at < MAX_NEW_FILES {
-                diff.push_str(&new_file(&self.settings.cwd.join(name)));
+                let path = self.settings.cwd.join(name);
+                let read = path.clone();
+                let text = self.core.files.run(&path, move || new_file(&read)).await;
+                diff.push_str(&text.map_err(|error| error.to_string())?);
             }
         }
         let command = if has_commits { "git diff HEAD" } else { "git diff --cached" };
@@ -230,14 +232,15 @@ fn with<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     arguments
 }
 
-/// The contents of a new file, when it is a plain text file; links are not followed.
+/// The start of a new file, when it is a plain text file; links are not followed.
 fn new_file(path: &Path) -> String {
-    let is_file = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file());
-    let mut bytes = Vec::new();
-    let opened = if is_file { std::fs::File::open(path).ok() } else { None };
-    let read = opened.and_then(|file| file.take(MAX_NEW_FILE).read_to_end(&mut bytes).ok());
-    match (read, std::str::from_utf8(&bytes)) {
-        (Some(_), Ok(text)) => text.lines().map(|line| format!("+{line}\n")).collect(),
-        _ => "(no text)\n".to_owned(),
+    let opened = files::open_without_links(path);
+    match opened.and_then(|opened| opened.start(path, MAX_NEW_FILE)) {
+        Ok(bytes) => match std::str::from_utf8(&bytes) {
+            Ok(text) => text.lines().map(|line| format!("+{line}\n")).collect(),
+            Err(_) => "(no text)\n".to_owned(),
+        },
+        Err(files::ReadError::NotRegular { kind, .. }) => format!("({kind})\n"),
+        Err(error) => format!("({error})\n"),
     }
 }

@@ -71,14 +71,23 @@ async fn watch(mut changes: Changes, core: Weak<Core>) {
     while changes.next().await {
         tokio::time::sleep(QUIET).await;
         let Some(core) = core.upgrade() else { return };
-        look(&core, &mut before);
+        look(&core, &mut before).await;
     }
 }
 
 /// Reads what changed and tells everybody what is wrong with it.
-fn look(core: &Core, before: &mut Vec<(&'static str, Option<Value>)>) {
-    let loaded = core.config.own(&core.options);
-    core.config.refresh();
+async fn look(core: &Arc<Core>, before: &mut Vec<(&'static str, Option<Value>)>) {
+    let reader = core.clone();
+    let looked = core.files.run(&core.options.home, move || {
+        let loaded = reader.config.own(&reader.options);
+        // Of projects too, wherever they lie.
+        reader.config.refresh();
+        loaded
+    });
+    let loaded = match looked.await {
+        Ok(loaded) => loaded,
+        Err(error) => return core.warn("configuration", &error.to_string()),
+    };
     for error in core.config.broken() {
         core.warn("configuration", &error.to_string());
         core.tell_everybody::<ConfigWarning>(&warnings::kept(&error));

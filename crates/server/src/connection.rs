@@ -284,7 +284,7 @@ impl Server {
             }
             Message::Notification { method, .. } => {
                 if method == "initialized" {
-                    self.core.tell_warnings(peer);
+                    self.core.tell_warnings(peer).await;
                 }
             }
             // They come by themselves: see `run`.

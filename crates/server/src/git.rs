@@ -1,7 +1,5 @@
 //! Facts about a repository read from its files: nothing of it is run, not even git.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use protocol::thread_record::GitInfo;
@@ -9,7 +7,8 @@ use protocol::thread_record::GitInfo;
 /// No file of a repository that we read is larger than this, or it is not read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Commit, branch and origin of the repository that `cwd` lies in.
+/// Commit, branch and origin of the repository that `cwd` lies in, as far as they can be read. Waits
+/// for the file system.
 pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
     let folder = git_folder(cwd)?;
     let common = read(&folder.join("commondir"))
@@ -85,13 +84,7 @@ fn is_sha(text: &str) -> bool {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    let file = File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-    Some(text)
+    files::read_text(path, MAX_BYTES).ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod config_watch;
 mod connection;
 mod convert;
 mod egress;
+mod files;
 mod full_access;
 mod git;
 mod handlers;

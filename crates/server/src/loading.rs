@@ -27,7 +27,7 @@ use crate::thread::reload::Source;
 use crate::thread::{Start, ThreadHandle};
 use crate::{required, warnings};
 
-pub(crate) use parts::parts;
+pub(crate) use parts::{Parts, parts};
 
 /// What `thread/start` and `thread/resume` may set alike.
 #[derive(Default)]
@@ -90,7 +90,7 @@ pub(crate) async fn new_thread(
 ) -> Result<(String, ThreadHandle), ErrorObject> {
     let options = &core.options;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| options.cwd.clone());
-    let (config, source) = configuration(core, peer, &cwd, &wishes)?;
+    let (config, source) = configuration(core, peer, &cwd, &wishes).await?;
     let settings = new_settings(core, &config, &wishes, cwd, peer)?;
     extra.base_instructions = wishes.base_instructions;
     extra.developer_instructions = wishes.developer_instructions;
@@ -106,18 +106,19 @@ pub(crate) async fn new_thread(
         updated_at: now,
         source_kind: convert::thread::source_kind(&options.session_source),
         source: convert::thread::source_json(&options.session_source),
-        git_info: git_info(&settings),
+        git_info: git_info(core, &settings).await?,
         settings: serde_json::to_string(&settings).expect("settings are plain data"),
         cli_version: options.version.clone(),
         extra: Some(extra.json()),
         ..ThreadRecord::default()
     };
+    let parts = told_parts(core, peer, &config, &extra, settings).await?;
     if !ephemeral {
         let create = Write::CreateThread(Box::new(record.clone()));
         core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
     }
     let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
-    let start = start(core, config, source, settings, record, extra, restored);
+    let start = start(core, config, source, parts, record, extra, restored);
     let handle = ThreadHandle::spawn(Start { ephemeral, ..start });
     core.threads().insert(id.clone(), handle.clone());
     Ok((id, handle))
@@ -131,13 +132,31 @@ pub(crate) async fn resume_thread(
     id: &str,
     wishes: &Wishes,
 ) -> Result<(ThreadHandle, Overrides), ErrorObject> {
-    // There is one actor a thread, and none while it is archived or deleted.
-    let _loading = core.loading.lock().await;
-    if let Some(handle) = core.loaded(id).filter(ThreadHandle::lives) {
+    loop {
+        let Some(loaded) = core.loaded(id).filter(ThreadHandle::lives) else {
+            match load_thread(core, peer, id, wishes).await? {
+                Some(loaded) => return Ok(loaded),
+                // Somebody else has loaded it, or changed it, meanwhile.
+                None => continue,
+            }
+        };
         let cwd = wishes.cwd.clone().unwrap_or_else(|| core.options.cwd.clone());
-        let (config, _) = configuration(core, peer, &cwd, wishes)?;
-        return Ok((handle, overrides(&config, wishes, cwd, core.options.tmpdir())?));
+        let (config, _) = configuration(core, peer, &cwd, wishes).await?;
+        if !loaded.lives() {
+            continue;
+        }
+        return Ok((loaded, overrides(&config, wishes, cwd, core.options.tmpdir())?));
     }
+}
+
+/// Loads a thread. `None` when it was loaded or changed while its files were read, which is done
+/// without the lock: a file system that does not answer holds up no other thread.
+async fn load_thread(
+    core: &Arc<Core>,
+    peer: &Peer,
+    id: &str,
+    wishes: &Wishes,
+) -> Result<Option<(ThreadHandle, Overrides)>, ErrorObject> {
     let store = core.store().await?;
     let found = store.thread(id).await.map_err(|error| stored(&error))?;
     let Some(StoredThread { record, .. }) = found else { return Err(unknown(id)) };
@@ -147,32 +166,42 @@ pub(crate) async fn resume_thread(
     }
     let mut settings = settings_of(&record)?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-    let (config, source) = configuration(core, peer, &cwd, wishes)?;
+    let (config, source) = configuration(core, peer, &cwd, wishes).await?;
     for told in required::constrain_settings(&mut settings, &config) {
         warnings::tell_plain(peer, told);
     }
     let overrides = overrides(&config, wishes, cwd, core.options.tmpdir())?;
-    core.lease(id).await?;
-    let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
     let mut extra = Extra::read(&record);
-    let restored = Restored {
-        history: None,
-        introduced: extra.introduced.clone(),
-        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
-        failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
-        previewed: !record.preview.is_empty(),
-        goal: extra.goal.clone().filter(|_| config.features.goals),
-    };
+    let introduced = extra.introduced.clone();
+    let goal = extra.goal.clone().filter(|_| config.features.goals);
     if let Some(instructions) = &wishes.base_instructions {
         extra.base_instructions = Some(instructions.clone());
     }
     if let Some(instructions) = &wishes.developer_instructions {
         extra.developer_instructions = Some(instructions.clone());
     }
-    let start = start(core, config, source, settings, record, extra, restored);
+    let parts = told_parts(core, peer, &config, &extra, settings).await?;
+    // There is one actor a thread, and none while it is archived or deleted.
+    let _loading = core.loading.lock().await;
+    let now = store.thread(id).await.map_err(|error| stored(&error))?;
+    let is_loaded = core.loaded(id).is_some_and(|handle| handle.lives());
+    if is_loaded || now.is_none_or(|now| now.record != record) {
+        return Ok(None);
+    }
+    core.lease(id).await?;
+    let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
+    let restored = Restored {
+        history: None,
+        introduced,
+        usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+        failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
+        previewed: !record.preview.is_empty(),
+        goal,
+    };
+    let start = start(core, config, source, parts, record, extra, restored);
     let handle = ThreadHandle::spawn(start);
     core.threads().insert(id.to_owned(), handle.clone());
-    Ok((handle, overrides))
+    Ok(Some((handle, overrides)))
 }
 
 /// Where a fork ends, and whether it is kept.
@@ -205,7 +234,7 @@ pub(crate) async fn fork_thread(
     };
     let mut settings = settings_of(&parent)?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
-    let (config, source) = configuration(core, peer, &cwd, &wishes)?;
+    let (config, source) = configuration(core, peer, &cwd, &wishes).await?;
     settings.apply(overrides(&config, &wishes, cwd, core.options.tmpdir())?);
     for told in required::constrain_settings(&mut settings, &config) {
         warnings::tell_plain(peer, told);
@@ -240,12 +269,13 @@ pub(crate) async fn fork_thread(
         source_kind,
         source: source_json,
         archived: false,
-        git_info: git_info(&settings),
+        git_info: git_info(core, &settings).await?,
         settings: serde_json::to_string(&settings).expect("settings are plain data"),
         cli_version: options.version.clone(),
         token_usage: parent.token_usage.clone(),
         extra: Some(extra.json()),
     };
+    let parts = told_parts(core, peer, &config, &extra, settings).await?;
     let mut restored = Restored {
         introduced: extra.introduced.clone(),
         usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
@@ -261,7 +291,7 @@ pub(crate) async fn fork_thread(
         store.commit(vec![write]).await.map_err(|error| stored(&error))?;
     }
     let id = record.id.clone();
-    let start = start(core, config, source, settings, record, extra, restored);
+    let start = start(core, config, source, parts, record, extra, restored);
     let handle = ThreadHandle::spawn(Start { ephemeral: fork.ephemeral, ..start });
     core.threads().insert(id, handle.clone());
     Ok(handle)
@@ -274,8 +304,23 @@ fn settings_of(record: &ThreadRecord) -> Result<Settings, ErrorObject> {
     })
 }
 
-fn git_info(settings: &Settings) -> Option<String> {
-    crate::git::info(&settings.cwd).and_then(|info| serde_json::to_string(&info).ok())
+async fn git_info(core: &Core, settings: &Settings) -> Result<Option<String>, ErrorObject> {
+    let cwd = settings.cwd.clone();
+    let info = core.on_files(&settings.cwd, move || crate::git::info(&cwd)).await?;
+    Ok(info.and_then(|info| serde_json::to_string(&info).ok()))
+}
+
+/// What the thread takes from its configuration; the client hears what cannot be read.
+async fn told_parts(
+    core: &Arc<Core>,
+    peer: &Peer,
+    config: &Arc<Config>,
+    extra: &Extra,
+    settings: Settings,
+) -> Result<Parts, ErrorObject> {
+    let parts = parts(core, config, extra, settings).await?;
+    parts.problems.iter().for_each(|problem| warnings::tell_plain(peer, problem.clone()));
+    Ok(parts)
 }
 
 /// The error for a thread that does not exist.
@@ -300,15 +345,15 @@ pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
 }
 
 /// The configuration of a thread; the client hears what is remarkable about it.
-fn configuration(
-    core: &Core,
+async fn configuration(
+    core: &Arc<Core>,
     peer: &Peer,
     cwd: &Path,
     wishes: &Wishes,
 ) -> Result<(Arc<Config>, Source), ErrorObject> {
-    let loaded = core.configuration(cwd, wishes.config.as_ref())?;
+    let (loaded, problems) = core.configuration_and_rules(cwd, wishes.config.as_ref()).await?;
     warnings::tell(peer, &loaded.resolved.warnings);
-    for problem in core.rules.problems(&loaded.resolved.config) {
+    for problem in problems {
         warnings::tell_plain(peer, problem);
     }
     let source = Source {
@@ -324,15 +369,14 @@ fn start(
     core: &Arc<Core>,
     config: Arc<Config>,
     source: Source,
-    settings: Settings,
+    parts: Parts,
     record: ThreadRecord,
     extra: Extra,
     restored: Restored,
 ) -> Start {
-    if let Some(configured) = config.providers.get(&settings.provider) {
+    if let Some(configured) = config.providers.get(&parts.configured.settings.provider) {
         core.warm_up(crate::provider::provider(configured, None));
     }
-    let parts = parts(core, &config, &extra, settings);
     let ids = Box::new(SessionIds(core.clone()));
     Start {
         core: core.clone(),

@@ -1,7 +1,7 @@
 //! The server's own log, `<log_dir>/agentd.log`: what went wrong, one line each. Nothing is made on
 //! disk before there is something to say.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -57,13 +57,9 @@ impl Open {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(dir)?;
         let path = dir.join("agentd.log");
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path)?;
-        let len = file.metadata()?.len();
-        Ok(Self { path, file, len })
+        let files::Opened { file, metadata } =
+            files::append(&path).map_err(files::ReadError::into_io)?;
+        Ok(Self { path, file, len: metadata.len() })
     }
 
     fn write(&mut self, line: &[u8]) -> std::io::Result<()> {

@@ -1,8 +1,6 @@
 //! The project's own documents for agents: `AGENTS.md` from the project's root down to the
 //! working folder.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use config::Config;
@@ -15,6 +13,8 @@ const NAME: &str = "AGENTS.md";
 pub(crate) struct ProjectDoc {
     pub(crate) text: Option<String>,
     pub(crate) sources: Vec<PathBuf>,
+    /// Documents that are there and cannot be read, and why.
+    pub(crate) problems: Vec<String>,
 }
 
 /// Reads the documents that apply in `cwd`, outermost first, up to the configured size.
@@ -28,9 +28,10 @@ pub(crate) fn read(config: &Config, cwd: &Path) -> ProjectDoc {
         }
         let names = std::iter::once(NAME)
             .chain(config.project_doc_fallback_filenames.iter().map(String::as_str));
-        let Some((path, part)) = names
-            .map(|name| folder.join(name))
-            .find_map(|path| read_text(&path, left).map(|text| (path, text)))
+        let mut paths = names.map(|name| folder.join(name));
+        let problems = &mut found.problems;
+        let Some((path, part)) =
+            paths.find_map(|path| read_text(&path, left, problems).map(|text| (path, text)))
         else {
             continue;
         };
@@ -60,12 +61,13 @@ fn folders(config: &Config, cwd: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn read_text(path: &Path, max_bytes: usize) -> Option<String> {
-    let file = File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
+fn read_text(path: &Path, max_bytes: usize, problems: &mut Vec<String>) -> Option<String> {
+    match files::read_start(path, max_bytes as u64) {
+        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => {
+            problems.push(format!("a document of the project is left out: {error}"));
+            None
+        }
     }
-    let mut bytes = Vec::new();
-    file.take(max_bytes as u64).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,7 +1,7 @@
 //! `history.jsonl` in the agent's home: what users typed, one JSON object a line, for interfaces
 //! that offer it again. Shared by all servers on a home.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,11 +31,7 @@ pub(crate) fn append(
     let mut line = serde_json::to_vec(entry).map_err(std::io::Error::other)?;
     line.push(b'\n');
     let path = home.join(FILE);
-    let mut options = OpenOptions::new();
-    options.read(true).create(true).append(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&path)?;
+    let files::Opened { mut file, .. } = files::append(&path).map_err(files::ReadError::into_io)?;
     // The file itself is the lock, so it is never replaced: it is shortened in place.
     lock(&file)?;
     let len = end_whole_line(&mut file)?;
@@ -78,32 +74,44 @@ fn end_whole_line(file: &mut File) -> std::io::Result<u64> {
     if last == *b"\n" {
         return Ok(len);
     }
-    let text = all(file)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    file.set_len(whole as u64)?;
-    Ok(whole as u64)
+    // What was torn is one line at most.
+    let text = tail(file, len, MAX_LINE)?;
+    match text.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => {
+            let torn = (text.len() - at - 1) as u64;
+            file.set_len(len - torn)?;
+            Ok(len - torn)
+        }
+        None if len <= MAX_LINE => file.set_len(0).map(|()| 0),
+        None => {
+            let why = format!("it does not end in a line of at most {MAX_LINE} bytes; remove it");
+            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, why))
+        }
+    }
 }
+
+/// Longest line that is looked for, in bytes: larger prompts are not accepted.
+const MAX_LINE: u64 = 128 << 20;
 
 /// Keeps the newest whole lines within `room`.
 fn shorten(file: &mut File, room: u64) -> std::io::Result<()> {
-    let text = all(file)?;
-    let from = text.len().saturating_sub(usize::try_from(room).unwrap_or(usize::MAX));
-    let start = match from {
-        0 => 0,
-        // The line that `from` cuts goes as a whole.
-        _ => text[from - 1..]
-            .iter()
-            .position(|byte| *byte == b'\n')
-            .map_or(text.len(), |at| from + at),
+    let len = file.metadata()?.len();
+    // With the byte before, which tells whether a line begins there.
+    let text = tail(file, len, room.saturating_add(1))?;
+    let start = match text.len() as u64 > room {
+        false => 0,
+        // The line that is cut goes as a whole.
+        true => text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1),
     };
     file.set_len(0)?;
     file.write_all(&text[start..])
 }
 
-fn all(file: &mut File) -> std::io::Result<Vec<u8>> {
+/// The last bytes of a file of `len` bytes.
+fn tail(file: &mut File, len: u64, bytes: u64) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.read_to_end(&mut text)?;
+    file.seek(SeekFrom::Start(len.saturating_sub(bytes)))?;
+    file.take(bytes).read_to_end(&mut text)?;
     Ok(text)
 }
 

@@ -60,15 +60,17 @@ impl Models {
     /// In words, with the file and the place.
     pub(crate) fn load(&self, config: &config::Config) -> Result<(), String> {
         let Some(path) = &config.model_catalog_json else { return Ok(()) };
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.contains_key(path) {
+        let files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files().contains_key(path) {
             return Ok(());
         }
+        // Read without the lock: a file system that does not answer holds up nobody else.
+        let models =
+            model::catalog::read(path).map_err(|error| format!("`model_catalog_json`: {error}"))?;
+        let mut files = files();
         if files.len() >= MAX_CATALOGS {
             files.clear();
         }
-        let models =
-            model::catalog::read(path).map_err(|error| format!("`model_catalog_json`: {error}"))?;
         files.insert(path.clone(), Arc::new(models));
         Ok(())
     }

@@ -3,10 +3,9 @@
 //! allows for good is appended to `<home>/rules/default.rules`.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use config::Config;
@@ -89,20 +88,25 @@ impl SharedRules {
         let sources: Vec<Source> =
             config.rule_folders.iter().flat_map(|folder| sources(folder)).collect();
         let required = config.requirements.prefix_rules();
-        let mut all = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = all.get(&config.rule_folders)
+        if let Some(kept) = self.kept().get(&config.rule_folders)
             && kept.sources == sources
             && kept.required == required
         {
             return kept.ready.clone();
         }
+        // Read without the lock: a file system that does not answer holds up nobody else.
         let ready = Arc::new(self.read(&sources, required));
+        let mut all = self.kept();
         if all.len() >= MAX_KEPT {
             all.clear();
         }
         let kept = Kept { sources, required: required.to_vec(), ready: ready.clone() };
         all.insert(config.rule_folders.clone(), kept);
         ready
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<Vec<PathBuf>, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self, sources: &[Source], required: &[RequiredRule]) -> Ready {
@@ -199,14 +203,11 @@ fn sources(folder: &Path) -> Vec<Source> {
 }
 
 fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut text = String::new();
-    if !path.metadata().map_err(failed)?.is_file() {
-        return Err(format!("{}: it is not a file", path.display()));
-    }
-    // One byte too many is enough to know that it is too long.
+    // One byte too many is told by the parser, with what to do.
     let most = u64::try_from(MAX_RULES_FILE).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path).and_then(|file| file.take(most).read_to_string(&mut text)).map_err(failed)?;
+    let bytes = files::read_start(path, most).map_err(|error| error.to_string())?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| files::ReadError::NotText(path.to_owned()).to_string())?;
     let file: Arc<Path> = path.into();
     let rules = parse_rules(&text).map_err(|error| format!("{}:{error}", path.display()))?;
     let place = |(line, rule): (usize, PrefixRule)| {
@@ -216,21 +217,13 @@ fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, String> {
 }
 
 fn append(path: &Path, rule: &str) -> std::io::Result<()> {
-    let mut dir = DirBuilder::new();
-    let mut options = OpenOptions::new();
-    dir.recursive(true);
-    options.create(true).read(true).append(true);
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::DirBuilderExt::mode(&mut dir, 0o700);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    }
     if let Some(parent) = path.parent() {
-        dir.create(parent)?;
+        crate::server::make_home(parent)?;
     }
-    let mut file = options.open(path)?;
+    let files::Opened { mut file, metadata } =
+        files::append(path).map_err(files::ReadError::into_io)?;
     let mut last = [b'\n'];
-    if file.metadata()?.len() > 0 {
+    if metadata.len() > 0 {
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
     }

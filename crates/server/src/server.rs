@@ -63,6 +63,8 @@ pub(crate) struct Core {
     log: Log,
     pub(crate) sandbox: Sandbox,
     pub(crate) rules: SharedRules,
+    /// For work on files that a client, the model or a workspace names.
+    pub(crate) files: files::Pool,
     /// Of login shells.
     pub(crate) snapshots: Snapshots,
     pub(crate) requests: Requests,
@@ -81,8 +83,8 @@ pub(crate) struct Core {
 
 /// How long the end of the server waits for clients to read the end.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
-/// How long the end of the server waits for its threads.
-const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
+/// How long the end of the server waits for its threads, and then for its store.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(4);
 
 impl Server {
     /// Makes a server. Nothing slow happens here: the store opens in the background.
@@ -101,6 +103,7 @@ impl Server {
             log: Log::default(),
             sandbox,
             rules: SharedRules::new(&options),
+            files: files::Pool::default(),
             snapshots: Snapshots::default(),
             requests: Requests::default(),
             sessions: Sessions::default(),
@@ -169,8 +172,8 @@ impl Server {
         // A thread that hangs on a dead file system must not hold the end up for ever.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
         if let Some(store) = self.core.store.get() {
-            // What could not be written was told to its callers already.
-            let _ = store.close().await;
+            // What could not be written was reported to its callers already.
+            let _ = tokio::time::timeout(SHUTDOWN_GRACE, store.close()).await;
         }
     }
 }
@@ -256,7 +259,34 @@ impl Core {
     }
 
     /// The configuration for a thread in `cwd`.
-    pub(crate) fn configuration(
+    ///
+    /// # Errors
+    /// A configuration that cannot be used, a file system that does not answer.
+    pub(crate) async fn configuration(
+        self: &Arc<Self>,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+    ) -> Result<Loaded, ErrorObject> {
+        let (core, folder, overrides) = (self.clone(), cwd.to_owned(), overrides.cloned());
+        self.on_files(cwd, move || core.read_configuration(&folder, overrides.as_ref())).await?
+    }
+
+    /// As [`Core::configuration`], with what is wrong with the command rules that hold there.
+    pub(crate) async fn configuration_and_rules(
+        self: &Arc<Self>,
+        cwd: &Path,
+        overrides: Option<&Map<String, Value>>,
+    ) -> Result<(Loaded, Vec<String>), ErrorObject> {
+        let (core, folder, overrides) = (self.clone(), cwd.to_owned(), overrides.cloned());
+        let read = self.on_files(cwd, move || {
+            let loaded = core.read_configuration(&folder, overrides.as_ref())?;
+            let problems = core.rules.problems(&loaded.resolved.config);
+            Ok((loaded, problems))
+        });
+        read.await?
+    }
+
+    fn read_configuration(
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
@@ -277,8 +307,7 @@ impl Core {
             ("experimental_compact_prompt_file", &config.experimental_compact_prompt_file),
         ] {
             if let Some(path) = path {
-                std::fs::File::open(path)
-                    .map_err(|error| fault(format!("`{key}`: {}: {error}", path.display())))?;
+                files::open(path).map_err(|error| fault(format!("`{key}`: {error}")))?;
             }
         }
         Ok(loaded)
@@ -378,17 +407,22 @@ impl Core {
     }
 
     /// Tells a new client what is ignored in the configuration.
-    pub(crate) fn tell_warnings(self: &Arc<Self>, peer: &Peer) {
+    pub(crate) async fn tell_warnings(self: &Arc<Self>, peer: &Peer) {
         // From the first client on there is somebody to tell.
         self.watching.get_or_init(|| config_watch::start(self));
-        match self.config.load(&self.options, &self.options.cwd, None) {
-            Ok(loaded) => {
-                warnings::tell(peer, &loaded.resolved.warnings);
-                for problem in self.rules.problems(&loaded.resolved.config) {
-                    warnings::tell_plain(peer, problem);
-                }
+        let core = self.clone();
+        let looked = self.files.run(&self.options.cwd, move || {
+            let loaded = core.config.load(&core.options, &core.options.cwd, None)?;
+            let problems = core.rules.problems(&loaded.resolved.config);
+            Ok((loaded.resolved.warnings, problems))
+        });
+        match looked.await {
+            Ok(Ok((found, problems))) => {
+                warnings::tell(peer, &found);
+                problems.into_iter().for_each(|problem| warnings::tell_plain(peer, problem));
             }
-            Err(error) => warnings::tell_error(peer, &error),
+            Ok(Err(error)) => warnings::tell_error(peer, &error),
+            Err(error) => warnings::tell_plain(peer, error.to_string()),
         }
         for error in self.config.broken() {
             warnings::tell_error(peer, &error);

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use files::{SecretError, SecretFile};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -29,8 +30,6 @@ pub enum Auth {
 
 /// Shortest secret, in bytes: as long as what HS256 makes of it.
 const LEAST_SECRET: usize = 32;
-/// Longest secret or token that is read from a file, in bytes.
-const MOST_SECRET: u64 = 64 << 10;
 
 /// Why the program does not start.
 #[derive(Debug, thiserror::Error)]
@@ -43,28 +42,13 @@ pub enum AuthError {
         /// The path.
         path: PathBuf,
     },
-    /// The file cannot be read.
-    #[error("{flag} {path}: {source}")]
-    Unreadable {
+    /// The file cannot be read, or others could have changed it.
+    #[error("{flag} {source}")]
+    Secret {
         /// The flag that named it.
         flag: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// Others than its owner can read or change the file.
-    #[error(
-        "{flag} {path}: others can read or change this file (mode {mode:03o}); run \
-         `chmod 600 {path}`, and make a new secret if somebody may have read it"
-    )]
-    Loose {
-        /// The flag that named it.
-        flag: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
+        /// Why, with the path.
+        source: SecretError,
     },
     /// What the file holds cannot be used.
     #[error("{flag} {path}: {why}")]
@@ -82,13 +66,14 @@ pub enum AuthError {
 }
 
 impl Auth {
-    /// Clients need the token that the file holds.
+    /// Clients need the token that the file holds. Also what the operator should know about the
+    /// file.
     ///
     /// # Errors
-    /// A file that cannot be read, is open to others, or holds no token.
-    pub fn capability_file(path: &Path) -> Result<Self, AuthError> {
+    /// A file that cannot be read, that others can change, or that holds no token.
+    pub fn capability_file(path: &Path) -> Result<(Self, Option<String>), AuthError> {
         const FLAG: &str = "--ws-token-file";
-        let token = read_secret(FLAG, path)?;
+        let SecretFile { text: token, warning } = read_secret(FLAG, path)?;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(AuthError::Unusable {
                 flag: FLAG,
@@ -96,7 +81,7 @@ impl Auth {
                 why: "a token is one word of visible ASCII, to stand in an HTTP header",
             });
         }
-        Ok(Self::Capability(hash(&token)))
+        Ok((Self::Capability(hash(&token)), warning))
     }
 
     /// Clients need the token whose SHA-256 this is, in hexadecimal.
@@ -118,22 +103,23 @@ impl Auth {
         Ok(Self::Capability(hash))
     }
 
-    /// Clients need a token signed with the secret that the file holds.
+    /// Clients need a token signed with the secret that the file holds. Also what the operator
+    /// should know about the file.
     ///
     /// # Errors
-    /// A file that cannot be read, is open to others, or holds too short a secret.
+    /// A file that cannot be read, that others can change, or that holds too short a secret.
     pub fn signed_file(
         path: &Path,
         claims: Claims,
         now: Arc<dyn Fn() -> i64 + Send + Sync>,
-    ) -> Result<Self, AuthError> {
+    ) -> Result<(Self, Option<String>), AuthError> {
         const FLAG: &str = "--ws-shared-secret-file";
-        let secret = read_secret(FLAG, path)?;
+        let SecretFile { text: secret, warning } = read_secret(FLAG, path)?;
         if secret.len() < LEAST_SECRET {
             let why = "the secret is shorter than 32 bytes";
             return Err(AuthError::Unusable { flag: FLAG, path: path.to_owned(), why });
         }
-        Ok(Self::Signed { secret: secret.into_bytes().into(), claims, now })
+        Ok((Self::Signed { secret: secret.into_bytes().into(), claims, now }, warning))
     }
 
     /// Whether whoever sent this token may come in. Takes the same time for all wrong tokens of a
@@ -165,43 +151,13 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// The text of a file that nobody but its owner can read, without the white space around it.
+/// The secret in a file that a flag names by its absolute path; see [`files::read_secret`].
 ///
 /// # Errors
 /// See [`AuthError`].
-pub fn read_secret(flag: &'static str, path: &Path) -> Result<String, AuthError> {
-    use std::io::Read;
-    let unreadable = |source| AuthError::Unreadable { flag, path: path.to_owned(), source };
-    let unusable = |why| AuthError::Unusable { flag, path: path.to_owned(), why };
+fn read_secret(flag: &'static str, path: &Path) -> Result<SecretFile, AuthError> {
     if !path.is_absolute() {
         return Err(AuthError::Relative { flag, path: path.to_owned() });
     }
-    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(unusable("this is no file"));
-    }
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    // Of what was opened, not of what the path names by now.
-    let metadata = file.metadata().map_err(unreadable)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let mode = metadata.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(AuthError::Loose { flag, path: path.to_owned(), mode });
-        }
-        let ours = rustix::process::geteuid().as_raw();
-        if metadata.uid() != ours && metadata.uid() != 0 {
-            return Err(unusable("the file belongs to another user"));
-        }
-    }
-    if metadata.len() > MOST_SECRET {
-        return Err(unusable("the file is longer than 64 KiB"));
-    }
-    let mut text = String::new();
-    file.take(MOST_SECRET).read_to_string(&mut text).map_err(unreadable)?;
-    let text = text.trim();
-    if text.is_empty() {
-        return Err(unusable("the file is empty"));
-    }
-    Ok(text.to_owned())
+    files::read_secret(path).map_err(|source| AuthError::Secret { flag, source })
 }

@@ -18,7 +18,7 @@ mod unix;
 
 pub use accept::{Bounds, Door, Listener, Serve};
 pub use address::{Address, AddressError};
-pub use auth::{Auth, AuthError, read_secret};
+pub use auth::{Auth, AuthError};
 pub use client::{ConnectError, connect, upgrade};
 pub use handshake::Admission;
 pub use newcomers::Newcomer;

@@ -86,6 +86,7 @@ impl UnixDoor {
         // Who has the lock may replace the socket: two servers that start at once cannot both.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
+        // tidy: open without waiting, see `lock_flags`.
         let lock = File::options()
             .create(true)
             .truncate(false)

@@ -20,19 +20,21 @@ use May::{EverythingBut, Only};
 /// In the order of ARCHITECTURE.md's map. Who may know both `protocol` and `session` follows from
 /// it: `server`, `cli` and `testkit`.
 const TABLE: &[(&str, May)] = &[
+    ("files", Only(&[])),
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
-    ("transport", Only(&["jsonrpc"])),
-    ("config", Only(&[])),
+    ("transport", Only(&["files", "jsonrpc"])),
+    ("config", Only(&["files"])),
     ("session", Only(&[])),
-    ("model", Only(&[])),
-    ("sandbox", Only(&[])),
+    ("model", Only(&["files"])),
+    ("sandbox", Only(&["files"])),
     ("store", Only(&[])),
     ("patch", Only(&[])),
     ("extensions", Only(&[])),
     (
         "server",
         Only(&[
+            "files",
             "jsonrpc",
             "protocol",
             "config",
@@ -46,7 +48,7 @@ const TABLE: &[(&str, May)] = &[
     ),
     ("tui", Only(&["protocol"])),
     ("ratelimit", Only(&[])),
-    ("gateway", Only(&["ratelimit"])),
+    ("gateway", Only(&["files", "ratelimit"])),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
     ("xtask", Only(&["protocol", "config", "store"])),

@@ -27,6 +27,13 @@ const IMPURE: [&str; 9] = [
     "thread::spawn",
 ];
 
+/// Crates that handle what clients, the model and workspaces name.
+const READERS: [&str; 9] =
+    ["cli", "config", "gateway", "model", "patch", "sandbox", "server", "session", "transport"];
+/// Ways to open a file that may wait for whoever made it.
+const OPENS: [&str; 5] =
+    ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()", "File::options()"];
+
 /// First segments of the protocol's method names.
 const METHOD_GROUPS: [&str; 29] = [
     "account",
@@ -85,6 +92,7 @@ pub(crate) fn check(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
     source.sleeps();
     source.methods_in_jsonrpc();
     source.purity_of_session();
+    source.opened_files();
     findings.append(&mut source.findings);
     findings
 }
@@ -225,6 +233,26 @@ impl Source<'_> {
                     "`session` is pure, and here is `{found}`: ask a port (Model, Commands, Tools, Log, Clock, Ids)"
                 );
                 self.error(line, "session-purity", message);
+            }
+        }
+    }
+
+    /// Files are opened by the crate `files`, which never waits for a FIFO. A file that is ours alone
+    /// says so.
+    fn opened_files(&mut self) {
+        let source = |name: &&str| self.file.starts_with(format!("crates/{name}/src"));
+        if !READERS.iter().any(|name| source(&name)) {
+            return;
+        }
+        for line in 0..self.tests_from {
+            let code = &self.scan.code[line];
+            let found = OPENS.iter().find(|open| code.contains(*open));
+            if let Some(found) = found.filter(|_| !self.explained(line, "tidy: open")) {
+                let message = format!(
+                    "`{found}` may wait for ever at a FIFO: read with the crate `files`, or say why \
+                     nobody else has a hand in this file in `// tidy: open …`"
+                );
+                self.error(line, "opened-files", message);
             }
         }
     }
@@ -387,6 +415,11 @@ mod tests {
                 "//! D.\nlet t = Instant::now();",
                 vec![("session-purity", 2)],
             ),
+            (lib, "//! D.\nlet f = File::open(path)?;", vec![("opened-files", 2)]),
+            (lib, "//! D.\nlet f = fs::read_to_string(path)?;", vec![("opened-files", 2)]),
+            (lib, "//! D.\n// tidy: open the kernel's own file\nlet f = fs::read(p)?;", vec![]),
+            (lib, "//! D.\nlet f = files::read(path, 10)?;", vec![]),
+            ("crates/store/src/a.rs", "//! D.\nlet f = File::open(path)?;", vec![]),
             (lib, concat!("//! D.\n// TO", "DO later"), vec![("leftovers", 2)]),
             ("docs/a.md", concat!("FIX", "ME"), vec![("leftovers", 1)]),
             ("docs/a.md", "cd /some/checkout", vec![("machine-path", 1)]),

@@ -15,7 +15,7 @@ use transport::{Address, Door, Listener, Serve};
 
 use crate::commands::listen::{AccessArguments, Given, Places, raise_descriptor_limit};
 use crate::commands::local::Signals;
-use crate::commands::{checked, print, proxy, tell};
+use crate::commands::{checked, print, proxy, tell, watchdog};
 use crate::world::World;
 
 #[derive(clap::Args)]
@@ -89,6 +89,8 @@ async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::
     let places = Places::settle(&arguments.listen, &arguments.access, &world)?;
     // Who reads where the server listens may end it from then on.
     let mut signals = Signals::catch()?;
+    let grace = Duration::from_secs(arguments.shutdown_grace);
+    watchdog::start(grace)?;
     let descriptors = raise_descriptor_limit();
     let listeners = places.bind(&world, &mut given).await?;
     let options = world.clone().options(&arguments.session_source);
@@ -110,7 +112,6 @@ async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::
         });
         accepting.spawn(door.clone().accept(listener, serve));
     }
-    let grace = Duration::from_secs(arguments.shutdown_grace);
     if serves_stdio {
         let connection =
             Connection::stdio(limits).context("standard input and output cannot be served")?;

@@ -57,6 +57,7 @@ pub(crate) async fn run(
             return Ok(ExitCode::from(2));
         }
     };
+    warn(&settings);
     if arguments.check {
         print(format_args!("the configuration is valid"))?;
         return Ok(ExitCode::SUCCESS);
@@ -92,6 +93,12 @@ pub(crate) async fn run(
         tell(format_args!("agentd: some requests were still under way and were cut"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn warn(settings: &Settings) {
+    for warning in &settings.warnings {
+        tell(format_args!("agentd: WARNING: {warning}"));
+    }
 }
 
 /// Where the configuration comes from.
@@ -133,7 +140,10 @@ async fn reload(gateway: Arc<Gateway>, source: Source) {
         };
         while hang_up.recv().await.is_some() {
             match source.read() {
-                Ok(settings) => gateway.reload(settings),
+                Ok(settings) => {
+                    warn(&settings);
+                    gateway.reload(settings);
+                }
                 Err(error) => tell(format_args!("agentd: {error}; the old configuration stays")),
             }
         }

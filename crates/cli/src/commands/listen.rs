@@ -229,7 +229,7 @@ impl AccessArguments {
         match self.ws_auth {
             None | Some(Mode::None) => Ok(None),
             Some(Mode::CapabilityToken) => match (&self.ws_token_file, &self.ws_token_sha256) {
-                (Some(path), None) => Ok(Some(Auth::capability_file(path)?)),
+                (Some(path), None) => Ok(Some(warned(Auth::capability_file(path)?))),
                 (None, Some(hex)) => Ok(Some(Auth::capability_sha256(hex)?)),
                 _ => bail!(
                     "--ws-auth capability-token: give either --ws-token-file or --ws-token-sha256"
@@ -246,10 +246,18 @@ impl AccessArguments {
                 };
                 let clock = world.clone().options("appServer").clock;
                 let now = Arc::new(move || clock.now_ms() / 1000);
-                Ok(Some(Auth::signed_file(path, claims, now)?))
+                Ok(Some(warned(Auth::signed_file(path, claims, now)?)))
             }
         }
     }
+}
+
+/// Tells the operator what is wrong with the file of a secret that is used all the same.
+fn warned((auth, warning): (Auth, Option<String>)) -> Auth {
+    if let Some(warning) = warning {
+        tell(format_args!("agentd: WARNING: {warning}"));
+    }
+    auth
 }
 
 fn check_exposure(ip: std::net::IpAddr, is_guarded: bool, open: bool) -> anyhow::Result<()> {

@@ -20,6 +20,7 @@ pub(crate) mod sandbox;
 pub(crate) mod sandbox;
 pub(crate) mod threads;
 mod transcript;
+mod watchdog;
 
 use std::fmt;
 use std::io::Write;

@@ -74,6 +74,7 @@ fn script(name: &str) -> anyhow::Result<Script> {
 }
 
 fn open_log(path: &PathBuf) -> anyhow::Result<model::server::RequestLog> {
+    // tidy: open the log that the user names, for writing.
     let file = std::fs::OpenOptions::new()
         .create(true)
         .append(true)

@@ -77,6 +77,7 @@ async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::R
 
 /// A transcript is for its user alone.
 fn private(path: &Path) -> anyhow::Result<File> {
+    // tidy: open a new file of the user, for writing.
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -87,8 +88,7 @@ fn private(path: &Path) -> anyhow::Result<File> {
 async fn import(store: &Store, file: Option<&Path>, new_id: Option<String>) -> anyhow::Result<()> {
     let id = match file {
         Some(path) => {
-            let opened = File::open(path);
-            let file = opened.with_context(|| format!("{} cannot be read", path.display()))?;
+            let file = files::open_argument(path)?;
             let imported = transfer::import(store, BufReader::new(file), new_id).await;
             imported.with_context(|| path.display().to_string())?
         }

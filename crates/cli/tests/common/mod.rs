@@ -1,6 +1,8 @@
 //! The real program in a home of its own, and a client that speaks with it in raw lines.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
+#[cfg(target_os = "linux")]
+pub mod dead_mount;
 #[cfg(unix)]
 pub mod socket;
 

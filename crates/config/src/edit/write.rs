@@ -1,9 +1,11 @@
 //! Changes to a file on disk: locked against other writers, all or nothing.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use ::files::ReadError;
 
 use crate::edit::{Edit, EditError, apply};
 use crate::layer::{MAX_FILE_BYTES, version};
@@ -103,6 +105,7 @@ pub fn write<E: std::error::Error + 'static>(
     let temporary = beside(&path, "tmp");
     let replaced = store(&temporary, &text, meta.as_ref())
         .and_then(|()| std::fs::rename(&temporary, &path))
+        // tidy: open the folder, to sync it.
         .and_then(|()| File::open(folder)?.sync_all());
     if let Err(source) = replaced {
         // Best effort: the next writer takes the name over anyway.
@@ -157,6 +160,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 /// Locked until dropped; the kernel unlocks it when the process dies.
 fn lock<E: std::error::Error + 'static>(path: &Path) -> Result<File, WriteError<E>> {
     let failed = |source| io(path, "lock", source);
+    // tidy: open the lock, in a folder that only the user writes.
     let file = private(OpenOptions::new().create(true).write(true), path).map_err(failed)?;
     let deadline = Instant::now() + LOCK_WAIT;
     let mut pause = Duration::from_micros(100);
@@ -183,17 +187,19 @@ fn read<E: std::error::Error + 'static>(
     path: &Path,
 ) -> Result<(String, Option<std::fs::Metadata>), WriteError<E>> {
     let failed = |source| io(path, "read", source);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok((String::new(), None)),
-        Err(source) => return Err(failed(source)),
+    let refused = |error| match error {
+        ReadError::TooLarge { path, .. } => WriteError::TooLarge { path },
+        error => failed(error.into_io()),
     };
-    let meta = file.metadata().map_err(failed)?;
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(WriteError::TooLarge { path: path.to_owned() });
-    }
+    let opened = match ::files::open(path) {
+        Ok(opened) => opened,
+        Err(error) if error.is_not_found() => return Ok((String::new(), None)),
+        Err(error) => return Err(refused(error)),
+    };
+    let meta = opened.metadata.clone();
+    let bytes = opened.read(path, MAX_FILE_BYTES).map_err(refused)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| failed(ReadError::NotText(path.to_owned()).into_io()))?;
     Ok((text, Some(meta)))
 }
 
@@ -202,6 +208,7 @@ fn store(path: &Path, text: &str, like: Option<&std::fs::Metadata>) -> std::io::
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
         _ => {}
     }
+    // tidy: open a new file.
     let mut file = private(OpenOptions::new().create_new(true).write(true), path)?;
     file.write_all(text.as_bytes())?;
     if let Some(like) = like {

@@ -29,6 +29,8 @@ pub struct Settings {
     pub listen: String,
     /// The bearer token of the admin API; without one it is closed.
     pub admin_token: Option<Secret>,
+    /// What the operator should know, though the configuration can be used.
+    pub warnings: Vec<String>,
     /// Where organizations, keys and usage are.
     pub store: StoreUrl,
     /// Where limits are counted.

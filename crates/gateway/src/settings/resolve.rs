@@ -1,12 +1,12 @@
 //! From the file's keys to [`Settings`]: defaults, checks, and names that lead somewhere.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use files::{SecretFile, read_secret};
 use hyper::Uri;
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 
@@ -15,6 +15,8 @@ use super::file::{self, File};
 use super::models;
 use super::{Base, LimitsUrl, Secret, Server, Settings, StoreUrl, Upstream};
 
+/// A larger configuration is refused: no hand-written one comes near.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The upstream and the model that there are when the file names none.
 const OFFLINE: &str = "offline";
 
@@ -35,8 +37,8 @@ impl Settings {
     /// # Errors
     /// One line that names the file, the line and the key.
     pub fn load(path: &Path, around: Surroundings<'_>) -> Result<Self, SettingsError> {
-        let text =
-            fs::read_to_string(path).map_err(|error| SettingsError::unreadable(path, &error))?;
+        let text = files::read_text(path, MAX_FILE_BYTES)
+            .map_err(|error| SettingsError::unreadable(path, &error.into_io()))?;
         Self::read(&text, path, around)
     }
 
@@ -86,13 +88,13 @@ fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<
         let message = format!("no model and no alias is called `{name}`");
         return Err(Fault::new(&["defaults", "moderation_model"], message));
     }
+    let token_file = file.admin.token_file;
+    let (admin_token, warning) =
+        token_file.map(|path| token(&around.folder.join(path))).transpose()?.unzip();
     Ok(Settings {
         listen: file.listen.unwrap_or_else(|| "127.0.0.1:8080".to_owned()),
-        admin_token: file
-            .admin
-            .token_file
-            .map(|path| token(&around.folder.join(path)))
-            .transpose()?,
+        admin_token,
+        warnings: warning.flatten().into_iter().collect(),
         store: store_url(file.store.url.as_deref(), around.folder)?,
         limits: limits_url(&file.limits)?,
         server: server(&file.server)?,
@@ -206,26 +208,15 @@ fn host_header(origin: &Uri) -> Result<HeaderValue, InvalidHeaderValue> {
     }
 }
 
-fn token(path: &Path) -> Result<Secret, Fault> {
-    let fault = |message: String| {
-        Fault::new(&["admin", "token_file"], format!("{} {message}", path.display()))
-    };
-    let unreadable = |error: std::io::Error| fault(format!("cannot be read: {error}"));
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
-        if mode & 0o077 != 0 {
-            let message = format!("can be read by others (mode {:o}); chmod 600 it", mode & 0o777);
-            return Err(fault(message));
-        }
-    }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    let token = text.trim();
+fn token(path: &Path) -> Result<(Secret, Option<String>), Fault> {
+    const KEY: [&str; 2] = ["admin", "token_file"];
+    let fault = |message: String| Fault::new(&KEY, format!("{} {message}", path.display()));
+    let read = read_secret(path).map_err(|error| Fault::new(&KEY, error.to_string()))?;
+    let SecretFile { text: token, warning } = read;
     if token.len() < 16 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
         return Err(fault("must hold a token of at least 16 visible ASCII characters".to_owned()));
     }
-    Ok(Secret::new(token))
+    Ok((Secret::new(token), warning))
 }
 
 fn store_url(url: Option<&str>, folder: &Path) -> Result<StoreUrl, Fault> {

@@ -86,6 +86,7 @@ impl Tape {
 
 /// Writes a file that its owner alone can read: answers quote the user's work.
 fn write_private(path: &std::path::Path, text: &str) -> io::Result<()> {
+    // tidy: open the tape that the user names, for writing.
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]

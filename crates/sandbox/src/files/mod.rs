@@ -1,4 +1,4 @@
-//! Reading and changing files for patches: within the policy, through no symbolic link that was
+//! Changing files for patches: within the policy, through no symbolic link that was
 //! not there when the policy was checked, and all changes or none.
 
 #[cfg(unix)]
@@ -8,11 +8,8 @@ mod folder;
 #[cfg(unix)]
 mod step;
 
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-#[cfg(unix)]
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 #[cfg(unix)]
 pub use apply::apply;
@@ -59,40 +56,6 @@ pub enum ApplyError {
     /// A change failed and undoing the ones before it did as well.
     #[error("{failure}; these files could not be restored: {}", list(.files))]
     NotRestored { failure: Box<ApplyError>, files: Vec<PathBuf> },
-}
-
-/// Why a file could not be read as text.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("{} is not a regular file", .0.display())]
-    NotAFile(PathBuf),
-    #[error("{} has more than {max_bytes} bytes", .path.display())]
-    TooLarge { path: PathBuf, max_bytes: u64 },
-    #[error("{} is not UTF-8 text", .0.display())]
-    NotText(PathBuf),
-    #[error("{}: {source}", .path.display())]
-    Io { path: PathBuf, source: io::Error },
-}
-
-/// Reads a text file of at most `max_bytes`. Never waits: a pipe or a device is refused.
-pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
-    let failed = |source| ReadError::Io { path: path.to_owned(), source };
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(unix)]
-    options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC);
-    let file = options.open(path).map_err(failed)?;
-    let meta = file.metadata().map_err(failed)?;
-    if !meta.is_file() {
-        return Err(ReadError::NotAFile(path.to_owned()));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(max_bytes)).unwrap_or(0));
-    // The length may change while we read: the bound is on what is read.
-    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > max_bytes {
-        return Err(ReadError::TooLarge { path: path.to_owned(), max_bytes });
-    }
-    String::from_utf8(bytes).map_err(|_| ReadError::NotText(path.to_owned()))
 }
 
 /// Where folders cannot be held open, nothing is changed: what was checked may not be what is

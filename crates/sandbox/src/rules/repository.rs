@@ -3,7 +3,6 @@
 //! repository's own files only; the person's global configuration is theirs to trust.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::resolver::GitUse;
@@ -248,11 +247,5 @@ fn key_is_harmless(section: &str, line: &str) -> bool {
 
 /// The content of a regular file of at most `limit` bytes.
 fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    if !path.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut content = Vec::new();
-    let file = fs::File::open(path).ok()?;
-    file.take(limit + 1).read_to_end(&mut content).ok()?;
-    (content.len() as u64 <= limit).then_some(content)
+    ::files::read(path, limit).ok()
 }

@@ -6,7 +6,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use ::files::{Pool, Unanswered};
 use rustix::pipe::PipeFlags;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,13 +35,17 @@ use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Re
 pub struct Sandbox {
     config: Config,
     launcher: Launcher,
-    detected: OnceCell<Detected>,
+    detected: OnceCell<Arc<Detected>>,
+    /// Looks at what a command's policy and folder name.
+    files: Pool,
     /// Bounds the starts under way: each has descriptors in flight, of which the kernel allows a
     /// limited number.
     starts: Semaphore,
 }
 
 const MAX_STARTS_UNDER_WAY: usize = 32;
+/// How long a supervisor may take to start a command: beyond it waits for a file system.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Confinement with what must be kept until the command is over.
 type Confined = (Confinement, Vec<Placeholder>);
@@ -50,18 +56,24 @@ impl Sandbox {
             launcher: Launcher::new(config.supervisor.clone(), config.descriptors),
             config,
             detected: OnceCell::new(),
+            files: Pool::default(),
             starts: Semaphore::new(MAX_STARTS_UNDER_WAY),
         }
     }
 
     /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
     pub async fn spawn(&self, spawn: Spawn) -> Result<Process, SpawnError> {
-        let program = spawn.argv.first().ok_or(SpawnError::Empty)?;
-        check_cwd(&spawn.cwd)?;
-        let program = find_program(program, &spawn.cwd, &spawn.env)?;
-        let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
-        let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value))).settle();
-        let (confinement, placeholders) = self.confine(&resolved, &spawn).await?;
+        let found = match spawn.policy {
+            Policy::DangerFullAccess | Policy::External { .. } => None,
+            _ => Some(Arc::clone(self.detected().await)),
+        };
+        let (layer, place) = (self.config.layer, spawn.cwd.clone());
+        let prepared = self.files.run(&place, move || {
+            let prepared = prepare(layer, found.as_deref(), &spawn)?;
+            Ok((prepared, spawn))
+        });
+        let (prepared, spawn) = prepared.await.map_err(unanswered)??;
+        let Prepared { program, confinement, placeholders } = prepared;
         self.start(&program, &spawn, confinement, placeholders).await
     }
 
@@ -88,6 +100,7 @@ impl Sandbox {
             ),
             Err(why) => (false, why.clone()),
         };
+        // tidy: open the kernel's own.
         let seccomp = match std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
             Ok(actions) => (true, format!("actions: {}", actions.trim())),
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
@@ -97,8 +110,8 @@ impl Sandbox {
             .into()
     }
 
-    async fn detected(&self) -> &Detected {
-        self.detected.get_or_init(|| self.detect()).await
+    async fn detected(&self) -> &Arc<Detected> {
+        self.detected.get_or_init(|| async { Arc::new(self.detect().await) }).await
     }
 
     async fn detect(&self) -> Detected {
@@ -134,54 +147,6 @@ impl Sandbox {
         if exit.success() { Ok(()) } else { Err(detect::explain(bwrap, &printed.text())) }
     }
 
-    async fn confine(&self, resolved: &Resolved, spawn: &Spawn) -> Result<Confined, SpawnError> {
-        if !resolved.confined {
-            return match spawn.egress {
-                None => Ok((Confinement::None, Vec::new())),
-                Some(_) => Err(SpawnError::Unavailable(
-                    "a managed network needs a policy that confines the command".to_owned(),
-                )),
-            };
-        }
-        if resolved.check_read(&spawn.cwd).is_err() {
-            return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not let it be read"));
-        }
-        let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
-        let found = self.detected().await;
-        let bubblewrap = found.bubblewrap.as_ref().map_err(String::as_str);
-        let landlock = found.landlock.as_ref().map_err(String::as_str);
-        let (bubblewrap, landlock) = match self.config.layer {
-            Layer::Auto => (bubblewrap, landlock),
-            Layer::Bubblewrap => (bubblewrap, Err("the configuration asks for bubblewrap")),
-            Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
-        };
-        match (bubblewrap, landlock) {
-            (Ok(bwrap), _) => {
-                let abi = found.landlock.as_ref().ok().copied();
-                wrap(bwrap, abi, resolved, &protection, spawn)
-                    .map_err(io_error("preparing the sandbox"))
-            }
-            (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
-                Err(SpawnError::Unavailable(format!(
-                    "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
-                     tell where a connection goes"
-                )))
-            }
-            (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => {
-                Err(SpawnError::Unavailable(format!(
-                    "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
-                     take something out of a readable or writable folder again"
-                )))
-            }
-            (Err(_), Ok(abi)) => {
-                landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
-            }
-            (Err(no_bubblewrap), Err(no_landlock)) => {
-                Err(SpawnError::Unavailable(format!("{no_bubblewrap}. {no_landlock}")))
-            }
-        }
-    }
-
     async fn start(
         &self,
         program: &Path,
@@ -208,9 +173,10 @@ impl Sandbox {
             })
             .map_err(io_error("starting a supervisor for the command"))?;
         drop(pipes.theirs);
-        let pid = handshake(supervisor, request, program, spawn).await;
+        let started = handshake(supervisor, request, program, spawn);
+        let started = tokio::time::timeout(START_TIMEOUT, started).await;
         drop(permit);
-        let (supervisor, pid) = pid?;
+        let (supervisor, pid) = started.map_err(|_| not_started_in_time(&spawn.cwd))??;
         let (ended, when_ended) = watch::channel(None);
         let (finished, when_finished) = watch::channel(None);
         let (output, receiver) = mpsc::channel(OUTPUT_CHUNKS);
@@ -238,6 +204,77 @@ impl Sandbox {
     }
 }
 
+/// A command that can be started.
+struct Prepared {
+    program: PathBuf,
+    confinement: Confinement,
+    placeholders: Vec<Placeholder>,
+}
+
+/// Looks at the files that a command and its policy name. Waits for their file systems; `found` is
+/// there for a policy that confines.
+fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prepared, SpawnError> {
+    let program = spawn.argv.first().ok_or(SpawnError::Empty)?;
+    check_cwd(&spawn.cwd)?;
+    let program = find_program(program, &spawn.cwd, &spawn.env)?;
+    let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
+    let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value))).settle();
+    let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
+    Ok(Prepared { program, confinement, placeholders })
+}
+
+fn confine(
+    layer: Layer,
+    found: Option<&Detected>,
+    resolved: &Resolved,
+    spawn: &Spawn,
+) -> Result<Confined, SpawnError> {
+    let Some(found) = found.filter(|_| resolved.confined) else {
+        return match spawn.egress {
+            None => Ok((Confinement::None, Vec::new())),
+            Some(_) => Err(SpawnError::Unavailable(
+                "a managed network needs a policy that confines the command".to_owned(),
+            )),
+        };
+    };
+    if resolved.check_read(&spawn.cwd).is_err() {
+        return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not let it be read"));
+    }
+    let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
+    let bubblewrap = found.bubblewrap.as_ref().map_err(String::as_str);
+    let landlock = found.landlock.as_ref().map_err(String::as_str);
+    let (bubblewrap, landlock) = match layer {
+        Layer::Auto => (bubblewrap, landlock),
+        Layer::Bubblewrap => (bubblewrap, Err("the configuration asks for bubblewrap")),
+        Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
+    };
+    match (bubblewrap, landlock) {
+        (Ok(bwrap), _) => {
+            let abi = found.landlock.as_ref().ok().copied();
+            wrap(bwrap, abi, resolved, &protection, spawn)
+                .map_err(io_error("preparing the sandbox"))
+        }
+        (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
+            Err(SpawnError::Unavailable(format!(
+                "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                 tell where a connection goes"
+            )))
+        }
+        (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => {
+            Err(SpawnError::Unavailable(format!(
+                "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                 take something out of a readable or writable folder again"
+            )))
+        }
+        (Err(_), Ok(abi)) => {
+            landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
+        }
+        (Err(no_bubblewrap), Err(no_landlock)) => {
+            Err(SpawnError::Unavailable(format!("{no_bubblewrap}. {no_landlock}")))
+        }
+    }
+}
+
 /// Sends the request and waits until the command runs; its process id.
 async fn handshake(
     mut supervisor: UnixStream,
@@ -254,6 +291,20 @@ async fn handshake(
         Some(Report::Failed { stage, errno }) => Err(not_started(stage, errno, program, spawn)),
         _ => Err(lost(io::Error::from(io::ErrorKind::InvalidData))),
     }
+}
+
+fn unanswered(error: Unanswered) -> SpawnError {
+    let source = io::Error::new(io::ErrorKind::TimedOut, error.to_string());
+    SpawnError::Io { context: "looking at the command's files".to_owned(), source }
+}
+
+fn not_started_in_time(cwd: &Path) -> SpawnError {
+    let seconds = START_TIMEOUT.as_secs();
+    let reason = format!(
+        "the command was not started within {seconds} s; look whether the file systems of the \
+         folder and of the writable folders answer"
+    );
+    bad_cwd(cwd, &reason)
 }
 
 fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> SpawnError {
@@ -430,6 +481,7 @@ impl Pipes {
         let (stdout, their_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (stderr, their_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (their_stdin, input) = match stdin {
+            // tidy: open never waits.
             Stdin::Null => (std::fs::File::open("/dev/null")?.into(), Input::None),
             Stdin::Pipe => {
                 let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;

@@ -49,6 +49,7 @@ fn children(pid: Pid) -> Vec<Pid> {
         return Vec::new();
     };
     threads
+        // tidy: open the kernel's own.
         .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
         .flat_map(|list| list.split_whitespace().filter_map(parse).collect::<Vec<_>>())
         .collect()

@@ -40,7 +40,7 @@ impl CommandMethods<Cx> for Server {
         params: CommandExecParams,
     ) -> Result<CommandExecResponse, ErrorObject> {
         let name = params.process_id.clone();
-        let run = self.exec_run(&cx, &params)?;
+        let run = self.exec_run(&cx, &params).await?;
         if name.is_none() && (params.tty || params.stream_stdin || params.stream_stdout_stderr) {
             let message =
                 "`processId` is needed with `tty`, `streamStdin` and `streamStdoutStderr`";
@@ -100,12 +100,12 @@ impl CommandMethods<Cx> for Server {
 }
 
 impl Server {
-    fn exec_run(&self, cx: &Cx, params: &CommandExecParams) -> Result<Run, ErrorObject> {
+    async fn exec_run(&self, cx: &Cx, params: &CommandExecParams) -> Result<Run, ErrorObject> {
         let options = &self.core.options;
         let argv = argv(&params.command)?;
         let cwd =
             params.cwd.as_deref().map_or_else(|| options.cwd.clone(), |cwd| options.cwd.join(cwd));
-        let cwd = folder(cwd)?;
+        let cwd = self.core.folder(cwd).await?;
         let timeout = match (params.timeout_ms, params.disable_timeout) {
             (Some(_), true) => {
                 let message = "`timeoutMs` and `disableTimeout` exclude each other: give one";
@@ -114,7 +114,7 @@ impl Server {
             (None, true) => None,
             (given, false) => Some(timeout(given)?.unwrap_or(DEFAULT_TIMEOUT)),
         };
-        let config = self.core.configuration(&cwd, None)?.resolved.config;
+        let config = self.core.configuration(&cwd, None).await?.resolved.config;
         let chosen = match (&params.sandbox_policy, &params.permission_profile) {
             (Some(_), Some(_)) => {
                 let message =
@@ -220,13 +220,6 @@ pub(crate) fn argv(command: &[String]) -> Result<Vec<OsString>, ErrorObject> {
         return Err(ErrorObject::invalid_params("`command` must not hold a NUL character"));
     }
     Ok(command.iter().map(Into::into).collect())
-}
-
-pub(crate) fn folder(path: PathBuf) -> Result<PathBuf, ErrorObject> {
-    if path.is_dir() {
-        return Ok(path);
-    }
-    Err(ErrorObject::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
 }
 
 pub(crate) fn timeout(ms: Option<i64>) -> Result<Option<Duration>, ErrorObject> {

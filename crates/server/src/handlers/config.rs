@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use config::edit::{Edit, Strategy, WriteError, Written};
 use config::{LayerName, Origin, Resolved, StackLayer, WarningKind};
@@ -20,10 +21,12 @@ use crate::config_source::Loaded;
 use crate::connection::Cx;
 use crate::convert;
 use crate::convert::settings::absolute;
-use crate::handlers::turn::existing_folder;
 use crate::loading;
 use crate::server::Server;
 use crate::warnings;
+
+/// How long a write may take; it may wait for another writer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl ConfigMethods<Cx> for Server {
     /// Without `cwd` no project has a say. Values are as in the files: what is not set is absent.
@@ -32,10 +35,14 @@ impl ConfigMethods<Cx> for Server {
         cx: Cx,
         params: ConfigReadParams,
     ) -> Result<ConfigReadResponse, ErrorObject> {
-        let cwd = params.cwd.as_deref().map(existing_folder).transpose()?;
+        let cwd = self.core.given_folder(params.cwd.as_deref()).await?;
         let core = &self.core;
         let loaded = match &cwd {
-            Some(cwd) => core.config.load(&core.options, cwd, None),
+            Some(cwd) => {
+                let (reader, folder) = (core.clone(), cwd.clone());
+                let load = move || reader.config.load(&reader.options, &folder, None);
+                core.on_files(cwd, load).await?
+            }
             None => core.config.own(&core.options),
         };
         let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
@@ -136,18 +143,19 @@ impl Server {
         file_path: Option<String>,
         expected_version: Option<String>,
     ) -> Result<ConfigWriteResponse, ErrorObject> {
-        let path = self.writable(file_path.as_deref())?;
+        let path = self.writable(file_path.as_deref()).await?;
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
         let core = self.core.clone();
         let made = edits.clone();
-        let writing = tokio::task::spawn_blocking(move || {
+        let place = path.clone();
+        let writing = self.core.files.run_within(WRITE_TIMEOUT, &place, move || {
             let mut usable = |text: &str| core.config.check_text(&core.options, text, &made);
             config::edit::write(&path, expected_version.as_deref(), &made, &mut usable)
         });
-        let written = writing
-            .await
-            .map_err(|error| ErrorObject::internal(format!("config/write: {error}")))?
-            .map_err(refusal)?;
+        let written = writing.await.map_err(|error| {
+            ErrorObject::internal(format!("{error}. The change may still be made when it does"))
+        })?;
+        let written = written.map_err(refusal)?;
         let own = self.core.config.own(&self.core.options);
         let own = own.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
         warnings::tell(&cx.peer, &own.resolved.warnings);
@@ -156,12 +164,16 @@ impl Server {
     }
 
     /// The file that a client may write: the user's.
-    fn writable(&self, asked: Option<&str>) -> Result<PathBuf, ErrorObject> {
+    async fn writable(&self, asked: Option<&str>) -> Result<PathBuf, ErrorObject> {
         let own = self.core.options.home.join(config::CONFIG_FILE);
         let Some(asked) = asked else { return Ok(own) };
         let asked = absolute("filePath", asked)?;
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        if real(&asked) == real(&own) {
+        let paths = (asked.clone(), own.clone());
+        let is_same = move || {
+            let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+            real(&paths.0) == real(&paths.1)
+        };
+        if self.core.on_files(&asked, is_same).await? {
             return Ok(own);
         }
         let message = format!(

@@ -17,7 +17,7 @@ impl ModelMethods<Cx> for Server {
         _cx: Cx,
         params: ModelListParams,
     ) -> Result<ModelListResponse, ErrorObject> {
-        let config = self.core.configuration(&self.core.options.cwd, None)?.resolved.config;
+        let config = self.core.configuration(&self.core.options.cwd, None).await?.resolved.config;
         let mut models = self.core.models.of(&config, config.provider.id());
         models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
         let start = match params.cursor.as_deref() {

@@ -10,7 +10,6 @@ use sandbox::rules::Invocation;
 use sandbox::{Policy, Spawn, Stdin};
 
 use crate::connection::Cx;
-use crate::convert::settings::absolute;
 use crate::full_access;
 use crate::handlers::command;
 use crate::server::Server;
@@ -26,7 +25,7 @@ impl ProcessMethods<Cx> for Server {
     ) -> Result<Empty, ErrorObject> {
         // A terminal that nobody sees or types into is of no use.
         let streams = params.stream_stdout_stderr.unwrap_or(true) || params.tty;
-        let run = self.spawn_run(&params, streams)?;
+        let run = self.spawn_run(&params, streams).await?;
         let name = params.process_handle;
         if name.is_empty() {
             return Err(ErrorObject::invalid_params("`processHandle` must not be empty"));
@@ -93,12 +92,19 @@ impl ProcessMethods<Cx> for Server {
 }
 
 impl Server {
-    fn spawn_run(&self, params: &ProcessSpawnParams, streams: bool) -> Result<Run, ErrorObject> {
+    async fn spawn_run(
+        &self,
+        params: &ProcessSpawnParams,
+        streams: bool,
+    ) -> Result<Run, ErrorObject> {
         let argv = command::argv(&params.command)?;
-        let cwd = command::folder(absolute("cwd", &params.cwd)?)?;
-        let config = self.core.configuration(&cwd, None)?.resolved.config;
-        full_access::check(&self.core, &config, Invocation::Argv(&params.command), &cwd)
-            .map_err(ErrorObject::invalid_request)?;
+        let cwd = self.core.existing_folder(&params.cwd).await?;
+        let config = self.core.configuration(&cwd, None).await?.resolved.config;
+        let (core, command, folder) = (self.core.clone(), params.command.clone(), cwd.clone());
+        let checked = self.core.on_files(&cwd, move || {
+            full_access::check(&core, &config, Invocation::Argv(&command), &folder).map(|()| config)
+        });
+        let config = checked.await?.map_err(ErrorObject::invalid_request)?;
         let spawn = Spawn {
             argv,
             policy: Policy::DangerFullAccess,

@@ -47,7 +47,7 @@ impl ReviewMethods<Cx> for Server {
         };
         let gone = || ErrorObject::invalid_request("the thread is not loaded any more");
         let snapshot = look(&handle).await.ok_or_else(gone)?;
-        let config = self.core.configuration(&snapshot.settings.cwd, None)?.resolved.config;
+        let config = self.core.configuration(&snapshot.settings.cwd, None).await?.resolved.config;
         let change = change::read(&self.core, &config, &snapshot.settings, &target).await;
         if let Some(why) = &change.unread {
             crate::warnings::tell_about_thread(&cx.peer, &thread, why.clone());

@@ -20,7 +20,7 @@ use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
 use crate::convert::settings::{wire_approval, wire_sandbox};
 use crate::handlers::refuse_missing;
-use crate::handlers::turn::{ask, existing_folder, send};
+use crate::handlers::turn::{ask, send};
 use crate::loading::{self, Extra, Fork, Wishes, stored, unknown};
 use crate::server::Server;
 use crate::thread::event_log::Place;
@@ -49,7 +49,7 @@ impl ThreadMethods<Cx> for Server {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
@@ -74,7 +74,7 @@ impl ThreadMethods<Cx> for Server {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
@@ -124,7 +124,7 @@ impl ThreadMethods<Cx> for Server {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,

@@ -1,6 +1,6 @@
 //! Turns: started, steered, interrupted (specification: Turns and review).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jsonrpc::ErrorObject;
@@ -15,9 +15,9 @@ use tokio::sync::oneshot;
 
 use crate::connection::{Cx, Gate};
 use crate::convert;
-use crate::convert::settings::{absolute, approval, name, named_model, sandbox, service_tier};
+use crate::convert::settings::{approval, name, named_model, sandbox, service_tier};
 use crate::handlers::{missing, refuse_missing};
-use crate::server::Server;
+use crate::server::{Core, Server};
 use crate::thread::{Command, ThreadHandle};
 
 impl TurnMethods<Cx> for Server {
@@ -28,9 +28,10 @@ impl TurnMethods<Cx> for Server {
     ) -> Result<TurnStartResponse, ErrorObject> {
         refuse_missing("turn/start", &not_yet(&params))?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&params.input)?;
+        let content = user_content(&self.core, &params.input).await?;
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
-        let overrides = overrides(&params)?;
+        let cwd = self.core.given_folder(params.cwd.as_deref()).await?;
+        let overrides = overrides(&params, cwd)?;
         let permissions = params.permissions.clone();
         if permissions.is_some() && overrides.sandbox.is_some() {
             let message = "`permissions` and `sandboxPolicy` exclude each other: give one";
@@ -58,7 +59,7 @@ impl TurnMethods<Cx> for Server {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&params.input)?;
+        let content = user_content(&self.core, &params.input).await?;
         let expected_turn = params.expected_turn_id;
         let steered =
             ask(&handle, cx.gate(), move |reply| Input::Steer { reply, content, expected_turn });
@@ -114,7 +115,7 @@ fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
     ]
 }
 
-fn overrides(params: &TurnStartParams) -> Result<Overrides, ErrorObject> {
+fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides, ErrorObject> {
     let mode = params.collaboration_mode.as_ref().map(|mode| {
         let kind = match mode.mode {
             protocol::ModeKind::Plan => Mode::Plan,
@@ -132,7 +133,7 @@ fn overrides(params: &TurnStartParams) -> Result<Overrides, ErrorObject> {
     Ok(Overrides {
         model,
         provider: None,
-        cwd: params.cwd.as_deref().map(existing_folder).transpose()?,
+        cwd,
         approval: params.approval_policy.as_ref().map(approval),
         sandbox: params.sandbox_policy.as_ref().map(sandbox).transpose()?,
         effort: effort.as_ref().map(name),
@@ -143,15 +144,6 @@ fn overrides(params: &TurnStartParams) -> Result<Overrides, ErrorObject> {
     })
 }
 
-/// A folder that is there, absolute.
-pub(crate) fn existing_folder(path: &str) -> Result<PathBuf, ErrorObject> {
-    let path = absolute("cwd", path)?;
-    if path.is_dir() {
-        return Ok(path);
-    }
-    Err(ErrorObject::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
-}
-
 fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
     if !schema.is_object() {
         return Err(ErrorObject::invalid_params("`outputSchema` must be a JSON Schema object"));
@@ -160,11 +152,15 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
 }
 
 /// The user's input; image files are read here, so that the session needs no files.
-fn user_content(input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
-    input.iter().enumerate().map(|(at, part)| user_part(at, part)).collect()
+async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
+    let mut content = Vec::with_capacity(input.len());
+    for (at, part) in input.iter().enumerate() {
+        content.push(user_part(core, at, part).await?);
+    }
+    Ok(content)
 }
 
-fn user_part(at: usize, part: &UserInput) -> Result<UserContent, ErrorObject> {
+async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserContent, ErrorObject> {
     match part {
         UserInput::Text { text, text_elements } => Ok(UserContent::Text {
             text: text.clone(),
@@ -176,8 +172,11 @@ fn user_part(at: usize, part: &UserInput) -> Result<UserContent, ErrorObject> {
             Ok(UserContent::Image { url: url.clone() })
         }
         UserInput::LocalImage { path } => {
-            let data_url = crate::images::data_url(Path::new(path))
-                .map_err(|why| ErrorObject::invalid_params(format!("`input`: {why}")))?;
+            let file = PathBuf::from(path);
+            let place = file.clone();
+            let data_url = core.on_files(&place, move || crate::images::data_url(&file)).await?;
+            let data_url =
+                data_url.map_err(|why| ErrorObject::invalid_params(format!("`input`: {why}")))?;
             Ok(UserContent::LocalImage { path: path.clone(), data_url })
         }
         UserInput::Skill { .. } => Err(missing("a `skill` input")),

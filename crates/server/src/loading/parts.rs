@@ -1,9 +1,10 @@
 //! What a thread takes from its configuration: what the model is told and offered, and its bounds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
+use jsonrpc::ErrorObject;
 use model::catalog::ModelInfo;
 use serde_json::json;
 use session::{CommandTool, Configured, Context, Limits, PatchTool, Settings, ToolSet};
@@ -18,16 +19,41 @@ pub(crate) struct Parts {
     pub(crate) configured: Configured,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) context_window: Option<i64>,
+    /// What is there and cannot be read, for the clients.
+    pub(crate) problems: Vec<String>,
 }
 
+/// Largest file of instructions that the configuration names.
+const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
+
 /// See [`Parts`].
-pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: Settings) -> Parts {
+///
+/// # Errors
+/// A file that the configuration names and that cannot be read; a file system that does not answer.
+pub(crate) async fn parts(
+    core: &Arc<Core>,
+    config: &Arc<Config>,
+    extra: &Extra,
+    settings: Settings,
+) -> Result<Parts, ErrorObject> {
+    let place = settings.cwd.clone();
+    let (own, config, extra) = (core.clone(), config.clone(), extra.clone());
+    let read = core.on_files(&place, move || read_parts(&own, &config, &extra, settings));
+    read.await?.map_err(ErrorObject::invalid_params)
+}
+
+fn read_parts(
+    core: &Core,
+    config: &Config,
+    extra: &Extra,
+    settings: Settings,
+) -> Result<Parts, String> {
     let doc = project_doc::read(config, &settings.cwd);
     let info = core.models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
-    Parts {
+    Ok(Parts {
         configured: Configured {
-            context: context(&core.options, config, extra, &doc, &info),
+            context: context(&core.options, config, extra, &doc, &info)?,
             tools: ToolSet { dynamic: extra.dynamic_tools.clone().into(), ..tools(config, &info) },
             limits: limits(config, &settings.provider, window),
             plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
@@ -35,7 +61,8 @@ pub(crate) fn parts(core: &Core, config: &Config, extra: &Extra, settings: Setti
         },
         instruction_sources: doc.sources,
         context_window: i64::try_from(window).ok(),
-    }
+        problems: doc.problems,
+    })
 }
 
 fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
@@ -98,14 +125,14 @@ fn context(
     extra: &Extra,
     doc: &ProjectDoc,
     info: &ModelInfo,
-) -> Context {
-    let from_file = || {
-        let path = config.model_instructions_file.as_ref()?;
-        std::fs::read_to_string(path).ok()
+) -> Result<Context, String> {
+    let instructions = match &extra.base_instructions {
+        Some(given) => Some(given.clone()),
+        None => from_file("model_instructions_file", config.model_instructions_file.as_deref())?,
     };
     let shell = options.shell.file_name().unwrap_or_default();
-    Context {
-        instructions: extra.base_instructions.clone().or_else(from_file).map(Arc::from),
+    Ok(Context {
+        instructions: instructions.map(Arc::from),
         developer: extra
             .developer_instructions
             .clone()
@@ -116,17 +143,24 @@ fn context(
         shell: shell.to_string_lossy().into_owned(),
         date: options.clock.today(),
         time_zone: options.clock.time_zone(),
-        compact_prompt: compact_prompt(config),
-    }
+        compact_prompt: compact_prompt(config)?,
+    })
 }
 
 /// The prompt of compactions: given in the configuration, or in a file that it names.
-fn compact_prompt(config: &Config) -> Option<Arc<str>> {
-    let from_file = || {
-        let path = config.experimental_compact_prompt_file.as_ref()?;
-        std::fs::read_to_string(path).ok()
+fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, String> {
+    const KEY: &str = "experimental_compact_prompt_file";
+    let prompt = match &config.compact_prompt {
+        Some(given) => Some(given.clone()),
+        None => from_file(KEY, config.experimental_compact_prompt_file.as_deref())?,
     };
-    config.compact_prompt.clone().or_else(from_file).map(Arc::from)
+    Ok(prompt.map(Arc::from))
+}
+
+/// The text of a file that the configuration names.
+fn from_file(key: &str, path: Option<&Path>) -> Result<Option<String>, String> {
+    let read = path.map(|path| files::read_text(path, MAX_INSTRUCTIONS_BYTES)).transpose();
+    read.map_err(|error| format!("`{key}`: {error}"))
 }
 
 /// Of a model's input, in percent, what a history may take before it is compacted.

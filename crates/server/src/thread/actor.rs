@@ -9,7 +9,8 @@ use model::ResponseStream;
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::value::RawValue;
 use session::{
-    Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prompt, Record, Refusal, Status,
+    Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prepared, Prompt, Record,
+    Refusal, Status,
 };
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -67,6 +68,8 @@ pub(crate) struct Actor {
     /// Of the client that came last.
     pub(super) user_agent: Option<String>,
     pub(super) teller: Teller,
+    /// Resolves when the last look that was begun has reported.
+    pub(super) inspected: Option<oneshot::Receiver<()>>,
     stream: Option<(u64, ResponseStream)>,
     waiting: HashMap<u64, Waiting>,
     pub(super) asks: BTreeMap<u64, OpenAsk>,
@@ -128,6 +131,7 @@ impl Actor {
             instruction_sources,
             subscribers: Subscribers::default(),
             user_agent: None,
+            inspected: None,
             stream: None,
             waiting: HashMap::new(),
             asks: BTreeMap::new(),
@@ -265,13 +269,22 @@ impl Actor {
                     let _ = answer.send(Err(refusal));
                     return;
                 }
-                if let Err(refusal) = self.check_user_shell(&script) {
-                    let _ = answer.send(Err(refusal));
-                    return;
+                match self.user_shell(&script).await {
+                    Err(refusal) => drop(answer.send(Err(refusal))),
+                    Ok(actions) => {
+                        let cwd = self.machine.settings().cwd.clone();
+                        let reply = self.wait(answer, gate);
+                        self.step(Input::Shell { reply, script, cwd, actions }, steps);
+                    }
                 }
-                let reply = self.wait(answer, gate);
-                let input = self.user_shell(reply, script);
-                self.step(input, steps);
+            }
+            Command::Planned { call, plan, changes } => {
+                self.planned(call, changes);
+                self.step(Input::Prepared { call, outcome: Prepared::Patch(plan) }, steps);
+            }
+            Command::Applied { call, turn, changes, outcome } => {
+                let outcome = self.applied(turn, &changes, outcome);
+                self.step(Input::Applied { call, outcome }, steps);
             }
             Command::Reach { key, input, answer } => {
                 self.reaching.insert(key, answer);
@@ -327,8 +340,7 @@ impl Actor {
         permissions: Option<PermissionProfileSelectionParams>,
         steps: &mut Vec<Step>,
     ) -> Result<Overrides, Refusal> {
-        self.follow_configuration(steps);
-        self.tell_about_rules();
+        self.follow_configuration(steps).await?;
         if let Some(wished) = permissions {
             let tmpdir = self.core.options.tmpdir();
             let policy = loading::permissions(&self.config, &wished, tmpdir);

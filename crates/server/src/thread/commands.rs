@@ -1,5 +1,4 @@
-//! Commands of a thread: looked at by the rules, run through the sandbox, their output decoded
-//! and reported in order.
+//! Commands of a thread: run through the sandbox, their output decoded and reported in order.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,9 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
-use sandbox::rules::{Decision, Invocation, PathResolver};
 use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
-use session::{Assessment, ExecSpec, Id, ImageData, Input, Prepared, ProcessEnd, ToolRequest};
+use session::{ExecSpec, Input, ProcessEnd, ToolRequest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -19,7 +17,6 @@ use crate::options::Options;
 use crate::server::Core;
 use crate::thread::Command;
 use crate::thread::actor::Actor;
-use crate::{rules, warnings};
 
 /// A command that runs. Dropping it kills the command and all that it started.
 pub(crate) struct Running {
@@ -31,149 +28,10 @@ pub(crate) struct Running {
 const TYPED: usize = 64;
 /// Text of one report: what is there is put together up to this size.
 const REPORT_BYTES: usize = 64 * 1024;
-/// Answer to a command that is not only a patch.
-const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
-    run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
-    quotes around the delimiter, the patch, and `EOF` is understood too.";
 /// Terminals start with this size.
 const TERMINAL: Size = Size { rows: 24, cols: 80 };
 
 impl Actor {
-    /// Looks at a tool call and reports what it found.
-    pub(super) fn prepare(&mut self, call: u64, _turn: &Id, request: ToolRequest) {
-        let input = match request {
-            ToolRequest::Image { path } => {
-                Input::ImageRead { call, outcome: self.read_image(&path) }
-            }
-            ToolRequest::Patch { text } => {
-                Input::Prepared { call, outcome: self.prepare_patch_tool(call, &text) }
-            }
-            ToolRequest::Script { script, workdir, login, .. } => {
-                let outcome = self.prepare_script(call, &script, workdir.as_deref(), login);
-                Input::Prepared { call, outcome }
-            }
-            ToolRequest::Argv { argv, workdir } => {
-                let outcome = self.prepare_argv(call, &argv, workdir.as_deref());
-                Input::Prepared { call, outcome }
-            }
-        };
-        self.soon(input);
-    }
-
-    fn read_image(&self, path: &str) -> Result<ImageData, String> {
-        let path = self.machine.settings().cwd.join(path);
-        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
-        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
-        let path = resolved.check_read(&path).map_err(|denied| denied.to_string())?;
-        let data_url = crate::images::data_url(&path)?;
-        Ok(ImageData { path: path.display().to_string(), data_url })
-    }
-
-    /// The tool's input; models that know the shell write their command into it.
-    fn prepare_patch_tool(&mut self, call: u64, text: &str) -> Prepared {
-        let cwd = self.workdir(None);
-        match patch::embedded(text) {
-            Some(embedded) => self.prepare_embedded(call, embedded, cwd),
-            None => self.prepare_patch(call, text, &cwd),
-        }
-    }
-
-    fn prepare_embedded(&mut self, call: u64, found: patch::Embedded, cwd: PathBuf) -> Prepared {
-        let cwd = found.workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder));
-        self.prepare_patch(call, &found.patch, &cwd)
-    }
-
-    fn prepare_script(
-        &mut self,
-        call: u64,
-        script: &str,
-        workdir: Option<&str>,
-        login: bool,
-    ) -> Prepared {
-        if login && !self.config.allow_login_shell {
-            return Prepared::Refused(
-                "login shells are switched off (`allow_login_shell`); leave `login` out".into(),
-            );
-        }
-        let cwd = self.workdir(workdir);
-        if let Some(embedded) = patch::embedded(script) {
-            return self.prepare_embedded(call, embedded, cwd);
-        }
-        if patch::is_mixed(script) {
-            return Prepared::Refused(MIXED_PATCH.into());
-        }
-        self.assess(Invocation::Script(script), script.to_owned(), cwd)
-    }
-
-    fn prepare_argv(&mut self, call: u64, argv: &[String], workdir: Option<&str>) -> Prepared {
-        let cwd = self.workdir(workdir);
-        if let Some(embedded) = patch::embedded_argv(argv) {
-            return self.prepare_embedded(call, embedded, cwd);
-        }
-        if patch::is_mixed_argv(argv) {
-            return Prepared::Refused(MIXED_PATCH.into());
-        }
-        let display = sandbox::rules::quote(argv);
-        self.assess(Invocation::Argv(argv), display, cwd)
-    }
-
-    /// What a script does, for display.
-    pub(super) fn actions(&self, script: &str, cwd: &Path) -> Vec<session::Action> {
-        let invocation = Invocation::Script(script);
-        let found = self.core.rules.assess(invocation, cwd, &self.resolver(), &self.config);
-        found.actions.into_iter().map(action).collect()
-    }
-
-    fn workdir(&self, workdir: Option<&str>) -> PathBuf {
-        let cwd = &self.machine.settings().cwd;
-        workdir.map_or_else(|| cwd.clone(), |folder| cwd.join(folder))
-    }
-
-    fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
-        if !cwd.is_dir() {
-            return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
-        }
-        let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
-        let normal_form = match invocation {
-            Invocation::Script(script) => sandbox::rules::normal_form(script),
-            Invocation::Argv(_) => None,
-        };
-        Prepared::Command(Assessment {
-            display,
-            cwd,
-            actions: found.actions.into_iter().map(action).collect(),
-            known_safe: found.known_safe,
-            dangerous: found.dangerous,
-            rule: found.decision.map(|verdict| (rule(verdict.decision), rules::reason(verdict))),
-            amendment: found.proposed_amendment,
-            amendable: found.amendable,
-            normal_form,
-        })
-    }
-
-    pub(super) fn allow(&self, cwd: &Path, prefix: &[String]) {
-        if let Err(why) = self.core.rules.allow(prefix, cwd, &self.resolver()) {
-            let message = format!("the command was run, but will be asked about again: {why}");
-            for peer in self.subscribers.iter() {
-                warnings::tell_about_thread(peer, &self.id, message.clone());
-            }
-        }
-    }
-
-    fn resolver(&self) -> PathResolver {
-        let settings = self.machine.settings();
-        rules::resolver(&self.core.options, &self.config, &settings.sandbox, &settings.cwd)
-    }
-
-    /// Tells the clients which command rules cannot be read: all commands are asked about then.
-    pub(super) fn tell_about_rules(&self) {
-        for problem in self.core.rules.problems(&self.config) {
-            for peer in self.subscribers.iter() {
-                warnings::tell_plain(peer, problem.clone());
-            }
-        }
-    }
-
     /// Starts a command; its end is reported exactly once unless it is killed.
     pub(super) fn start_command(&mut self, number: u64, spec: ExecSpec) {
         let settings = self.machine.settings();
@@ -438,22 +296,4 @@ fn filtered(
         secrets: config.secret_variables.clone(),
     };
     child_environment(variables, &policy)
-}
-
-fn rule(decision: Decision) -> session::RuleDecision {
-    match decision {
-        Decision::Allow => session::RuleDecision::Allow,
-        Decision::Prompt => session::RuleDecision::Prompt,
-        Decision::Forbidden => session::RuleDecision::Forbidden,
-    }
-}
-
-fn action(action: sandbox::rules::Action) -> session::Action {
-    use sandbox::rules::Action;
-    match action {
-        Action::Read { command, name, path } => session::Action::Read { command, name, path },
-        Action::ListFiles { command, path } => session::Action::ListFiles { command, path },
-        Action::Search { command, query, path } => session::Action::Search { command, query, path },
-        Action::Unknown { command } => session::Action::Unknown { command },
-    }
 }

@@ -2,12 +2,10 @@
 //! about it are set.
 
 use jsonrpc::ErrorObject;
-use sandbox::rules::Invocation;
-use session::{Input, Refusal};
+use session::{Action, Refusal};
 use store::{ThreadChanges, Write};
 
 use crate::convert;
-use crate::full_access;
 use crate::loading::stored;
 use crate::thread::Actor;
 use crate::thread::actor::Step;
@@ -86,21 +84,15 @@ impl Actor {
         Ok(())
     }
 
-    /// Whether the user's own command may run: outside of any sandbox, so that the requirements have
-    /// to allow that, and under the command rules.
+    /// What the user's own command does, for display. It runs outside of any sandbox, so the
+    /// requirements have to allow that, and the command rules the command.
     ///
     /// # Errors
-    /// Why not.
-    pub(super) fn check_user_shell(&self, script: &str) -> Result<(), Refusal> {
-        let cwd = &self.machine.settings().cwd;
-        let command = Invocation::Script(script);
-        full_access::check(&self.core, &self.config, command, cwd).map_err(Refusal::from)
-    }
-
-    /// The user's own command, looked at for what it shows.
-    pub(super) fn user_shell(&self, reply: u64, script: String) -> Input {
-        let cwd = self.machine.settings().cwd.clone();
-        let actions = self.actions(&script, &cwd);
-        Input::Shell { reply, script, cwd, actions }
+    /// Why it may not run.
+    pub(super) async fn user_shell(&mut self, script: &str) -> Result<Vec<Action>, Refusal> {
+        let (inspector, script) = (self.inspector(), script.to_owned());
+        let place = self.machine.settings().cwd.clone();
+        let found = self.core.files.run(&place, move || inspector.user_shell(&script)).await;
+        found.unwrap_or_else(|error| Err(error.to_string())).map_err(Refusal::from)
     }
 }

@@ -8,6 +8,7 @@ mod durable;
 mod edits;
 pub(crate) mod event_log;
 mod following;
+mod inspect;
 mod log;
 mod patches;
 pub(crate) mod reload;
@@ -20,7 +21,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jsonrpc::ErrorObject;
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{Answer, Goal, Input, Live, Overrides, Refusal, Settings, Status, UserContent};
+use session::{
+    Answer, Goal, Id, Input, Live, Overrides, PatchPlan, Refusal, Settings, Status, UserContent,
+};
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -55,6 +58,10 @@ pub(crate) enum Command {
     },
     /// `thread/shellCommand`.
     Shell { script: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    /// A patch was found to apply.
+    Planned { call: u64, plan: PatchPlan, changes: Vec<patch::Change> },
+    /// A patch was written, or not.
+    Applied { call: u64, turn: Id, changes: Vec<patch::Change>, outcome: Result<(), String> },
     /// A command of the thread wants to reach a host: the answer to the question `key`.
     Reach { key: u64, input: Input, answer: oneshot::Sender<bool> },
     /// `thread/rollback`.

@@ -1,18 +1,16 @@
-//! Patches of a thread: planned against the files as they are, applied as a whole, and summed up
-//! as the turn's diff.
+//! Patches of a thread: what is kept between planning and applying, and what sums them up as the
+//! turn's diff. Files are read and written in `inspect`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use sandbox::files::{Action, Change, ReadError};
-use session::{ChangeKind, Id, Input, PatchPlan, Prepared};
+use sandbox::files::{Action, Change};
+use session::{ChangeKind, Id};
 
-use crate::convert::settings::confinement;
 use crate::thread::actor::Actor;
 
 /// Larger files are not patched.
-const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What is kept between planning and applying, and for the diff of a turn.
 #[derive(Default)]
@@ -22,6 +20,10 @@ pub(crate) struct Patches {
 }
 
 impl Patches {
+    pub(super) fn take(&mut self, call: u64) -> Option<Vec<patch::Change>> {
+        self.planned.remove(&call)
+    }
+
     pub(super) fn discard(&mut self, call: u64) {
         self.planned.remove(&call);
     }
@@ -33,69 +35,28 @@ impl Patches {
 }
 
 impl Actor {
-    /// Finds the hunks of a patch; nothing is changed.
-    pub(super) fn prepare_patch(&mut self, call: u64, text: &str, cwd: &Path) -> Prepared {
-        let parsed = match patch::parse(text) {
-            Ok(parsed) => parsed,
-            Err(error) => return Prepared::Refused(format!("the patch cannot be read: {error}")),
-        };
-        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
-        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
-        let mut read = |path: &Path| -> Result<Option<String>, patch::ReadError> {
-            resolved.check_read(path).map_err(|error| patch::ReadError::new(error.to_string()))?;
-            match sandbox::files::read_text(path, MAX_FILE_BYTES) {
-                Ok(text) => Ok(Some(text)),
-                Err(ReadError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                    Ok(None)
-                }
-                Err(error) => Err(patch::ReadError::new(error.to_string())),
-            }
-        };
-        let changes = match patch::plan(&parsed, cwd, &mut read) {
-            Ok(changes) => changes,
-            Err(error) => return Prepared::Refused(format!("the patch does not apply: {error}")),
-        };
-        let outside = changes
-            .iter()
-            .flat_map(touched)
-            .find_map(|path| resolved.check_write(path).err())
-            .map(|denied| denied.to_string());
-        let plan = PatchPlan { changes: changes.iter().flat_map(shown).collect(), outside };
+    /// A patch was found to apply: it waits until it is approved.
+    pub(super) fn planned(&mut self, call: u64, changes: Vec<patch::Change>) {
         self.patches.planned.insert(call, changes);
-        Prepared::Patch(plan)
     }
 
-    /// Writes what was planned. What the user approved beyond the sandbox's roots is allowed for
-    /// exactly these files.
-    pub(super) fn apply(&mut self, call: u64, turn: &Id) {
-        let outcome = match self.patches.planned.remove(&call) {
-            None => Err("the patch is gone; give it again".to_owned()),
-            Some(changes) => self.apply_changes(&changes).map(|()| {
-                let cwd = self.machine.settings().cwd.clone();
-                let diff = self
-                    .patches
-                    .diffs
-                    .entry(turn.clone())
-                    .or_insert_with(|| patch::TurnDiff::new(cwd));
-                diff.record(&changes);
-                diff.unified()
-            }),
-        };
-        self.soon(Input::Applied { call, outcome });
-    }
-
-    fn apply_changes(&self, changes: &[patch::Change]) -> Result<(), String> {
-        let policy = confinement(&self.machine.settings().sandbox, &self.machine.settings().cwd);
-        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
-        let inside = changes.iter().flat_map(touched).all(|p| resolved.check_write(p).is_ok());
-        let bound = inside.then_some(&resolved);
-        let writes: Vec<Change> = changes.iter().flat_map(file_changes).collect();
-        sandbox::files::apply(&writes, bound).map_err(|error| error.to_string())
+    /// A patch was written, or not; gives what the turn has changed by now.
+    pub(super) fn applied(
+        &mut self,
+        turn: Id,
+        changes: &[patch::Change],
+        outcome: Result<(), String>,
+    ) -> Result<String, String> {
+        outcome?;
+        let cwd = self.machine.settings().cwd.clone();
+        let diff = self.patches.diffs.entry(turn).or_insert_with(|| patch::TurnDiff::new(cwd));
+        diff.record(changes);
+        Ok(diff.unified())
     }
 }
 
 /// Every path that a change touches.
-fn touched(change: &patch::Change) -> Vec<&Path> {
+pub(super) fn touched(change: &patch::Change) -> Vec<&Path> {
     let mut paths = vec![change.path.as_path()];
     if let patch::ChangeKind::Update { move_to: Some(target) } = &change.kind {
         paths.push(target);
@@ -104,7 +65,7 @@ fn touched(change: &patch::Change) -> Vec<&Path> {
 }
 
 /// A change as the files see it: a move is a new file and one less.
-fn file_changes(change: &patch::Change) -> Vec<Change> {
+pub(super) fn file_changes(change: &patch::Change) -> Vec<Change> {
     let path = change.path.clone();
     let write = |path: PathBuf, contents: &str| Change {
         path,
@@ -124,7 +85,7 @@ fn file_changes(change: &patch::Change) -> Vec<Change> {
 }
 
 /// A change as clients see it. A file that a move replaces is shown as a deleted one before it.
-fn shown(change: &patch::Change) -> impl Iterator<Item = session::Change> {
+pub(super) fn shown(change: &patch::Change) -> impl Iterator<Item = session::Change> {
     change.replaced_file().as_ref().map(shown_one).into_iter().chain([shown_one(change)])
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::ConfigWarning;
 use serde_json::{Map, Value};
-use session::{Input, Overrides, Settings};
+use session::{Input, Overrides, Refusal, Settings};
 
 use crate::loading;
 use crate::thread::Actor;
@@ -13,6 +13,7 @@ use crate::thread::actor::Step;
 use crate::{required, warnings};
 
 /// Where a thread's configuration comes from.
+#[derive(Clone)]
 pub(crate) struct Source {
     /// The folder whose project has a say.
     pub(crate) cwd: PathBuf,
@@ -25,50 +26,91 @@ pub(crate) struct Source {
 }
 
 impl Actor {
-    /// Takes over what changed on disk since the last turn, or came with another folder. A configuration that cannot be used
-    /// leaves everything as it is, and the clients hear why.
-    pub(super) fn follow_configuration(&mut self, steps: &mut Vec<Step>) {
-        let source = &self.core.config;
+    /// Takes over what changed on disk since the last turn, or came with another folder. A
+    /// configuration that cannot be used leaves everything as it is, and the clients hear why.
+    ///
+    /// # Errors
+    /// A file system that does not answer: without its files the turn cannot start.
+    pub(super) async fn follow_configuration(
+        &mut self,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), Refusal> {
         let cwd = self.machine.settings().cwd.clone();
         let moved = self.source.cwd != cwd;
-        if self.machine.active_turn().is_some()
-            || !moved && !source.changed(&self.source.files, self.source.generation)
-        {
-            return;
-        }
-        let overrides = self.source.overrides.as_ref();
-        let generation = source.generation();
-        let loaded = source.load(&self.core.options, &cwd, overrides);
-        self.source.generation = generation;
-        self.source.cwd.clone_from(&cwd);
+        let looks = self.machine.active_turn().is_none();
+        let (core, config) = (self.core.clone(), self.config.clone());
+        let (files, since) = (self.source.files.clone(), self.source.generation);
+        let (overrides, folder) = (self.source.overrides.clone(), cwd.clone());
+        let looked = self.core.files.run(&cwd, move || {
+            let source = &core.config;
+            let changed = looks && (moved || source.changed(&files, since));
+            let generation = source.generation();
+            let load = || source.load(&core.options, &folder, overrides.as_ref());
+            let loaded = changed.then(|| (generation, load()));
+            let holds = match &loaded {
+                Some((_, Ok(loaded))) => &loaded.resolved.config,
+                _ => &*config,
+            };
+            let problems = core.rules.problems(holds);
+            (loaded, problems)
+        });
+        let (loaded, problems) = looked.await.map_err(|error| Refusal::from(error.to_string()))?;
+        self.tell_plainly(&problems);
+        let Some((generation, loaded)) = loaded else { return Ok(()) };
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                return self.subscribers.remark::<ConfigWarning>(&warnings::kept(&error));
+                self.source.generation = generation;
+                self.source.cwd = cwd;
+                self.subscribers.remark::<ConfigWarning>(&warnings::kept(&error));
+                return Ok(());
             }
         };
-        self.source.files = loaded.files;
+        let source =
+            Source { files: loaded.files, generation, cwd: cwd.clone(), ..self.source.clone() };
         for peer in self.subscribers.iter() {
             warnings::tell(peer, &loaded.resolved.warnings);
         }
         let new = loaded.resolved.config;
         if new == *self.config {
-            return;
+            self.source = source;
+            return Ok(());
         }
-        let old = std::mem::replace(&mut self.config, Arc::new(new));
+        let new = Arc::new(new);
         let now = self.machine.settings();
         let (before, after) = (
-            loading::configured(&self.core, &old, &cwd),
             loading::configured(&self.core, &self.config, &cwd),
+            loading::configured(&self.core, &new, &cwd),
         );
         let mut settings = followed(now, before, after);
-        for told in required::constrain_settings(&mut settings, &self.config) {
+        for told in required::constrain_settings(&mut settings, &new) {
             self.subscribers.remark::<ConfigWarning>(&warnings::plain(told));
         }
-        let parts = loading::parts(&self.core, &self.config, &self.extra, settings);
+        let parts = loading::parts(&self.core, &new, &self.extra, settings).await;
+        let parts = match parts {
+            Ok(parts) => parts,
+            Err(error) => {
+                let summary =
+                    format!("{}; what held before stays until it is mended", error.message);
+                self.subscribers.remark::<ConfigWarning>(&warnings::plain(summary));
+                return Ok(());
+            }
+        };
+        (self.source, self.config) = (source, new);
+        self.tell_plainly(&parts.problems);
         self.teller.set_context_window(parts.context_window);
         self.instruction_sources = parts.instruction_sources;
         self.step(Input::Configure(Box::new(parts.configured)), steps);
+        Ok(())
+    }
+
+    /// Tells the clients what cannot be read, each client once.
+    fn tell_plainly(&self, problems: &[String]) {
+        for problem in problems {
+            for peer in self.subscribers.iter() {
+                warnings::tell_plain(peer, problem.clone());
+            }
+        }
     }
 
     /// Keeps a client's wishes within the administrator's requirements, and says what was changed.

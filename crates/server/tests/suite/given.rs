@@ -114,9 +114,9 @@ async fn a_thread_in_a_file_is_resumed_and_forked() {
     for (bad, why) in [
         (json!(torn), "line "),
         (json!(new.root().join("empty")), "no thread"),
-        (json!(new.root()), "no regular file"),
-        (json!("/dev/zero"), "no regular file"),
-        (json!(new.root().join("nowhere")), "cannot be read"),
+        (json!(new.root()), "not a regular file"),
+        (json!("/dev/zero"), "not a regular file"),
+        (json!(new.root().join("nowhere")), "No such file"),
         (json!("relative.jsonl"), "absolute"),
     ] {
         for method in ["thread/resume", "thread/fork"] {

@@ -162,7 +162,8 @@ fn copy(source: &Path, target: &Path, meta: &Metadata) -> io::Result<u64> {
     if meta.len() == 0 {
         return Ok(0);
     }
-    let copied = io::copy(&mut File::open(source)?.take(meta.len()), &mut to)?;
+    let opened = files::open_without_links(source).map_err(files::ReadError::into_io)?;
+    let copied = io::copy(&mut opened.file.take(meta.len()), &mut to)?;
     to.set_permissions(meta.permissions())?;
     Ok(copied)
 }

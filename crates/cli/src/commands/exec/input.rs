@@ -13,6 +13,9 @@ use super::Arguments;
 /// Larger prompts are refused, in bytes: a message to the server has a bound too.
 const MAX_PROMPT: u64 = 8 << 20;
 
+/// Larger schemas are refused, in bytes.
+const MAX_SCHEMA: u64 = 1 << 20;
+
 /// What to say when no prompt is given and none can come.
 pub(super) const NO_PROMPT: &str = "agentd exec: there is no prompt. Give it as an argument, as in \
     `agentd exec \"fix the failing test\"`, or on standard input: `agentd exec < prompt.txt`.";
@@ -79,8 +82,7 @@ fn prompt(input: impl Read) -> anyhow::Result<String> {
 }
 
 fn schema(file: &Path) -> anyhow::Result<Value> {
-    let text = std::fs::read_to_string(file)
-        .with_context(|| format!("--output-schema: {} cannot be read", file.display()))?;
+    let text = files::read_argument(file, MAX_SCHEMA).context("--output-schema")?;
     let schema: Value = serde_json::from_str(&text)
         .with_context(|| format!("--output-schema: {} is not JSON", file.display()))?;
     if !schema.is_object() {
@@ -121,7 +123,7 @@ mod tests {
         fails(&[" "], "the prompt is empty");
         fails(&["p", "--output-schema", "list.json"], "does not hold a JSON Schema object");
         fails(&["p", "--output-schema", "no.json"], "no.json is not JSON: EOF");
-        fails(&["p", "--output-schema", "none.json"], "none.json cannot be read");
+        fails(&["p", "--output-schema", "none.json"], "none.json: No such file");
         fails(&["p", "--ephemeral", "--resume", "t"], "cannot be used with");
         fails(&["p", "--sandbox", "open"], "read-only, workspace-write, danger-full-access");
         let input = read(

@@ -1,9 +1,8 @@
 //! Threads that are not in the store yet: their client gives their history, or a file that
 //! `agentd threads export` wrote.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jsonrpc::ErrorObject;
 use protocol::ThreadSource;
@@ -17,11 +16,13 @@ use crate::connection::{Cx, Gate};
 use crate::handlers::thread::inject;
 use crate::handlers::turn::ask;
 use crate::loading::{self, Extra, Wishes, stored};
-use crate::server::Server;
+use crate::server::{Core, Server};
 use crate::thread::ThreadHandle;
 
 /// Largest file that a thread is read from: a file is held in memory until all of it is stored.
 const MAX_FILE_BYTES: u64 = 512 << 20;
+/// How long reading it may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Refuses members that are set together.
 pub(super) fn at_most_one(given: &[(&str, bool)]) -> Result<(), ErrorObject> {
@@ -57,7 +58,7 @@ impl Server {
 
     /// Id of the thread in the file, which is stored now if it was not before.
     pub(super) async fn of_file(&self, path: &str) -> Result<String, ErrorObject> {
-        let lines = read(path).await?;
+        let lines = read(&self.core, path).await?;
         let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, &error))?;
         let store = self.core.store().await?;
         if store.thread(&id).await.map_err(|error| stored(&error))?.is_none() {
@@ -74,7 +75,7 @@ impl Server {
         path: &str,
         source: Option<ThreadSource>,
     ) -> Result<String, ErrorObject> {
-        let lines = read(path).await?;
+        let lines = read(&self.core, path).await?;
         let store = self.core.store().await?;
         let new_id = Some(self.core.options.ids.next());
         let id = transfer::import(store, &*lines, new_id).await;
@@ -91,33 +92,18 @@ impl Server {
     }
 }
 
-async fn read(path: &str) -> Result<Vec<u8>, ErrorObject> {
+async fn read(core: &Core, path: &str) -> Result<Vec<u8>, ErrorObject> {
     let path = PathBuf::from(path);
     if !path.is_absolute() {
         let message = format!("`path` must be absolute, not {}", path.display());
         return Err(ErrorObject::invalid_params(message));
     }
-    let reading = tokio::task::spawn_blocking(move || {
-        contents(&path)
-            .map_err(|why| ErrorObject::invalid_params(format!("`path`: {} {why}", path.display())))
+    let file = path.clone();
+    let reading = core.files.run_within(READ_TIMEOUT, &path, move || {
+        files::read(&file, MAX_FILE_BYTES)
+            .map_err(|error| ErrorObject::invalid_params(format!("`path`: {error}")))
     });
     reading.await.map_err(|error| ErrorObject::internal(error.to_string()))?
-}
-
-/// What a regular file holds: a pipe or a device might never end.
-fn contents(path: &std::path::Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    let facts = std::fs::metadata(path).map_err(unreadable)?;
-    if !facts.is_file() {
-        return Err("is no regular file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = BufReader::new(File::open(path).map_err(unreadable)?);
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(format!("holds more than {} MiB", MAX_FILE_BYTES >> 20));
-    }
-    Ok(bytes)
 }
 
 fn unreadable(path: &str, error: &ImportError) -> ErrorObject {

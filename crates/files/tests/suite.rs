@@ -1,0 +1,179 @@
+//! What is opened, what is refused and how, and what work that hangs costs.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use files::{FileKind, Pool, ReadError, SecretError, Unanswered};
+
+fn fifo(path: &Path) {
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+}
+
+#[test]
+fn only_regular_files_are_read_and_refusals_say_what_stands_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fifo(&at("fifo"));
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    symlink("/dev/zero", at("device")).unwrap();
+    symlink("fifo", at("link to fifo")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    symlink("circle", at("circle")).unwrap();
+    fs::write(at("file"), "text").unwrap();
+    symlink("file", at("link")).unwrap();
+    fs::File::create(at("sparse")).unwrap().set_len(10 << 30).unwrap();
+    fs::write(at("binary"), [0xff]).unwrap();
+    for (name, expect) in [
+        ("file", Ok("text")),
+        ("link", Ok("text")),
+        ("fifo", Err("it is a named pipe (FIFO), not a regular file")),
+        ("link to fifo", Err("it is a named pipe (FIFO), not a regular file")),
+        ("socket", Err("it is a socket, not a regular file")),
+        ("device", Err("it is a device, not a regular file")),
+        (".", Err("it is a folder, not a regular file")),
+        ("dangling", Err("No such file or directory")),
+        ("file/below", Err("Not a directory")),
+        ("circle", Err("a symbolic link")),
+        ("sparse", Err("it is larger than 1 MiB")),
+        ("binary", Err("it is not UTF-8 text")),
+    ] {
+        match (files::read_text(&at(name), 1 << 20), expect) {
+            (Ok(text), Ok(expect)) => assert_eq!(text, expect, "{name}"),
+            (Err(error), Err(expect)) => {
+                let error = error.to_string();
+                assert!(error.starts_with(&at(name).display().to_string()), "{name}: {error}");
+                assert!(error.contains(expect), "{name}: {error}");
+            }
+            (found, _) => panic!("{name}: {found:?}"),
+        }
+    }
+    let refused = files::open_without_links(&at("link")).unwrap_err();
+    assert!(matches!(refused, ReadError::NotRegular { kind: FileKind::Link, .. }), "{refused}");
+    for name in ["fifo", "device", "."] {
+        assert!(files::append(&at(name)).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn the_start_of_a_long_file_and_a_file_of_unknown_length_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sparse");
+    fs::File::create(&path).unwrap().set_len(10 << 30).unwrap();
+    assert_eq!(files::read_start(&path, 100).unwrap().len(), 100);
+    // Files of this kind say that they are empty.
+    let status = files::read_text(Path::new("/proc/self/status"), 1 << 20);
+    assert!(status.is_ok_and(|text| !text.is_empty()));
+    let bounded = files::read(Path::new("/proc/self/status"), 10);
+    assert!(matches!(bounded, Err(ReadError::TooLarge { max_bytes: 10, .. })), "{bounded:?}");
+}
+
+#[test]
+fn secrets_may_be_readable_by_others_and_never_writable() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    fs::write(&path, "  s3cr3t\n").unwrap();
+    for (mode, refused, warned) in [
+        (0o600, false, false),
+        (0o400, false, false),
+        (0o644, false, true),
+        (0o440, false, true),
+        (0o620, true, false),
+        (0o602, true, false),
+        (0o666, true, false),
+    ] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        match files::read_secret(&path) {
+            Ok(secret) => {
+                assert!(!refused, "{mode:o}");
+                assert_eq!(secret.text, "s3cr3t");
+                assert_eq!(secret.warning.is_some(), warned, "{mode:o}: {secret:?}");
+                assert!(!format!("{secret:?}").contains("s3cr3t"));
+            }
+            Err(error) => {
+                assert!(refused && matches!(error, SecretError::Writable { .. }), "{mode:o}");
+                assert!(error.to_string().contains("chmod 600"), "{error}");
+            }
+        }
+    }
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::File::options().write(true).truncate(true).open(&path).unwrap().write_all(b" \n").unwrap();
+    assert!(matches!(files::read_secret(&path), Err(SecretError::Empty(_))));
+}
+
+/// For work that never ends: however slow the machine is, it has not ended by then.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Work that waits until the sender is dropped.
+fn hung() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
+    let (release, held) = mpsc::channel::<()>();
+    (release, move || {
+        let _ = held.recv();
+    })
+}
+
+#[tokio::test]
+async fn a_file_system_that_does_not_answer_costs_its_own_requests_an_error() {
+    let pool = Pool::default();
+    let (dead, alive) = (Path::new("/dead"), Path::new("/alive"));
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let (release, work) = hung();
+        held.push(release);
+        let error = pool.run_within(SHORT, dead, work).await.unwrap_err();
+        assert_eq!(error, Unanswered::TimedOut { place: dead.to_owned(), after: SHORT });
+    }
+    let refused = pool.run(dead, || ()).await.unwrap_err();
+    assert_eq!(refused, Unanswered::StillWaiting { place: dead.to_owned() });
+    assert_eq!(pool.run(alive, || 1).await, Ok(1));
+    // It answers again: what waited for it ends, and new work is taken.
+    held.clear();
+    while pool.run(dead, || 2).await != Ok(2) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn hung_work_never_takes_the_turns_of_other_work() {
+    let pool = Pool::default();
+    let mut held = Vec::new();
+    let mut refused = 0;
+    // Many more than there are turns, each of a place of its own.
+    for number in 0..200 {
+        let (release, work) = hung();
+        held.push(release);
+        let place = std::path::PathBuf::from(format!("/dead/{number}"));
+        match pool.run_within(SHORT, &place, work).await {
+            Err(Unanswered::TimedOut { .. }) => {}
+            Err(Unanswered::Exhausted) => refused += 1,
+            other => panic!("{other:?}"),
+        }
+        if number == 100 {
+            assert_eq!(pool.run(Path::new("/alive"), || 1).await, Ok(1));
+        }
+    }
+    assert_eq!(refused, 200 - 128);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_its_turn_to_others() {
+    let pool = Pool::default();
+    for _ in 0..100 {
+        let (release, work) = hung();
+        let run = pool.run(Path::new("/x"), work);
+        assert!(tokio::time::timeout(Duration::ZERO, run).await.is_err());
+        drop(release);
+    }
+    assert_eq!(pool.run(Path::new("/x"), || 1).await, Ok(1));
+    let panicked = pool.run(Path::new("/x"), || panic!("on purpose")).await;
+    assert_eq!(panicked, Err::<(), _>(Unanswered::Panicked { place: "/x".into() }));
+}
