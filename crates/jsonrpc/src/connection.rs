@@ -119,5 +119,5 @@ fn too_long(limit: usize) -> Malformed {
         "Invalid request: the line is longer than {limit} bytes and was skipped; \
          send large content in several messages"
     );
-    Malformed { id: None, error: ErrorObject::invalid_request(message) }
+    Malformed { id: None, error: ErrorObject::invalid_request(message), answers: None }
 }

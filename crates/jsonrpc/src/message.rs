@@ -45,6 +45,8 @@ pub struct Malformed {
     pub id: Option<RequestId>,
     /// -32700 or -32600.
     pub error: ErrorObject,
+    /// The request of ours that the line was to answer, where it shows that it was.
+    pub answers: Option<RequestId>,
 }
 
 /// Reads one line, without its newline.
@@ -93,7 +95,7 @@ impl PartialEq for Message {
 }
 
 fn malformed(id: Option<RequestId>, error: ErrorObject) -> Malformed {
-    Malformed { id, error }
+    Malformed { id, error, answers: None }
 }
 
 fn invalid(id: Option<RequestId>, why: impl fmt::Display) -> Malformed {
@@ -143,8 +145,14 @@ fn response(envelope: &Envelope<'_>) -> Result<Message, Malformed> {
     let result = envelope.result.filter(|result| error.is_none() || !is_null(result));
     // What is wrong with a response is told without its id: that is an id of ours, and under it the
     // peer would take our complaint for the answer to a request of its own.
+    let unreadable = |id: Option<RequestId>, why: &dyn fmt::Display| {
+        Err(Malformed { answers: id, ..invalid(None, why) })
+    };
     match (result, error) {
-        (Some(_), Some(_)) => Err(invalid(None, "a response has either `result` or `error`")),
+        (Some(_), Some(_)) => unreadable(id, &"a response has either `result` or `error`"),
+        (None, None) if envelope.error.is_some() => {
+            unreadable(id, &"a response has a `result`, or an `error` that is not null")
+        }
         (None, None) => Err(invalid(id, "`method` is missing")),
         (Some(_), None) if id.is_none() => {
             Err(invalid(None, "the `id` of a response must be a string or an integer of 64 bits"))
@@ -152,7 +160,7 @@ fn response(envelope: &Envelope<'_>) -> Result<Message, Malformed> {
         (Some(result), None) => Ok(Message::Response { id, outcome: Ok(result.to_owned()) }),
         (None, Some(error)) => match serde_json::from_str(error.get()) {
             Ok(error) => Ok(Message::Response { id, outcome: Err(error) }),
-            Err(why) => Err(invalid(None, format_args!("`error` of a response: {why}"))),
+            Err(why) => unreadable(id, &format_args!("`error` of a response: {why}")),
         },
     }
 }

@@ -57,7 +57,7 @@ fn messages() {
 
 #[track_caller]
 fn refused(line: &[u8], code: i64, id: Option<RequestId>, says: &str) {
-    let Malformed { id: read, error } = decode(line).unwrap_err();
+    let Malformed { id: read, error, .. } = decode(line).unwrap_err();
     assert_eq!((error.code, read), (code, id), "{}", String::from_utf8_lossy(line));
     assert!(error.message.contains(says), "{error} does not say {says:?}");
 }
@@ -283,5 +283,20 @@ proptest! {
     fn escaped_text_is_the_content_of_a_string(text in any::<String>()) {
         let quoted = format!("\"{}\"", std::str::from_utf8(&escape(&text)).unwrap());
         prop_assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_response_that_cannot_be_read_still_names_its_request() {
+    for (line, answers) in [
+        (r#"{"id":7,"error":"no"}"#, Some(7.into())),
+        (r#"{"id":"7","error":{}}"#, Some("7".into())),
+        (r#"{"id":7,"error":null}"#, Some(7.into())),
+        (r#"{"id":7,"result":1,"error":{"code":1,"message":""}}"#, Some(7.into())),
+        (r#"{"error":"no"}"#, None),
+        (r#"{"id":7}"#, None),
+        (r#"{"id":7,"method":5}"#, None),
+    ] {
+        assert_eq!(decode(line.as_bytes()).unwrap_err().answers, answers, "{line}");
     }
 }

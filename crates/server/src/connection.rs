@@ -243,6 +243,10 @@ impl Server {
                 None => break,
                 Some(Incoming::Malformed(malformed)) => {
                     peer.send(encode_error(malformed.id.as_ref(), &malformed.error));
+                    if malformed.answers.is_some() {
+                        let answer = Err(malformed.error);
+                        self.core.requests.answer(peer, malformed.answers, answer).await;
+                    }
                 }
                 Some(Incoming::Message(message)) => {
                     self.take(peer, message, &permits, &mut running).await;

@@ -16,8 +16,8 @@ use crate::connection::{ConnectionId, Peer};
 use crate::thread::Command;
 use crate::warnings;
 
+use answers::Unusable;
 pub(crate) use answers::{Amendable, Question};
-use answers::{Unusable, cut};
 
 /// All requests that wait.
 #[derive(Default)]
@@ -93,33 +93,16 @@ impl Requests {
         id: Option<RequestId>,
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) {
-        let Some(id) = self.issued(id.as_ref()) else {
-            let id = id.map_or_else(|| "null".to_owned(), |id| cut(&id.to_string()));
-            let message = format!(
-                "an answer with the id `{id}` was ignored: this server has sent no request with \
-                 that id"
-            );
-            return warnings::tell_sender(peer, None, message);
-        };
+        // Without an id it is a complaint about a message of ours, which could go on for ever.
+        let Some(id) = id.as_ref().and_then(number) else { return };
         let Some(Outcome { input, warning }) = self.take(peer.id, id, outcome) else { return };
         if let Some((thread, message)) = warning {
-            warnings::tell_sender(peer, Some(&thread), message);
+            warnings::tell_sender(peer, &thread, message);
         }
         if let Some((thread, input)) = input {
             // A thread that is gone has resolved its requests.
             let _ = thread.send(Command::Input(input)).await;
         }
-    }
-
-    /// The number of a request that was sent. Clients that keep ids as text give them back so.
-    fn issued(&self, id: Option<&RequestId>) -> Option<i64> {
-        let number = match id? {
-            RequestId::Integer(number) => *number,
-            RequestId::String(text) => {
-                text.parse().ok().filter(|number: &i64| number.to_string() == *text)?
-            }
-        };
-        (0..self.next.load(Ordering::Relaxed)).contains(&number).then_some(number)
     }
 
     /// `None` for a request that is answered already, or that this client was not sent.
@@ -206,5 +189,15 @@ impl Waiting {
         let input = self.question.unanswered(self.number, &fault);
         self.fault = Some(fault);
         (!open && answered).then_some(input)
+    }
+}
+
+/// The number in an id. Clients that keep ids as text give them back so.
+fn number(id: &RequestId) -> Option<i64> {
+    match id {
+        RequestId::Integer(number) => Some(*number),
+        RequestId::String(text) => {
+            text.parse().ok().filter(|number: &i64| number.to_string() == *text)
+        }
     }
 }

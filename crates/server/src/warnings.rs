@@ -66,8 +66,8 @@ pub(crate) fn plain(summary: String) -> ConfigWarningNotification {
 }
 
 /// Tells a client what is wrong with a message of its own, as often as it happens.
-pub(crate) fn tell_sender(peer: &Peer, thread: Option<&str>, message: String) {
-    let params = WarningNotification { thread_id: thread.map(str::to_owned), message };
+pub(crate) fn tell_sender(peer: &Peer, thread: &str, message: String) {
+    let params = WarningNotification { thread_id: Some(thread.to_owned()), message };
     peer.notify::<protocol::Warning>(&params);
 }
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::input::{Assessment, PatchPlan, RuleDecision};
 use crate::item::{Action, Change, ChangeKind};
 use crate::network::{NetworkProtocol, NetworkTarget};
-use crate::settings::{ApprovalPolicy, SandboxPolicy, Settings};
+use crate::planning::{CHANGES_NOTHING, Reach, STAYS_CONFINED};
+use crate::settings::{ApprovalPolicy, Mode, SandboxPolicy, Settings};
 
 /// What the clients are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,14 +72,16 @@ pub(crate) enum Verdict {
     Run { unsandboxed: bool },
     /// Ask first.
     Ask { reason: Option<String>, unsandboxed: bool },
-    /// Tell the model why not.
+    /// Tell the model why not: it is not allowed.
     Refuse(String),
+    /// Tell the model why not: the call makes no sense in this mode.
+    Fail(String),
 }
 
 /// What the user allowed for the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grants {
-    commands: BTreeSet<(Vec<String>, PathBuf, bool)>,
+    commands: BTreeSet<(Vec<String>, PathBuf, Reach)>,
     paths: BTreeSet<String>,
     hosts: BTreeSet<NetworkTarget>,
 }
@@ -88,9 +91,9 @@ const MAX_GRANTS: usize = 10_000;
 
 impl Grants {
     /// `identity` says what runs (shell included, which the display form leaves out).
-    pub(crate) fn allow_command(&mut self, identity: Vec<String>, cwd: &Path, unsandboxed: bool) {
+    pub(crate) fn allow_command(&mut self, identity: Vec<String>, cwd: &Path, reach: Reach) {
         if self.commands.len() < MAX_GRANTS {
-            self.commands.insert((identity, cwd.to_owned(), unsandboxed));
+            self.commands.insert((identity, cwd.to_owned(), reach));
         }
     }
 
@@ -112,8 +115,16 @@ impl Grants {
         self.hosts.contains(target)
     }
 
-    fn has_command(&self, identity: &[String], cwd: &Path, unsandboxed: bool) -> bool {
-        self.commands.contains(&(identity.to_owned(), cwd.to_owned(), unsandboxed))
+    /// What was allowed in the sandbox may also run where it can only read.
+    fn has_command(&self, identity: &[String], cwd: &Path, reach: Reach) -> bool {
+        let granted: &[Reach] = match reach {
+            Reach::ReadOnly => &[Reach::ReadOnly, Reach::Sandbox],
+            Reach::Sandbox => &[Reach::Sandbox],
+            Reach::Outside => &[Reach::Outside],
+        };
+        let allows =
+            |reach: &Reach| self.commands.contains(&(identity.to_owned(), cwd.to_owned(), *reach));
+        granted.iter().any(allows)
     }
 
     fn has_changes(&self, changes: &[Change]) -> bool {
@@ -153,7 +164,11 @@ pub(crate) fn command(
     if let Some((RuleDecision::Forbidden, why)) = rule {
         return Verdict::Refuse(refusal("a rule forbids this command", why));
     }
-    if grants.has_command(identity, &assessment.cwd, unsandboxed) {
+    if settings.mode == Mode::Plan && escalate {
+        return Verdict::Fail(STAYS_CONFINED.to_owned());
+    }
+    let reach = Reach::of(settings.mode, unsandboxed);
+    if grants.has_command(identity, &assessment.cwd, reach) {
         return Verdict::Run { unsandboxed };
     }
     let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
@@ -198,6 +213,9 @@ pub(crate) fn command(
 
 /// Decides about a patch.
 pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> Verdict {
+    if settings.mode == Mode::Plan {
+        return Verdict::Fail(CHANGES_NOTHING.to_owned());
+    }
     let outside = plan.outside.as_deref().filter(|_| !settings.sandbox.is_unconfined());
     let unsandboxed = outside.is_some();
     if grants.has_changes(&plan.changes) {
@@ -225,7 +243,7 @@ fn refusal(what: &str, why: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Granular, Mode, ReadAccess};
+    use crate::settings::{Granular, ReadAccess};
 
     fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
         Settings {
@@ -262,8 +280,9 @@ mod tests {
         Outside,
         Ask,
         Refuse,
+        Fail,
     }
-    use Outcome::{Ask as Asks, Outside, Refuse, Run};
+    use Outcome::{Ask as Asks, Fail, Outside, Refuse, Run};
 
     fn outcome(verdict: &Verdict) -> Outcome {
         match verdict {
@@ -271,6 +290,7 @@ mod tests {
             Verdict::Run { unsandboxed: true } => Outside,
             Verdict::Ask { .. } => Asks,
             Verdict::Refuse(_) => Refuse,
+            Verdict::Fail(_) => Fail,
         }
     }
 
@@ -324,7 +344,7 @@ mod tests {
     fn a_grant_holds_for_the_same_command_in_the_same_place_only() {
         let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
         let mut grants = Grants::default();
-        grants.allow_command(vec!["make".into()], Path::new("/w"), false);
+        grants.allow_command(vec!["make".into()], Path::new("/w"), Reach::Sandbox);
         let check = |script: &str, cwd: &str, escalate, expected| {
             let assessment = Assessment { cwd: cwd.into(), ..Assessment::default() };
             let identity = &[script.to_owned()];
@@ -336,6 +356,46 @@ mod tests {
         check("make", "/w", true, Asks);
         check("make", "/v", false, Asks);
         check("make x", "/w", false, Asks);
+    }
+
+    #[test]
+    fn in_plan_mode_nothing_widens() {
+        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
+        let plain = Assessment::default();
+        let ruled = |decision| Assessment { rule: Some((decision, None)), ..Assessment::default() };
+        let (allow, forbid) = (ruled(RuleDecision::Allow), ruled(RuleDecision::Forbidden));
+        let dangerous = Assessment { dangerous: true, ..Assessment::default() };
+        let mut outside = Grants::default();
+        outside.allow_command(Vec::new(), Path::new(""), Reach::Outside);
+        let mut in_sandbox = Grants::default();
+        in_sandbox.allow_command(Vec::new(), Path::new(""), Reach::Sandbox);
+        let none = Grants::default();
+        for (approval, grants, assessment, escalate, expected) in [
+            (Never, &none, &plain, false, Run),
+            (Never, &none, &allow, true, Fail),
+            (Never, &outside, &plain, true, Fail),
+            (Never, &none, &forbid, true, Refuse),
+            (OnRequest, &none, &plain, true, Fail),
+            (OnRequest, &none, &dangerous, false, Run),
+            (UnlessTrusted, &none, &plain, false, Asks),
+            (UnlessTrusted, &outside, &plain, false, Asks),
+            (UnlessTrusted, &in_sandbox, &plain, false, Run),
+            (UnlessTrusted, &none, &allow, false, Run),
+        ] {
+            let settings = settings(approval, SandboxPolicy::DangerFullAccess);
+            let settings = Settings { mode: Mode::Plan, ..settings };
+            let identity = &[];
+            let request = CommandRequest { assessment, identity, escalate, justification: None };
+            let verdict = command(&settings.in_force(), grants, &request);
+            assert_eq!(outcome(&verdict), expected, "{approval:?} {assessment:?} {escalate}");
+        }
+        // What was granted in plan mode holds in plan mode only.
+        let mut grants = Grants::default();
+        grants.allow_command(Vec::new(), Path::new(""), Reach::ReadOnly);
+        let settings = settings(UnlessTrusted, read_only());
+        let (assessment, identity) = (&plain, &[]);
+        let request = CommandRequest { assessment, identity, escalate: false, justification: None };
+        assert_eq!(outcome(&command(&settings, &grants, &request)), Asks);
     }
 
     #[test]

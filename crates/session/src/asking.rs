@@ -8,6 +8,7 @@ use crate::event::{Event, Status, TurnStatus};
 use crate::history::CallOutput;
 use crate::item::ItemStatus;
 use crate::machine::Machine;
+use crate::planning::Reach;
 use crate::turn::closed_item;
 
 impl Machine {
@@ -58,10 +59,10 @@ impl Machine {
         })
     }
 
-    /// Patches have no prefix to allow, and the empty prefix would allow everything: both count
-    /// as a plain yes.
+    /// Patches have no prefix to allow, the empty prefix would allow everything, and plan mode allows
+    /// nothing for later: all of these count as a plain yes.
     fn amend(&mut self, is_patch: bool, prefix: Vec<String>) {
-        if !is_patch && !prefix.is_empty() {
+        if !is_patch && !prefix.is_empty() && !self.is_planning() {
             let cwd = self.settings.cwd.clone();
             self.effect(Effect::Allow { cwd, prefix });
         }
@@ -93,6 +94,7 @@ impl Machine {
     }
 
     fn grant(&mut self, number: u64, unsandboxed: bool) {
+        let reach = Reach::of(self.settings.mode, unsandboxed);
         let calls = self.turn.as_ref().map(|turn| turn.calls.as_slice()).unwrap_or_default();
         let Some(call) = calls.iter().find(|call| call.number == number) else { return };
         if let Some(assessment) = &call.assessment {
@@ -101,7 +103,7 @@ impl Machine {
                 .as_ref()
                 .map(|tool| tool.identity(assessment.normal_form.as_deref()))
                 .unwrap_or_default();
-            self.grants.allow_command(identity, &assessment.cwd, unsandboxed);
+            self.grants.allow_command(identity, &assessment.cwd, reach);
         }
         if let Some(plan) = &call.plan {
             self.grants.allow_changes(&plan.changes);

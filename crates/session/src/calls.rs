@@ -1,6 +1,8 @@
 //! The tool calls of a response: prepared, decided, run in parallel where they may be, answered
 //! in order.
 
+use serde_json::json;
+
 use crate::approvals::{self, Ask, CommandRequest, Verdict};
 use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
 use crate::event::Event;
@@ -8,6 +10,7 @@ use crate::history::{self, ABORTED, CallOutput, Fragment};
 use crate::input::{Assessment, ImageData, PatchPlan, Prepared};
 use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
+use crate::planning::CHANGES_NOTHING;
 use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
 use crate::turn::closed_item;
@@ -144,6 +147,11 @@ impl Machine {
                 let goal = self.goal().and_then(|goal| serde_json::to_string(goal).ok());
                 return self.answer(number, goal.unwrap_or_else(|| "There is no goal".into()));
             }
+            tools::Call::CompleteGoal if self.is_planning() => {
+                let arguments = json!({ "status": "complete" });
+                let message = CHANGES_NOTHING.to_owned();
+                return self.fail_tool(turn, number, "update_goal", &arguments, message);
+            }
             tools::Call::CompleteGoal => {
                 let told = self.complete_goal();
                 return self.answer(number, told);
@@ -229,19 +237,22 @@ impl Machine {
             escalate: tools::wants_escalation(permissions.as_deref()),
             justification: justification.as_deref(),
         };
-        let verdict = approvals::command(&self.settings, &self.grants, &request);
+        let verdict = approvals::command(&self.settings.in_force(), &self.grants, &request);
+        // In plan mode nothing is allowed from now on that the plan may want to do later.
+        let amends = !self.is_planning();
         self.begin_item(turn, item);
         match verdict {
             Verdict::Run { unsandboxed } => self.run(turn, number, unsandboxed),
             Verdict::Refuse(message) => self.decline(turn, number, message),
+            Verdict::Fail(message) => self.fail_item(turn, number, message),
             Verdict::Ask { reason, unsandboxed } => {
                 let ask = Ask::Command {
                     reason,
                     command: assessment.display,
                     cwd: assessment.cwd,
                     actions: assessment.actions,
-                    amendment: narrower(prefix_rule, assessment.amendment),
-                    amendable: assessment.amendable,
+                    amendment: narrower(prefix_rule, assessment.amendment).filter(|_| amends),
+                    amendable: if amends { assessment.amendable } else { Vec::new() },
                 };
                 self.ask(turn, number, unsandboxed, ask);
             }
@@ -285,6 +296,8 @@ impl Machine {
         }
         let limits = self.limits;
         let now = self.now;
+        let sandbox = self.policy_of_command(unsandboxed);
+        let reads_only = self.is_planning();
         let Some(call) = self.find_call(number) else { return };
         let Some(tool) = call.tool.clone() else { return };
         let (Some(Item::Command(item)), Some(assessment)) =
@@ -308,16 +321,17 @@ impl Machine {
             _ => return,
         };
         let cwd = assessment.cwd;
-        let process = Process::new(turn.clone(), item, tty, now, &limits, number, tokens);
+        let mut process = Process::new(turn.clone(), item, tty, now, &limits, number, tokens);
+        process.reads_only = reads_only;
         self.processes.insert(number, process);
-        let spec = ExecSpec { call: number, request, cwd, unsandboxed, tty, timeout_ms };
+        let spec = ExecSpec { call: number, request, cwd, sandbox, tty, timeout_ms };
         self.effect(Effect::Run { process: number, spec });
         if let Some(ms) = wait {
             self.effect(Effect::Wait { call: number, ms });
         }
     }
 
-    fn fail_item(&mut self, turn: &Id, number: u64, message: String) {
+    pub(crate) fn fail_item(&mut self, turn: &Id, number: u64, message: String) {
         if let Some(item) = self.find_call(number).and_then(|call| call.item.take()) {
             self.item_completed(turn, closed_item(item, ItemStatus::Failed, Some(&message)));
         }
@@ -326,6 +340,7 @@ impl Machine {
 
     fn write_stdin(&mut self, turn: &Id, number: u64, write: &WriteStdin) {
         let max_poll = self.limits.max_poll_ms;
+        let planning = self.is_planning();
         if let Some(answer) = self.take_ended(write.session_id, write.max_output_tokens) {
             return self.answer(number, answer);
         }
@@ -344,6 +359,11 @@ impl Machine {
                 number,
                 "this command has no input; start it again with `tty` set to type into it".into(),
             );
+        }
+        if planning && !write.chars.is_empty() && !process.reads_only {
+            let arguments = json!({ "session_id": write.session_id, "chars": write.chars });
+            let message = format!("this command may write, and {CHANGES_NOTHING}");
+            return self.fail_tool(turn, number, "write_stdin", &arguments, message);
         }
         process.waiting = Some(number);
         process.set_tokens(write.max_output_tokens);

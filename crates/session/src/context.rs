@@ -131,7 +131,7 @@ fn environment(context: &Context, settings: &Settings) -> String {
 fn permissions(settings: &Settings) -> String {
     format!(
         "<permissions>\n{}\n{}\n</permissions>",
-        sandbox_text(settings),
+        sandbox_text(&settings.in_force()),
         approval_text(settings)
     )
 }
@@ -206,6 +206,10 @@ fn on_off(on: bool) -> &'static str {
 }
 
 fn approval_text(settings: &Settings) -> &'static str {
+    if settings.mode == Mode::Plan {
+        return "Approvals: in plan mode nothing leaves the read-only sandbox, whoever approves it; do \
+                not ask for escalation.";
+    }
     match settings.approval {
         ApprovalPolicy::Never => {
             "Approvals: nobody can be asked. What the sandbox refuses stays refused; find another \

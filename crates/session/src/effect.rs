@@ -13,7 +13,7 @@ use crate::goal::Goal;
 use crate::history::Fragment;
 use crate::input::Usage;
 use crate::item::{DynamicCall, Item};
-use crate::settings::Settings;
+use crate::settings::{SandboxPolicy, Settings};
 use crate::{Id, Millis};
 
 /// One thing to do.
@@ -171,8 +171,8 @@ pub struct ExecSpec {
     pub request: ToolRequest,
     /// Where, resolved.
     pub cwd: PathBuf,
-    /// Whether the user let it run outside the sandbox.
-    pub unsandboxed: bool,
+    /// What it may touch: full access when the user let it run outside the sandbox.
+    pub sandbox: SandboxPolicy,
     /// Whether it gets a terminal.
     pub tty: bool,
     /// Killed after so many milliseconds.

@@ -24,6 +24,7 @@ mod network;
 mod output;
 mod patches;
 mod plan_tags;
+mod planning;
 mod processes;
 mod review;
 mod sampling;

@@ -437,15 +437,16 @@ impl Machine {
     pub(crate) fn toolset(&self) -> Cow<'_, ToolSet> {
         let in_review = self.turn.as_ref().is_some_and(Turn::is_review);
         let goal = self.offers_goal() && !in_review;
-        if !in_review && !goal {
+        let reads_only = self.is_planning();
+        if !in_review && !goal && !reads_only {
             return Cow::Borrowed(&self.tools);
         }
         let patch = if in_review { PatchTool::Off } else { self.tools.patch };
-        Cow::Owned(ToolSet { goal, patch, ..self.tools.clone() })
+        Cow::Owned(ToolSet { goal, patch, reads_only, ..self.tools.clone() })
     }
 
     fn offered(&self) -> Arc<str> {
-        let open = usize::from(self.settings.sandbox.is_unconfined());
+        let open = usize::from(self.settings.in_force().sandbox.is_unconfined());
         match self.toolset() {
             Cow::Borrowed(_) => self.offered[open].clone(),
             Cow::Owned(tools) => tools::offered(&tools)[open].clone(),

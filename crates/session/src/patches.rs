@@ -8,6 +8,7 @@ use crate::history::CallOutput;
 use crate::input::PatchPlan;
 use crate::item::{Item, ItemStatus};
 use crate::machine::Machine;
+use crate::planning::CHANGES_NOTHING;
 use crate::turn::closed_item;
 use crate::{Id, output};
 
@@ -47,6 +48,10 @@ impl Machine {
                 self.effect(Effect::Discard { call: number });
                 self.decline(turn, number, message);
             }
+            Verdict::Fail(message) => {
+                self.effect(Effect::Discard { call: number });
+                self.fail_item(turn, number, message);
+            }
             Verdict::Ask { reason, unsandboxed } => {
                 self.ask(turn, number, unsandboxed, Ask::Patch { reason });
             }
@@ -54,6 +59,11 @@ impl Machine {
     }
 
     pub(crate) fn apply(&mut self, turn: &Id, number: u64) {
+        // While the user was asked, the mode may have changed.
+        if self.is_planning() {
+            self.effect(Effect::Discard { call: number });
+            return self.fail_item(turn, number, CHANGES_NOTHING.to_owned());
+        }
         let Some(call) = self.find_call(number) else { return };
         call.state = CallState::Applying;
         self.effect(Effect::Apply { call: number, turn: turn.clone() });

@@ -15,6 +15,8 @@ pub(crate) struct Process {
     pub(crate) item: CommandItem,
     /// Whether it reads what is typed.
     pub(crate) tty: bool,
+    /// Whether it was started in plan mode, so that nothing typed makes it write.
+    pub(crate) reads_only: bool,
     started_at: Millis,
     /// When the call that waits began to wait.
     pub(crate) asked_at: Millis,
@@ -55,6 +57,7 @@ impl Process {
             turn,
             item,
             tty,
+            reads_only: false,
             started_at: now,
             asked_at: now,
             aggregated: HeadTail::new(limits.output_bytes),

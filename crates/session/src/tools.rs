@@ -49,8 +49,11 @@ pub struct ToolSet {
     /// The provider's own web search, as the JSON that offers it: while commands are confined, and
     /// while they are not.
     pub web_search: [Option<Arc<str>>; 2],
-    /// Tools that the client runs.
+    /// Tools that the client runs. It knows the mode, so that they are its own business.
     pub dynamic: Arc<[DynamicTool]>,
+    /// Plan mode: what changes something is not offered. A call of it is understood, to be refused
+    /// with the reason.
+    pub reads_only: bool,
 }
 
 impl Default for ToolSet {
@@ -63,21 +66,27 @@ impl Default for ToolSet {
             login_shell: true,
             web_search: [None, None],
             dynamic: Arc::default(),
+            reads_only: false,
         }
     }
 }
 
 impl ToolSet {
     fn names(&self) -> Vec<&'static str> {
+        self.names_where(!self.reads_only)
+    }
+
+    fn names_where(&self, changes: bool) -> Vec<&'static str> {
         let commands: &[&str] = match self.commands {
             CommandTool::Terminal => &["exec_command", "write_stdin"],
             CommandTool::OneShot => &["shell"],
             CommandTool::Off => &[],
         };
         let mut names = commands.to_vec();
-        names.extend((self.patch != PatchTool::Off).then_some("apply_patch"));
+        names.extend((changes && self.patch != PatchTool::Off).then_some("apply_patch"));
         names.push("update_plan");
-        names.extend(self.goal.then_some(["get_goal", "update_goal"]).into_iter().flatten());
+        names.extend(self.goal.then_some("get_goal"));
+        names.extend((changes && self.goal).then_some("update_goal"));
         names.extend(self.view_image.then_some("view_image"));
         names
     }
@@ -91,7 +100,7 @@ impl ToolSet {
     /// know it, offered or not.
     fn has(&self, name: &str) -> bool {
         let known = name == "shell" && self.commands != CommandTool::Off;
-        known || self.names().contains(&name)
+        known || self.names_where(true).contains(&name)
     }
 }
 
@@ -159,10 +168,16 @@ fn write(tools: &ToolSet, web_search: Option<&str>) -> Arc<str> {
         CommandTool::OneShot => vec![shell()],
         CommandTool::Off => Vec::new(),
     };
+    if tools.reads_only {
+        all.iter_mut().for_each(without_escalation);
+    }
     all.push(update_plan());
-    all.extend((tools.patch != PatchTool::Off).then(|| apply_patch(tools.patch)));
+    let patches = !tools.reads_only && tools.patch != PatchTool::Off;
+    all.extend(patches.then(|| apply_patch(tools.patch)));
     if tools.goal {
-        all.extend(goal());
+        let [get, update] = goal();
+        all.push(get);
+        all.extend((!tools.reads_only).then_some(update));
     }
     all.extend(tools.view_image.then(view_image));
     all.extend(tools.dynamic.iter().map(DynamicTool::offered));
@@ -208,6 +223,15 @@ fn exec_command(login_shell: bool) -> Value {
         offered.remove("login");
     }
     tool
+}
+
+/// Nothing leaves the sandbox in plan mode, so that the model is not told how to ask for it.
+fn without_escalation(tool: &mut Value) {
+    if let Some(offered) = tool["parameters"]["properties"].as_object_mut() {
+        for name in ["sandbox_permissions", "justification", "prefix_rule"] {
+            offered.remove(name);
+        }
+    }
 }
 
 fn shell() -> Value {
@@ -369,6 +393,24 @@ mod tests {
                     || name == "shell" && tools.commands != CommandTool::Off;
                 assert_eq!(refused, !callable, "{name} of {names}");
             }
+        }
+    }
+
+    #[test]
+    fn in_plan_mode_what_changes_something_is_not_offered_and_still_understood() {
+        for commands in [CommandTool::Terminal, CommandTool::OneShot] {
+            let planning = ToolSet { reads_only: true, goal: true, commands, ..ToolSet::default() };
+            let text = offered(&planning)[0].clone();
+            for gone in ["apply_patch", "update_goal", "require_escalated", "prefix_rule"] {
+                assert!(!text.contains(gone), "{gone}");
+            }
+            for there in ["update_plan", "get_goal", "view_image", "workdir"] {
+                assert!(text.contains(there), "{there}");
+            }
+            let call = read_function(&planning, "apply_patch", r#"{"input":"x"}"#);
+            assert_eq!(call, Ok(Call::Patch { text: "x".into() }));
+            let unknown = read_function(&planning, "nope", "{}").unwrap_err();
+            assert!(!unknown.contains("apply_patch"), "{unknown}");
         }
     }
 

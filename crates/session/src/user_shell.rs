@@ -10,6 +10,7 @@ use crate::item::{Action, CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
 use crate::output;
 use crate::processes::Process;
+use crate::settings::SandboxPolicy;
 use crate::turn::{Kind, Turn};
 
 impl Machine {
@@ -67,7 +68,7 @@ impl Machine {
             call: number,
             request,
             cwd,
-            unsandboxed: true,
+            sandbox: SandboxPolicy::DangerFullAccess,
             tty: false,
             timeout_ms: None,
         };

@@ -83,6 +83,7 @@ fn tools(config: &Config, info: &ModelInfo) -> ToolSet {
         login_shell: config.allow_login_shell,
         web_search: [false, true].map(|full_access| web_search(config, full_access)),
         dynamic: Arc::default(),
+        reads_only: false,
     }
 }
 

@@ -126,7 +126,7 @@ impl Question {
 }
 
 /// Text of a client, to be shown: the beginning of it, with nothing hidden.
-pub(super) fn cut(text: &str) -> String {
+fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         None => visible(text).into_owned(),
         Some((end, _)) => format!("{}…", visible(text.get(..end).unwrap_or_default())),

@@ -35,17 +35,13 @@ impl Actor {
     /// Starts a command; its end is reported exactly once unless it is killed.
     pub(super) fn start_command(&mut self, number: u64, spec: ExecSpec) {
         let settings = self.machine.settings();
-        let policy = if spec.unsandboxed {
-            Policy::DangerFullAccess
-        } else {
-            confinement(&settings.sandbox, &settings.cwd)
-        };
+        let policy = confinement(&spec.sandbox, &settings.cwd);
         let asker = ThreadAsker { thread: self.sender.clone(), process: number };
         let egress = match &policy {
             Policy::DangerFullAccess => Ok(None),
             _ => {
                 let (config, options) = (&self.config, &self.core.options);
-                managed(&settings.sandbox, config, options, Some(Arc::new(asker)))
+                managed(&spec.sandbox, config, options, Some(Arc::new(asker)))
             }
         };
         let egress = match egress {

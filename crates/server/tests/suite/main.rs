@@ -32,6 +32,7 @@ mod methods;
 mod parameters;
 mod patches;
 mod permissions;
+mod planning;
 mod requirements;
 mod reviews;
 mod rules;

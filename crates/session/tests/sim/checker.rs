@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use session::{
-    Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, ModelEvent, Record,
-    Status, TurnStatus, TurnView,
+    Answer, CommandSource, Effect, Event, Id, Input, Item, ItemStatus, Machine, Mode, ModelEvent,
+    Record, SandboxPolicy, Status, TurnStatus, TurnView,
 };
 
 use crate::prompts::Prompts;
@@ -133,7 +133,23 @@ impl Checker {
         for effect in effects {
             self.effect(effect);
         }
+        if machine.settings().mode == Mode::Plan {
+            effects.iter().for_each(|effect| self.planned(effect));
+        }
         self.state(machine);
+    }
+
+    /// In plan mode the agent changes nothing; the user's own commands are the user's.
+    fn planned(&self, effect: &Effect) {
+        match effect {
+            Effect::Run { process, spec } if !self.users.contains(&process.to_string()) => {
+                let SandboxPolicy::ReadOnly { network: false, .. } = spec.sandbox else {
+                    panic!("plan mode runs {spec:?}");
+                };
+            }
+            Effect::Apply { .. } | Effect::Allow { .. } => panic!("plan mode: {effect:?}"),
+            _ => {}
+        }
     }
 
     fn record(&mut self, record: &Record) {

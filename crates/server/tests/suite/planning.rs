@@ -1,0 +1,194 @@
+//! Plan mode: the agent changes nothing, whatever the thread's policy is and whoever approves
+//! (collaboration mode `plan`).
+
+use serde_json::{Value, json};
+use testkit::{Peer, TestServer, World};
+
+use crate::{calls, patches, runs, says, tool_outputs};
+
+const COMMAND: &str = "item/commandExecution/requestApproval";
+
+fn experimental() -> Value {
+    json!({ "experimentalApi": true })
+}
+
+fn turn(thread: &str, mode: &str) -> Value {
+    json!({ "threadId": thread, "input": [{ "type": "text", "text": "Go." }],
+        "collaborationMode": { "mode": mode,
+            "settings": { "model": "gpt-5", "developer_instructions": null } } })
+}
+
+async fn world(mut responses: Vec<Value>) -> World {
+    responses.push(says("Done."));
+    World::with_responses(json!(responses)).await
+}
+
+async fn open(server: &TestServer, params: Value) -> (Peer, String) {
+    let mut peer = server.connect_with(experimental()).await;
+    let thread = peer.start_thread(params).await;
+    (peer, thread)
+}
+
+fn escalated(command: &str) -> Value {
+    calls(
+        "exec_command",
+        json!({ "cmd": command, "sandbox_permissions": "require_escalated",
+            "justification": "please", "prefix_rule": ["touch"] }),
+    )
+}
+
+#[tokio::test]
+async fn what_changes_something_is_not_offered() {
+    let world = world(vec![says("A plan."), says("Work.")]).await;
+    let server = world.start();
+    let (mut peer, thread) = open(&server, json!({ "sandbox": "dangerFullAccess" })).await;
+    peer.run_turn_with(turn(&thread, "plan")).await;
+    peer.run_turn_with(turn(&thread, "default")).await;
+    let requests = world.model().requests();
+    let offered = |request: &Value| request["tools"].to_string();
+    assert!(!offered(&requests[0]).contains("apply_patch"));
+    assert!(!offered(&requests[0]).contains("require_escalated"));
+    assert!(offered(&requests[1]).contains("apply_patch"));
+    assert!(offered(&requests[1]).contains("require_escalated"));
+    let told = requests[0]["input"].to_string();
+    assert!(told.contains("Sandbox: read-only") && told.contains("Network: off"), "{told}");
+    let told = requests[1]["input"].to_string();
+    assert!(told.contains("Sandbox: none"), "{told}");
+}
+
+#[tokio::test]
+async fn a_patch_fails_with_the_reason_however_it_is_given() {
+    let script = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\nEOF";
+    for policy in ["dangerFullAccess", "workspaceWrite"] {
+        for first in [patches("*** Add File: made\n+x"), runs(script)] {
+            let world = world(vec![first]).await;
+            let server = world.start();
+            let (mut peer, thread) =
+                open(&server, json!({ "sandbox": policy, "approvalPolicy": "never" })).await;
+            assert_eq!(peer.run_turn_with(turn(&thread, "plan")).await["status"], "completed");
+            let item = peer.item("fileChange").await;
+            assert_eq!(item["status"], "failed");
+            assert!(item["reason"].as_str().unwrap().contains("plan mode"), "{item}");
+            assert!(tool_outputs(&world)[0].contains("plan mode changes nothing"));
+            assert!(!world.workspace().join("made").exists(), "{policy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn commands_run_read_only_whatever_the_policy_is() {
+    let policies = [
+        json!({ "type": "dangerFullAccess" }),
+        json!({ "type": "externalSandbox", "networkAccess": "enabled" }),
+        json!({ "type": "workspaceWrite", "writableRoots": [], "networkAccess": true }),
+        json!({ "type": "readOnly" }),
+    ];
+    let argv = calls("shell", json!({ "command": ["touch", "made"] }));
+    for policy in policies {
+        let script = "cat seen; touch made; cat < /dev/tcp/127.0.0.1/9";
+        let world = world(vec![runs(script), argv.clone()]).await;
+        std::fs::write(world.workspace().join("seen"), "SEEN").unwrap();
+        let server = world.start();
+        let (mut peer, thread) = open(&server, json!({ "approvalPolicy": "never" })).await;
+        let mut params = turn(&thread, "plan");
+        params["sandboxPolicy"] = policy.clone();
+        peer.run_turn_with(params).await;
+        let item = peer.item("commandExecution").await;
+        let output = item["aggregatedOutput"].as_str().unwrap();
+        assert!(output.contains("SEEN") && output.contains("Read-only file system"), "{output}");
+        assert_eq!(peer.item("commandExecution").await["status"], "failed");
+        assert!(!world.workspace().join("made").exists(), "{policy}");
+        // The thread's own policy is what it was, for when the work begins.
+        let resumed = peer.call("thread/resume", json!({ "threadId": thread })).await;
+        assert_eq!(resumed["sandbox"]["type"], policy["type"], "{resumed}");
+    }
+}
+
+#[tokio::test]
+async fn approvals_rules_and_grants_widen_nothing() {
+    let world = world(vec![runs("touch made"), escalated("touch made")]).await;
+    let rules = world.home().join("rules");
+    std::fs::create_dir_all(&rules).unwrap();
+    std::fs::write(rules.join("a.rules"), "prefix_rule(pattern=['touch'])\n").unwrap();
+    let server = world.start();
+    let (mut peer, thread) =
+        open(&server, json!({ "approvalPolicy": "onRequest", "sandbox": "workspaceWrite" })).await;
+    peer.run_turn_with(turn(&thread, "plan")).await;
+    assert_eq!(peer.item("commandExecution").await["status"], "failed");
+    let escalated = peer.item("commandExecution").await;
+    assert_eq!(escalated["status"], "failed");
+    let reason = escalated["aggregatedOutput"].as_str().unwrap();
+    assert!(reason.contains("plan mode runs commands read-only"), "{reason}");
+    assert!(!world.workspace().join("made").exists());
+}
+
+#[tokio::test]
+async fn an_approved_command_is_read_only_and_no_amendment_is_taken() {
+    for decision in [
+        json!("accept"),
+        json!("acceptForSession"),
+        json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": ["touch"] } }),
+    ] {
+        let touch = || runs("touch made");
+        let world = world(vec![touch(), says("A plan."), touch()]).await;
+        let server = world.start();
+        let (mut peer, thread) = open(
+            &server,
+            json!({ "approvalPolicy": "unlessTrusted", "sandbox": "dangerFullAccess" }),
+        )
+        .await;
+        let started = peer.call("turn/start", turn(&thread, "plan")).await;
+        let asked = peer.asked(COMMAND).await;
+        assert_eq!(asked.params["proposedExecpolicyAmendment"], Value::Null);
+        peer.decide(&asked, decision.clone()).await;
+        peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
+        assert!(!world.workspace().join("made").exists(), "{decision}");
+        assert!(!world.home().join("rules/default.rules").exists(), "{decision}");
+        // What was allowed for the session was allowed to read: the work is asked about again.
+        let started = peer.call("turn/start", turn(&thread, "default")).await;
+        let asked = peer.asked(COMMAND).await;
+        peer.decide(&asked, "accept").await;
+        peer.turn_end(started["turn"]["id"].as_str().unwrap()).await;
+        assert!(world.workspace().join("made").exists(), "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_approved_after_the_mode_changed_changes_nothing() {
+    for (first, method, kind) in [
+        (escalated("touch made"), COMMAND, "commandExecution"),
+        (patches("*** Add File: made\n+x"), "item/fileChange/requestApproval", "fileChange"),
+    ] {
+        let world = world(vec![first]).await;
+        let server = world.start();
+        let (mut peer, thread) = open(
+            &server,
+            json!({ "approvalPolicy": "unlessTrusted", "sandbox": "workspaceWrite" }),
+        )
+        .await;
+        let working = peer.start_turn(&thread, "Go.").await;
+        let asked = peer.asked(method).await;
+        peer.call("turn/start", turn(&thread, "plan")).await;
+        peer.decide(&asked, "accept").await;
+        peer.turn_end(&working).await;
+        assert_eq!(peer.item(kind).await["status"], "failed");
+        assert!(!world.workspace().join("made").exists(), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_may_write_is_not_typed_into() {
+    let shell = calls("exec_command", json!({ "cmd": "sh", "tty": true, "yield_time_ms": 250 }));
+    let write = calls("write_stdin", json!({ "session_id": 2, "chars": "touch made\n" }));
+    let world = world(vec![shell, says("It runs."), write]).await;
+    let server = world.start();
+    let params = json!({ "approvalPolicy": "never", "sandbox": "dangerFullAccess" });
+    let (mut peer, thread) = open(&server, params).await;
+    peer.run_turn(&thread, "Start it.").await;
+    assert!(tool_outputs(&world)[0].contains("session ID 2"), "{:?}", tool_outputs(&world));
+    peer.run_turn_with(turn(&thread, "plan")).await;
+    let item = peer.item("dynamicToolCall").await;
+    assert_eq!((&item["tool"], &item["status"]), (&json!("write_stdin"), &json!("failed")));
+    assert!(item["contentItems"][0]["text"].as_str().unwrap().contains("plan mode"), "{item}");
+    assert!(!world.workspace().join("made").exists());
+}

@@ -1,0 +1,182 @@
+//! Plan mode: the agent explores and changes nothing, whatever the thread's policy allows and whoever
+//! approves. What a command may touch is decided here, in one place, for every mode.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Id;
+use crate::item::{DynamicCall, Item, ItemStatus};
+use crate::machine::Machine;
+use crate::settings::{Access, Mode, ReadAccess, SandboxPolicy, Settings};
+use crate::turn::closed_item;
+
+/// Told about a tool that changes something.
+pub(crate) const CHANGES_NOTHING: &str =
+    "plan mode changes nothing: explore, and propose the change in the plan";
+/// Told about a command that is to leave the sandbox.
+pub(crate) const STAYS_CONFINED: &str = "plan mode runs commands read-only: none leaves the \
+     sandbox, whoever approves it; do without, and put the command into the plan";
+
+/// How far a command reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// It reads.
+    ReadOnly,
+    /// What the sandbox policy allows.
+    Sandbox,
+    /// Everything.
+    Outside,
+}
+
+impl Reach {
+    /// `unsandboxed`: the command is to leave the sandbox.
+    pub(crate) fn of(mode: Mode, unsandboxed: bool) -> Self {
+        match (mode, unsandboxed) {
+            (Mode::Plan, _) => Self::ReadOnly,
+            (Mode::Default, true) => Self::Outside,
+            (Mode::Default, false) => Self::Sandbox,
+        }
+    }
+}
+
+impl Machine {
+    /// Whether the agent may change nothing.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.settings.mode == Mode::Plan
+    }
+
+    /// Fails a call of a tool that shows no item of its own.
+    pub(crate) fn fail_tool(
+        &mut self,
+        turn: &Id,
+        number: u64,
+        tool: &str,
+        arguments: &Value,
+        message: String,
+    ) {
+        let item = Item::DynamicCall(DynamicCall {
+            id: self.ids.item(),
+            namespace: None,
+            tool: tool.to_owned(),
+            arguments: arguments.to_string(),
+            status: ItemStatus::InProgress,
+            answer: None,
+            reason: None,
+            duration_ms: None,
+        });
+        self.item_started(turn, item.clone());
+        self.item_completed(turn, closed_item(item, ItemStatus::Failed, Some(&message)));
+        self.answer(number, message);
+    }
+
+    /// The policy that a command of the agent's runs under.
+    pub(crate) fn policy_of_command(&self, unsandboxed: bool) -> SandboxPolicy {
+        match Reach::of(self.settings.mode, unsandboxed) {
+            Reach::ReadOnly => self.settings.sandbox.reading_only(&self.settings.cwd),
+            Reach::Sandbox => self.settings.sandbox.clone(),
+            Reach::Outside => SandboxPolicy::DangerFullAccess,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings as they hold for the agent in its mode.
+    pub(crate) fn in_force(&self) -> Cow<'_, Self> {
+        match self.mode {
+            Mode::Default => Cow::Borrowed(self),
+            Mode::Plan => {
+                let sandbox = self.sandbox.reading_only(&self.cwd);
+                Cow::Owned(Self { sandbox, ..self.clone() })
+            }
+        }
+    }
+}
+
+impl SandboxPolicy {
+    /// A policy under which the same can be read, nothing written, and the network is off.
+    fn reading_only(&self, cwd: &Path) -> Self {
+        let read = match self {
+            Self::DangerFullAccess | Self::External { .. } => ReadAccess::Full,
+            Self::ReadOnly { read, .. } => read.clone(),
+            Self::WorkspaceWrite { writable_roots, read, exclude_slash_tmp, .. } => {
+                // What can be written can be read.
+                let own = writable_roots.is_empty().then(|| cwd.to_owned());
+                let tmp = (!exclude_slash_tmp).then(|| PathBuf::from("/tmp"));
+                readable_too(read, writable_roots.iter().cloned().chain(own).chain(tmp))
+            }
+            Self::Profile { name, rules, platform_defaults, .. } => {
+                let read = |(path, access): &(PathBuf, Access)| match access {
+                    Access::None => (path.clone(), Access::None),
+                    Access::Read | Access::Write => (path.clone(), Access::Read),
+                };
+                return Self::Profile {
+                    name: name.clone(),
+                    rules: rules.iter().map(read).collect(),
+                    platform_defaults: *platform_defaults,
+                    network: false,
+                    managed: false,
+                };
+            }
+        };
+        Self::ReadOnly { read, network: false }
+    }
+}
+
+fn readable_too(read: &ReadAccess, more: impl Iterator<Item = PathBuf>) -> ReadAccess {
+    match read {
+        ReadAccess::Full => ReadAccess::Full,
+        ReadAccess::Restricted { platform_defaults, roots } => ReadAccess::Restricted {
+            platform_defaults: *platform_defaults,
+            roots: roots.iter().cloned().chain(more).collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_becomes_one_that_writes_nothing_and_reads_the_same() {
+        let cwd = Path::new("/w");
+        let full = SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false };
+        let restricted = |roots: &[&str]| ReadAccess::Restricted {
+            platform_defaults: true,
+            roots: roots.iter().map(PathBuf::from).collect(),
+        };
+        let workspace = |writable: &[&str], read, exclude_slash_tmp| {
+            let writable_roots = writable.iter().map(PathBuf::from).collect();
+            SandboxPolicy::WorkspaceWrite {
+                writable_roots,
+                read,
+                network: true,
+                exclude_slash_tmp,
+                exclude_tmpdir: false,
+            }
+        };
+        let profile = |write, network, managed| SandboxPolicy::Profile {
+            name: "p".into(),
+            rules: vec![("/w".into(), write), ("/w/secret".into(), Access::None)],
+            platform_defaults: true,
+            network,
+            managed,
+        };
+        let reads = |read| SandboxPolicy::ReadOnly { read, network: false };
+        for (policy, expected) in [
+            (SandboxPolicy::DangerFullAccess, full.clone()),
+            (SandboxPolicy::External { network: true }, full.clone()),
+            (SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: true }, full.clone()),
+            (workspace(&[], ReadAccess::Full, false), full),
+            (workspace(&[], restricted(&["/r"]), false), reads(restricted(&["/r", "/w", "/tmp"]))),
+            (workspace(&["/x"], restricted(&[]), true), reads(restricted(&["/x"]))),
+            (profile(Access::Write, true, false), profile(Access::Read, false, false)),
+            (profile(Access::Read, false, true), profile(Access::Read, false, false)),
+        ] {
+            assert_eq!(policy.reading_only(cwd), expected);
+            assert!(!expected.is_unconfined());
+            assert_eq!(expected.reading_only(cwd), expected);
+        }
+    }
+}
