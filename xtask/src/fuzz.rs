@@ -32,8 +32,10 @@ const FLAGS: &[&str] = &[
 /// Scripts, one a line, that the shell's target begins with.
 const SCRIPTS: &str = "crates/sandbox/src/rules/tests";
 
-/// How long a run takes when nobody says: a minute.
-pub(crate) const SECONDS: u64 = 60;
+/// How long `cargo xtask fuzz` runs each target by default.
+const SECONDS: u64 = 60;
+/// How long the tests run each target: long enough to replay the corpus and to vary it.
+pub(crate) const SECONDS_IN_TESTS: u64 = 5;
 
 /// Runs the targets that `options` name, or all.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<()> {
@@ -54,17 +56,18 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<()> {
         }
     }
     let chosen = TARGETS.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
-    all(root, &chosen.copied().collect::<Vec<_>>(), Duration::from_secs(seconds)).map(drop)
+    let chosen = chosen.copied().collect::<Vec<_>>();
+    all(root, &chosen, Duration::from_secs(seconds), "release").map(drop)
 }
 
-/// Runs every target for `seconds`; how many there are.
+/// Runs every target for `seconds`, built in less time than for a long run; how many there are.
 pub(crate) fn run_all(root: &Path, seconds: u64) -> Result<usize> {
-    all(root, TARGETS, Duration::from_secs(seconds))
+    all(root, TARGETS, Duration::from_secs(seconds), "quick")
 }
 
-fn all(root: &Path, targets: &[(&str, usize)], time: Duration) -> Result<usize> {
+fn all(root: &Path, targets: &[(&str, usize)], time: Duration, profile: &str) -> Result<usize> {
     let place = build_folder(root);
-    let programs = build(root, &place)?;
+    let programs = build(root, &place, profile)?;
     let mut running = Vec::new();
     for (name, longest) in targets {
         running.push(start(root, &place, &programs, (name, *longest), time)?);
@@ -97,14 +100,23 @@ fn build_folder(root: &Path) -> PathBuf {
     target.unwrap_or_else(|| root.join("target")).join("fuzz")
 }
 
-/// Builds the targets; where the programs are.
-fn build(root: &Path, place: &Path) -> Result<PathBuf> {
+/// Builds the targets with a profile of `fuzz/Cargo.toml`; where the programs are.
+fn build(root: &Path, place: &Path, profile: &str) -> Result<PathBuf> {
     // With a target given, build scripts and macros get no counters.
     let host = host()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args(["build", "--release", "--locked", "--quiet", "--target", &host, "--target-dir"])
+        .args([
+            "build",
+            "--profile",
+            profile,
+            "--locked",
+            "--quiet",
+            "--target",
+            &host,
+            "--target-dir",
+        ])
         .arg(place)
         .current_dir(root.join("fuzz"))
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\u{1f}"))
@@ -118,7 +130,7 @@ fn build(root: &Path, place: &Path) -> Result<PathBuf> {
     if !status.success() {
         bail!("the fuzz targets cannot be built ({status}); they need a C++ compiler");
     }
-    Ok(place.join(host).join("release"))
+    Ok(place.join(host).join(profile))
 }
 
 fn host() -> Result<String> {

@@ -1,12 +1,13 @@
-//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench | clients`. Not part of the product;
+//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench | interop`. Not part of the product;
 //! it may start programs and print, which the crates may not.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
-mod clients;
 mod fill;
 mod fuzz;
 mod generate;
+mod interop;
+mod steps;
 mod test;
 mod tidy;
 
@@ -23,7 +24,7 @@ usage: cargo xtask <task>
   fill HOME [options]   add many stored threads, or a very long one, to a home
   bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options
   bench gateway [options]  measure the gateway beside nginx and LiteLLM; `--help` lists options
-  clients [options]     run the official clients of the hosted API against the gateway";
+  interop [options]     run other people's programs against this one: the official clients, …";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,13 +32,13 @@ fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match arguments.as_slice() {
         ["test"] => return test::run(&root),
+        ["interop", options @ ..] => return interop::run(&root, options),
         ["tidy"] => tidy::run(&root),
         ["generate"] => generate::write(&root),
         ["generate", "--check"] => generate::check(&root),
         ["fuzz", options @ ..] => fuzz::run(&root, options),
         ["fill", options @ ..] => fill::run(options),
         ["bench", options @ ..] => bench::run(&root, options),
-        ["clients", options @ ..] => clients::run(&root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

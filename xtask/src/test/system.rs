@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::program::Program;
-use super::{Done, Outcome};
+use crate::steps::{Done, Outcome, Program};
 
 /// A program that tests start, and the Debian package that has it.
 const NEEDED: &[(&str, &str)] = &[

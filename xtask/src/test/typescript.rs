@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::json;
 
-use super::program::Program;
-use super::{Done, Outcome};
+use crate::steps::{Done, Outcome, Program};
 
 /// The version that the generated types are checked with.
 const VERSION: &str = "5.9.3";
@@ -53,7 +52,8 @@ pub(crate) fn check(root: &Path) -> Outcome {
         .succeed("mend the generator (crates/protocol/src/generate), then `cargo xtask generate`")
 }
 
-fn tools_folder(root: &Path) -> PathBuf {
+/// Where programs are kept that checks download.
+pub(crate) fn tools_folder(root: &Path) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root.join(target).join("tools")

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use crate::test::program::Program;
+use crate::steps::Program;
 
 /// Scripts, versions and the gateway's configuration, relative to the root.
 pub(crate) const SCRIPTS: &str = "crates/gateway/tests/clients";
@@ -48,7 +48,7 @@ pub(crate) fn check() -> Result<()> {
     }
     ensure!(
         missing.is_empty(),
-        "missing on this machine: {}; install it and run `cargo xtask clients` again",
+        "missing on this machine: {}; install it and run `cargo xtask interop` again",
         missing.join(", ")
     );
     Ok(())

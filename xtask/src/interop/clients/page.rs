@@ -8,7 +8,7 @@ const INTRODUCTION: &str = "\
 # Official clients of the gateway
 
 The official clients of this API work with the gateway as they are: they are told its address and a
-key, and nothing else. `cargo xtask clients` shows it. It installs the clients below the target folder,
+key, and nothing else. `cargo xtask interop` shows it. It installs the clients below the target folder,
 in the versions that `crates/gateway/tests/clients` pins; starts `agentd gateway` with the offline model
 behind it, a new one for each client; and runs one script for each client. The Python client is told to
 refuse answers that are not of the documented shape, but for a few of which the script says why that
@@ -16,8 +16,8 @@ cannot be. Requests that are sent again are counted on both sides: by the client
 metrics.
 
 ```sh
-cargo xtask clients             # needs python3 with venv and pip, node, npm, and a network the first time
-cargo xtask clients --write     # also writes this page
+cargo xtask interop             # needs python3 with venv and pip, node, npm, and a network the first time
+cargo xtask interop --write     # writes this page
 ```
 ";
 

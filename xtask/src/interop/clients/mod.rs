@@ -1,0 +1,88 @@
+//! The official Python and JavaScript clients of the hosted API, as they come from their registries,
+//! against `agentd gateway` with the offline model behind it.
+
+mod gateway;
+mod outcome;
+mod page;
+mod tools;
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench::gateway::Starter;
+use crate::interop::{agentd, target, write_page};
+use crate::steps::{self, Counts, Done, Failed};
+use outcome::{Line, Outcome};
+use tools::Client;
+
+/// The page that `--write` writes.
+const PAGE: &str = "docs/gateway-clients.md";
+/// Longer than any check waits for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Where the gateway and the client run; they wait for each other most of the time.
+const CORE: usize = 0;
+
+/// Skipped where the clients cannot be installed.
+pub(crate) fn check(root: &Path) -> steps::Outcome {
+    let clients = match tools::check().and_then(|()| tools::install(root, &target(root))) {
+        Ok(clients) => clients,
+        Err(error) => return Ok(Done::Skipped(format!("{error:#}"))),
+    };
+    let outcomes = run(root, &clients)?;
+    let failed: usize = outcomes.iter().map(Outcome::failed).sum();
+    let passed = outcomes.iter().map(|outcome| outcome.checks.len()).sum::<usize>() - failed;
+    let counts = Counts { passed, failed, skipped: 0 };
+    match failed {
+        0 => Ok(Done::Tests(counts)),
+        _ => Err(Failed {
+            message: format!("{failed} checks failed: see the lines above that begin with FAIL"),
+            counts,
+        }),
+    }
+}
+
+/// Runs the clients, and writes the page that shows what they did, when every check passed.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    tools::check()?;
+    let outcomes = run(root, &tools::install(root, &target(root))?)?;
+    let failed: usize = outcomes.iter().map(Outcome::failed).sum();
+    ensure!(failed == 0, "{failed} checks failed: see the lines above that begin with FAIL");
+    write_page(root, PAGE, &page::page(&outcomes))
+}
+
+fn run(root: &Path, clients: &[Client]) -> Result<Vec<Outcome>> {
+    let agentd = agentd(root)?;
+    let starter = Starter { parts: std::env::current_exe().context("this program's own path")? };
+    let mut outcomes = Vec::new();
+    for client in clients {
+        println!("── {}", client.language);
+        let outcome = try_client(&starter, root, &agentd, client);
+        outcomes.push(outcome.with_context(|| format!("the {} client", client.language))?);
+    }
+    println!("\n{}", page::summary(&outcomes));
+    Ok(outcomes)
+}
+
+/// One client against a gateway of its own: what the other did counts for nothing.
+fn try_client(starter: &Starter, root: &Path, agentd: &Path, client: &Client) -> Result<Outcome> {
+    let mut gateway = gateway::start(starter, root, agentd)?;
+    let mut command = client.command();
+    command.env("GATEWAY_URL", &gateway.url).env("GATEWAY_ADMIN_TOKEN", gateway::TOKEN);
+    let mut script = starter.start(CORE, &command)?;
+    let mut outcome = Outcome::new(client.language);
+    loop {
+        let (line, _) = script.line(PATIENCE, |line| Some(line.to_owned()))?;
+        println!("{line}");
+        match Line::read(&line) {
+            Line::Count { passed, failed } => {
+                outcome.check_count(passed, failed)?;
+                break;
+            }
+            line => outcome.add(line),
+        }
+    }
+    gateway.end()?;
+    Ok(outcome)
+}
