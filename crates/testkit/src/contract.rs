@@ -59,7 +59,7 @@ impl Surface {
             let read = |name: &str| -> Value {
                 let files = protocol::artifacts::json_schema(experimental);
                 let file = files.iter().find(|(file, _)| *file == name).expect("a committed file");
-                serde_json::from_str(file.1).expect("committed schemas are JSON")
+                serde_json::from_str(&file.1).expect("committed schemas are JSON")
             };
             let mut schema = read("agentd.schema.json");
             let Value::Object(tables) = read("methods.json") else { return Self::empty() };

@@ -118,18 +118,23 @@ fn publish(root: &Path, options: &Options, columns: &[Column], arguments: &[&str
     Ok(())
 }
 
-/// The release build of this checkout: the default server, and always the scripted model.
+/// What would be shipped of this checkout: the default server, and always the scripted model.
 fn own_binary(root: &Path, options: &Options) -> Result<std::path::PathBuf> {
     if let Some(binary) = &options.model_server {
         return Ok(binary.clone());
     }
+    dist_build(root, "cli", "agentd")
+}
+
+/// Builds a package with the profile of what is shipped; gives its program.
+fn dist_build(root: &Path, package: &str, program: &str) -> Result<std::path::PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--package", "cli"])
+        .args(["build", "--profile", "dist", "--package", package])
         .current_dir(root)
         .status()
         .context("cargo")?;
-    ensure!(built.success(), "`cargo build --release --package cli` failed: see above");
+    ensure!(built.success(), "`cargo build --profile dist --package {package}` failed: see above");
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(root.join(target).join("release/agentd"))
+    Ok(root.join(target).join("dist").join(program))
 }

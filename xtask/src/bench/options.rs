@@ -12,9 +12,9 @@ usage: cargo xtask bench [options]
        cargo xtask bench gateway [options]   # `--help` lists its own
 
   --server BINARY:HOME_ENV      the server to measure, and the variable that names its home folder
-                                (default: a release build of this checkout, with AGENT_HOME)
+                                (default: a `dist` build of this checkout, with AGENT_HOME)
   --peer NAME=BINARY:HOME_ENV   another server to compare with; may be given several times
-  --model-server BINARY         the program with the scripted model (default: that release build)
+  --model-server BINARY         the program with the scripted model (default: that `dist` build)
   --scenario NAME               only this one; may be given several times
   --runs N                      repeats of each quick measurement (default 20)
   --seconds N                   how long load is kept up in each measurement under load (default 10)

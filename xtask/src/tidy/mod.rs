@@ -2,6 +2,7 @@
 //! the checkout and changes nothing.
 
 mod arrows;
+mod deviations;
 mod docs;
 mod scan;
 mod source;
@@ -78,6 +79,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         findings.extend(source::check(&file, &text, root));
     }
     findings.extend(arrows::check(root)?);
+    findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)

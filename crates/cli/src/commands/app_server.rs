@@ -69,8 +69,8 @@ pub(crate) async fn run(
     given: Given,
 ) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Some(Action::GenerateTs(to)) => write(&to.out, typescript(to.experimental))?,
-        Some(Action::GenerateJsonSchema(to)) => write(&to.out, json_schema(to.experimental))?,
+        Some(Action::GenerateTs(to)) => write(&to.out, &typescript(to.experimental))?,
+        Some(Action::GenerateJsonSchema(to)) => write(&to.out, &json_schema(to.experimental))?,
         Some(Action::Proxy(to)) => return proxy::run(to, &world()?).await,
         None => {
             let world = world()?;

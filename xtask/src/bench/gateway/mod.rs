@@ -16,12 +16,11 @@ mod stage;
 mod upstream;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::process;
+use super::{dist_build, process};
 use contestant::Programs;
 use options::Options;
 use report::Report;
@@ -44,7 +43,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     let bench = Bench {
         root,
         options: &options,
-        starter: Starter { parts: release_build(root, "xtask", "xtask")? },
+        starter: Starter { parts: dist_build(root, "xtask", "xtask")? },
         programs: programs(root, &options)?,
     };
     let mut report = Report::default();
@@ -104,7 +103,7 @@ fn programs(root: &Path, options: &Options) -> Result<Programs> {
     let wanted = options.has(contestant::Who::Gateway) || options.has(contestant::Who::LimitsOff);
     let agentd = match &options.agentd {
         Some(program) => program.clone(),
-        None if wanted => release_build(root, "cli", "agentd")?,
+        None if wanted => dist_build(root, "cli", "agentd")?,
         None => PathBuf::new(),
     };
     let other = |given: &Option<PathBuf>, name: &str| -> Result<Option<PathBuf>> {
@@ -130,17 +129,4 @@ fn on_path(name: &str) -> Option<PathBuf> {
     // Debian keeps nginx where only root looks.
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
-}
-
-/// Builds a package for speed; gives its program.
-fn release_build(root: &Path, package: &str, program: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--release", "--package", package])
-        .current_dir(root)
-        .status()
-        .context("cargo")?;
-    ensure!(built.success(), "`cargo build --release --package {package}` failed: see above");
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(root.join(target).join("release").join(program))
 }

@@ -10,7 +10,7 @@ use super::contestant::Who;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench gateway [options]
 
-  --agentd PROGRAM      the program to measure (default: a release build of this checkout)
+  --agentd PROGRAM      the program to measure (default: a `dist` build of this checkout)
   --nginx PROGRAM       nginx, to compare with (default: the one on the path, if any)
   --litellm PROGRAM     LiteLLM's proxy, to compare with (default: the one on the path, if any)
   --contestant NAME     only this one: agentd, limits-off, nginx, litellm, straight; may be given

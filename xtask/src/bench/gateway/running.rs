@@ -21,7 +21,7 @@ pub(crate) struct Running {
     began: Instant,
 }
 
-/// Starts programs through the release build of this one: see [`become_pinned`].
+/// Starts programs through the `dist` build of this one: see [`become_pinned`].
 pub(crate) struct Starter {
     pub(crate) parts: PathBuf,
 }

@@ -213,7 +213,8 @@ fn decision(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         .args([
             "run",
             "--quiet",
-            "--release",
+            "--profile",
+            "dist",
             "--package",
             "ratelimit",
             "--example",
@@ -227,7 +228,7 @@ fn decision(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     report.notes.push(format!(
         "The cost of a decision over seven dimensions in memory (goal: ≤ 5 µs at the 99th \
-         percentile), as `cargo run --release -p ratelimit --example decision_cost` prints it:\n\n\
+         percentile), as `cargo run --profile dist -p ratelimit --example decision_cost` prints it:\n\n\
          ```text\n{}\n```",
         text.trim_end()
     ));

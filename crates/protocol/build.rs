@@ -1,0 +1,31 @@
+//! Compresses the committed schema files, so that the program carries 60 KB in place of a megabyte.
+#![allow(clippy::disallowed_methods, reason = "cargo passes its values to build scripts this way")]
+
+use std::path::Path;
+use std::{env, fs};
+
+use miniz_oxide::deflate::compress_to_vec;
+
+const SCHEMA: &str = "../../schema";
+/// DEFLATE's best compression, which these sizes can afford.
+const LEVEL: u8 = 9;
+
+fn main() {
+    println!("cargo:rerun-if-changed={SCHEMA}");
+    let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    for file in [
+        "json/stable/agentd.schema.json",
+        "json/stable/methods.json",
+        "json/experimental/agentd.schema.json",
+        "json/experimental/methods.json",
+        "typescript/stable/protocol.ts",
+        "typescript/experimental/protocol.ts",
+    ] {
+        let path = Path::new(SCHEMA).join(file);
+        let text = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let name = format!("{}.deflate", file.replace('/', "-"));
+        let compressed = compress_to_vec(&text, LEVEL);
+        let written = fs::write(Path::new(&out).join(&name), compressed);
+        written.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}

@@ -1,0 +1,87 @@
+//! `docs/deviations.md`: every place where the program differs on purpose names a test that shows it,
+//! and the test exists.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{Finding, files};
+
+const PAGE: &str = "docs/deviations.md";
+const RULE: &str = "deviations";
+
+pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let Ok(page) = std::fs::read_to_string(root.join(PAGE)) else { return Ok(Vec::new()) };
+    let mut code = Vec::new();
+    for file in files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+        if let Some(name) = crate_of(file) {
+            code.push((name.to_owned(), std::fs::read_to_string(root.join(file))?));
+        }
+    }
+    let exists = |name: &str, test: &str| {
+        let definition = format!("fn {test}(");
+        code.iter().any(|(of, text)| of == name && text.contains(&definition))
+    };
+    let findings =
+        rows(&page).into_iter().flat_map(|(line, tests)| breaches(line, &tests, &exists));
+    Ok(findings.collect())
+}
+
+fn breaches(line: usize, tests: &[&str], exists: &dyn Fn(&str, &str) -> bool) -> Vec<Finding> {
+    if tests.is_empty() {
+        let message = "names no test: write `crate::test` in the last column";
+        return vec![Finding::error(Path::new(PAGE), line, RULE, message)];
+    }
+    let is_missing =
+        |test: &&&str| test.rsplit_once("::").is_none_or(|(name, test)| !exists(name, test));
+    let missing = tests.iter().filter(is_missing);
+    missing
+        .map(|test| {
+            let message = format!("there is no test `{test}`: name one that shows this");
+            Finding::error(Path::new(PAGE), line, RULE, message)
+        })
+        .collect()
+}
+
+/// The rows of tables, without their heads, with the code spans of the last column.
+fn rows(page: &str) -> Vec<(usize, Vec<&str>)> {
+    let mut rows = Vec::new();
+    let mut in_table = false;
+    for (number, line) in page.lines().enumerate() {
+        let Some(cells) = line.strip_prefix('|').and_then(|rest| rest.strip_suffix('|')) else {
+            in_table = false;
+            continue;
+        };
+        if cells.trim_start().starts_with("---") {
+            in_table = true;
+        } else if in_table {
+            let last = cells.rsplit('|').next().unwrap_or_default();
+            rows.push((number + 1, last.split('`').skip(1).step_by(2).collect()));
+        }
+    }
+    rows
+}
+
+fn crate_of(file: &Path) -> Option<&str> {
+    let mut parts = file.iter();
+    (parts.next()? == "crates").then(|| parts.next()?.to_str()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_names_a_test_that_exists() {
+        let page = "text\n\n| a | test |\n|---|---|\n| `x` \\| | `server::one`, `server::two` |\n| b | |\n";
+        let exists = |name: &str, test: &str| (name, test) == ("server", "one");
+        let found: Vec<(usize, String)> = rows(page)
+            .into_iter()
+            .flat_map(|(line, tests)| breaches(line, &tests, &exists))
+            .map(|finding| (finding.line, finding.message))
+            .collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].0 == 5 && found[0].1.contains("`server::two`"), "{found:?}");
+        assert!(found[1].0 == 6 && found[1].1.contains("names no test"), "{found:?}");
+    }
+}
