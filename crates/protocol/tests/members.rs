@@ -93,11 +93,15 @@ struct Case {
     same_as: Option<Value>,
 }
 
+/// Of an object's type, its schema and its smallest value: changed objects.
+type Cases = dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case>;
+/// Judges a case of a message; the last argument decodes the message.
+type Check = dyn Fn(&str, &Case, &dyn Fn(&Value) -> Result<Value, String>);
+
 /// Makes cases of each object of a schema.
 struct Walk<'d> {
     definitions: &'d Map<String, Value>,
-    /// Of an object's type, its schema and its smallest value: changed objects.
-    cases: &'d dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case>,
+    cases: &'d Cases,
 }
 
 impl Walk<'_> {
@@ -182,8 +186,8 @@ fn is_strict(schema: &Map<String, Value>) -> bool {
 
 /// Runs every case of every message that a client sends; gives their number.
 fn run(
-    cases: &dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case>,
-    check: &dyn Fn(&str, &Case, &dyn Fn(&Value) -> Result<Value, String>),
+    cases: &Cases,
+    check: &Check,
 ) -> usize {
     let definitions = definitions();
     let walk = Walk { definitions: &definitions, cases };
