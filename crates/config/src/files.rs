@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use crate::error::Error;
 use crate::layer::{Layer, LayerName};
-use crate::requirements::RequirementsLayer;
+use crate::requirements_layer::RequirementsLayer;
 
 /// Files that are kept; beyond, all are read again.
 const MAX_FILES: usize = 1024;

@@ -19,6 +19,7 @@ mod options;
 mod permissions;
 mod provider;
 mod requirements;
+mod requirements_layer;
 mod resolve;
 pub mod schema;
 mod stack;

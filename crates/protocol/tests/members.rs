@@ -93,15 +93,16 @@ struct Case {
     same_as: Option<Value>,
 }
 
-/// Of an object's type, its schema and its smallest value: changed objects.
-type Cases = dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case>;
-/// Judges a case of a message; the last argument decodes the message.
-type Check = dyn Fn(&str, &Case, &dyn Fn(&Value) -> Result<Value, String>);
+/// Of an object's type, its schema and its smallest value: what is to be tried.
+type MakeCases<'c> = dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case> + 'c;
+
+/// Reads a message as the server does, and writes it again.
+type Read<'r> = dyn Fn(&Value) -> Result<Value, String> + 'r;
 
 /// Makes cases of each object of a schema.
 struct Walk<'d> {
     definitions: &'d Map<String, Value>,
-    cases: &'d Cases,
+    cases: &'d MakeCases<'d>,
 }
 
 impl Walk<'_> {
@@ -185,10 +186,7 @@ fn is_strict(schema: &Map<String, Value>) -> bool {
 }
 
 /// Runs every case of every message that a client sends; gives their number.
-fn run(
-    cases: &Cases,
-    check: &Check,
-) -> usize {
+fn run(cases: &MakeCases<'_>, check: &dyn Fn(&str, &Case, &Read<'_>)) -> usize {
     let definitions = definitions();
     let walk = Walk { definitions: &definitions, cases };
     let validator: Validator = generate::validator(true);
