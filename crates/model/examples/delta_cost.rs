@@ -104,7 +104,7 @@ async fn chunk_per_event(name: &str) {
 }
 
 async fn measure(name: &str, provider: Provider, model: &str) {
-    let client = Client::new(Box::new(|| 0.5));
+    let client = Client::new();
     let provider = Arc::new(provider);
     let prompt = Prompt { model: model.into(), ..Prompt::default() };
     let begin = cpu_time();

@@ -1,5 +1,5 @@
-//! Sending requests and delivering their events. Refused requests are tried again here; a stream
-//! that broke after it was opened is reported, and reopening it is the caller's decision.
+//! Sending requests and delivering their events. Each request is sent once; what failed says
+//! whether sending it again may help, and doing so is the caller's decision.
 
 use std::{
     fmt,
@@ -14,11 +14,11 @@ use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::{sync::mpsc, task::AbortHandle, time};
 
 use crate::{
-    Decoder, Event, Failure, FailureKind, Prompt, Provider, Transport,
+    Decoder, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
     compression::{self, Compression, Encoded},
+    failure::request_id,
     http::{self, HttpClient, Target, chain},
     offline::Offline,
-    retry,
 };
 
 /// Batches of events that wait for a slow reader; beyond it the network is not read. A batch holds
@@ -32,9 +32,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the last event may wait for that, in the hope that the connection is free for the
 /// request that follows.
 const DRAIN_GRACE: Duration = Duration::from_millis(1);
-
-/// A source of randomness in `0.0..1.0`, for spreading retries.
-pub type Jitter = Box<dyn Fn() -> f64 + Send + Sync>;
 
 /// What a client needs beyond its providers.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +49,6 @@ pub struct Client {
 }
 
 struct Inner {
-    jitter: Jitter,
     options: Options,
     http: OnceLock<Result<HttpClient, Failure>>,
     offline: Offline,
@@ -65,16 +61,21 @@ impl fmt::Debug for Client {
     }
 }
 
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Client {
     #[must_use]
-    pub fn new(jitter: Jitter) -> Self {
-        Self::with_options(jitter, Options::default())
+    pub fn new() -> Self {
+        Self::with_options(Options::default())
     }
 
     #[must_use]
-    pub fn with_options(jitter: Jitter, options: Options) -> Self {
+    pub fn with_options(options: Options) -> Self {
         let inner = Inner {
-            jitter,
             options,
             http: OnceLock::new(),
             offline: Offline::default(),
@@ -173,7 +174,7 @@ async fn respond(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     match open(inner, provider, &body).await {
-        Ok((target, body)) => pump(provider, &target, body, sender).await,
+        Ok((target, opened)) => pump(provider, &target, opened, sender).await,
         Err(failure) => {
             // A reader that went away needs no answer.
             let _ = sender.send(vec![Event::Failed(failure)]).await;
@@ -181,54 +182,32 @@ async fn respond(
     }
 }
 
-/// A try that did not open the stream, and whether another one makes sense.
-struct Refused {
-    failure: Failure,
-    again: bool,
+/// A stream that was opened.
+struct Opened {
+    body: Incoming,
+    /// The provider's name for the request.
+    request_id: Option<String>,
 }
 
-/// Opens the stream, trying again where the provider's answer or the connection allows it.
 async fn open(
     inner: &Inner,
     provider: &Provider,
     body: &Bytes,
-) -> Result<(Target, Incoming), Failure> {
+) -> Result<(Target, Opened), Failure> {
     let target = Target::new(provider, &Method::POST, "/responses")?;
     let http = inner.http()?;
-    let mut retries = 0;
-    let mut sent = inner.compression.encoded(provider, body);
-    loop {
-        let Refused { failure, again } = match attempt(http, provider, &target, &sent).await {
-            Ok(body) => return Ok((target, body)),
-            Err(refused) => refused,
-        };
-        if sent.compressed && compression::may_be_refused(failure.http_status) {
-            // The same request at once as it is: that is no retry of the provider's work.
-            sent = Encoded::plain(body);
-            let answer = attempt(http, provider, &target, &sent).await;
-            if let Ok(body) = answer {
-                inner.compression.refused_by(provider);
-                return Ok((target, body));
-            }
-        }
-        let backoff = retry::backoff(retries, (inner.jitter)());
-        let wait = failure.retry_after.unwrap_or(backoff);
-        if !again || retries >= provider.request_max_retries || wait > retry::MAX_WAIT {
-            return Err(after_tries(failure, retries));
-        }
-        retries += 1;
-        time::sleep(wait).await;
+    let sent = inner.compression.encoded(provider, body);
+    let failure = match attempt(http, provider, &target, &sent).await {
+        Ok(opened) => return Ok((target, opened)),
+        Err(failure) => failure,
+    };
+    if !sent.compressed || !compression::may_be_refused(failure.http_status) {
+        return Err(failure);
     }
-}
-
-fn after_tries(mut failure: Failure, retries: u32) -> Failure {
-    if retries > 0 {
-        failure.message.push_str(&format!(" (after {} tries)", retries + 1));
-    }
-    if let Some(wait) = failure.retry_after.filter(|wait| *wait > retry::MAX_WAIT) {
-        failure.message.push_str(&format!("; try again in {} s", wait.as_secs()));
-    }
-    failure
+    // The same request at once as it is: that is no retry of the provider's work.
+    let opened = attempt(http, provider, &target, &Encoded::plain(body)).await?;
+    inner.compression.refused_by(provider);
+    Ok((target, opened))
 }
 
 async fn attempt(
@@ -236,7 +215,7 @@ async fn attempt(
     provider: &Provider,
     target: &Target,
     body: &Encoded,
-) -> Result<Incoming, Refused> {
+) -> Result<Opened, Failure> {
     let idle = provider.stream_idle_timeout;
     let mut request = target.request(&Method::POST, body.bytes.clone());
     if body.compressed {
@@ -248,12 +227,13 @@ async fn attempt(
         Ok(Err(error)) => {
             let message = format!("cannot reach {}: {}", target.host(), chain(&error));
             let kind = FailureKind::ResponseStreamConnectionFailed;
-            return Err(Refused { failure: Failure::new(kind, message), again: true });
+            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
         }
-        Err(_) => return Err(Refused { failure: silent(target, idle), again: false }),
+        Err(_) => return Err(silent(target, idle)),
     };
     if response.status() == StatusCode::OK && !is_document(response.headers()) {
-        return Ok(response.into_body());
+        let request_id = request_id(response.headers());
+        return Ok(Opened { body: response.into_body(), request_id });
     }
     Err(refused(provider, target, response).await)
 }
@@ -264,7 +244,7 @@ fn is_document(headers: &HeaderMap) -> bool {
     kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
 }
 
-async fn refused(provider: &Provider, target: &Target, response: Response<Incoming>) -> Refused {
+async fn refused(provider: &Provider, target: &Target, response: Response<Incoming>) -> Failure {
     let (head, body) = response.into_parts();
     let text = Limited::new(body, MAX_ERROR_BODY).collect();
     let text = match time::timeout(provider.stream_idle_timeout, text).await {
@@ -272,14 +252,16 @@ async fn refused(provider: &Provider, target: &Target, response: Response<Incomi
         // The status alone tells enough.
         Ok(Err(_)) | Err(_) => Bytes::new(),
     };
-    let wait = retry::from_headers(&head.headers);
-    let mut failure = Failure::from_status(provider, &target.label, head.status, wait, &text);
+    let mut failure =
+        Failure::from_status(provider, &target.label, head.status, &head.headers, &text);
     if head.status.is_success() {
         failure.kind = FailureKind::ResponseStreamConnectionFailed;
         failure.message.push_str("; this is no event stream, check the provider's `base_url`");
     }
     let transient = match failure.kind {
-        FailureKind::UsageLimitExceeded | FailureKind::ContextWindowExceeded => false,
+        FailureKind::UsageLimitExceeded
+        | FailureKind::ContextWindowExceeded
+        | FailureKind::CyberPolicy => false,
         _ => head.status == StatusCode::TOO_MANY_REQUESTS || head.status.is_server_error(),
     };
     let told = head.headers.get("x-should-retry").map(|value| value.as_bytes());
@@ -288,7 +270,8 @@ async fn refused(provider: &Provider, target: &Target, response: Response<Incomi
         Some(b"false") => false,
         _ => transient,
     };
-    Refused { failure, again }
+    failure.retry = if again { Retry::Request } else { Retry::Never };
+    failure
 }
 
 fn silent(target: &Target, idle: Duration) -> Failure {
@@ -300,10 +283,11 @@ fn silent(target: &Target, idle: Duration) -> Failure {
 async fn pump(
     provider: &Provider,
     target: &Target,
-    mut body: Incoming,
+    opened: Opened,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     let idle = provider.stream_idle_timeout;
+    let Opened { mut body, request_id } = opened;
     let mut decoder = Decoder::new();
     while !decoder.ended() {
         let mut batch = Vec::new();
@@ -320,7 +304,11 @@ async fn pump(
             }
             Err(_) => decoder.fail(silent(target, idle), &mut batch),
         }
-        redact(provider, &mut batch);
+        if let Some(Event::Failed(failure)) = batch.last_mut() {
+            // It may quote what the provider sent, and that may quote the key.
+            failure.message = provider.redact(&failure.message);
+            failure.details = request_id.clone();
+        }
         if matches!(batch.last(), Some(Event::Completed { .. })) {
             free_connection(body).await;
             // A reader that went away needs no end.
@@ -330,13 +318,6 @@ async fn pump(
         if !batch.is_empty() && sender.send(batch).await.is_err() {
             return;
         }
-    }
-}
-
-/// A failure may quote what the provider sent, and that may quote the key.
-fn redact(provider: &Provider, batch: &mut [Event]) {
-    if let Some(Event::Failed(failure)) = batch.last_mut() {
-        failure.message = provider.redact(&failure.message);
     }
 }
 

@@ -112,10 +112,12 @@ pub enum Item {
         name: String,
         input: String,
     },
-    /// A search the provider ran itself; `action` is the item's `action` member.
+    /// A search the provider ran itself; `action` is the item's `action` member, and `failed` what
+    /// its `status` says.
     WebSearch {
         query: String,
         action: serde_json::Value,
+        failed: bool,
     },
     Other {
         kind: String,

@@ -1,9 +1,10 @@
 //! Why a response failed, in the terms of the specification's `agentErrorInfo`, and the mapping
-//! from HTTP answers and error events to them. It decides no waits and sends nothing.
+//! from HTTP answers and error events to them. It says what could be sent again; whether and when
+//! that happens is the caller's decision.
 
 use std::{borrow::Cow, time::Duration};
 
-use hyper::StatusCode;
+use hyper::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use crate::{Provider, retry};
@@ -14,17 +15,28 @@ use crate::{Provider, retry};
 pub struct Failure {
     pub kind: FailureKind,
     pub message: String,
+    /// What support needs besides: the provider's error code and request id.
+    pub details: Option<String>,
     /// Status of the provider's answer, where there was one.
     pub http_status: Option<u16>,
-    /// Whether sending the same request once more may succeed. Refused requests were already
-    /// retried inside, so this is true for streams that broke only.
-    pub retryable: bool,
+    /// Whether sending the same request once more may succeed.
+    pub retry: Retry,
     /// What the provider asked to wait before coming back.
     pub retry_after: Option<Duration>,
 }
 
-/// Specification "Errors", `agentErrorInfo`; `ServerOverloaded` is finer than the specification's
-/// list, whose closest value is `InternalServerError`.
+/// Whether a failed request may succeed when it is sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again.
+    Never,
+    /// The response did not begin.
+    Request,
+    /// The response broke off.
+    Stream,
+}
+
+/// Specification "Errors", `agentErrorInfo`, and the values that the wire shapes add.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FailureKind {
     ContextWindowExceeded,
@@ -36,6 +48,7 @@ pub enum FailureKind {
     BadRequest,
     Unauthorized,
     ServerOverloaded,
+    CyberPolicy,
     InternalServerError,
     Other,
 }
@@ -46,24 +59,26 @@ const EXCERPT_CHARS: usize = 400;
 impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { kind, message, http_status: None, retryable: false, retry_after: None }
+        let (details, http_status, retry_after) = (None, None, None);
+        Self { kind, message, details, http_status, retry: Retry::Never, retry_after }
     }
 
     /// A stream that ended or broke before its end; worth another try.
     pub(crate) fn disconnected(message: impl Into<String>) -> Self {
-        Self { retryable: true, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
+        Self { retry: Retry::Stream, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
     }
 
     /// An `error` or `response.failed` event, from its code and message.
     pub(crate) fn from_code(code: &str, message: &str) -> Self {
         let text = if message.is_empty() { "no message was given" } else { message };
-        let (kind, retryable) = classify(code).unwrap_or((FailureKind::Other, true));
+        let (kind, passes) = classify(code).unwrap_or((FailureKind::Other, true));
         let message = match code {
             "" => format!("the model provider reported an error: {}", excerpt(text)),
             _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
         };
         let retry_after = retry::from_message(text);
-        Self { retryable, retry_after, ..Self::new(kind, message) }
+        let retry = if passes { Retry::Stream } else { Retry::Never };
+        Self { retry, retry_after, ..Self::new(kind, message) }
     }
 
     /// An answer with an error status. `target` names the request (`POST https://host/path`).
@@ -71,7 +86,7 @@ impl Failure {
         provider: &Provider,
         target: &str,
         status: StatusCode,
-        retry_after: Option<Duration>,
+        headers: &HeaderMap,
         body: &[u8],
     ) -> Self {
         let error = ErrorBody::read(body);
@@ -84,6 +99,9 @@ impl Failure {
             (_, 429) => FailureKind::ResponseTooManyFailedAttempts,
             _ => FailureKind::HttpConnectionFailed,
         };
+        let code =
+            error.code().map(|code| provider.redact(&format!("error code `{}`", excerpt(code))));
+        let details: Vec<String> = code.into_iter().chain(request_id(headers)).collect();
         let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
         let text = provider.redact(&excerpt(&text));
         let text = if text.is_empty() { "(empty body)" } else { &text };
@@ -91,10 +109,17 @@ impl Failure {
         message.push_str(&advice(provider, kind));
         Self {
             http_status: Some(status.as_u16()),
-            retry_after: retry_after.or_else(|| retry::from_message(text)),
+            details: (!details.is_empty()).then(|| details.join(", ")),
+            retry_after: retry::from_headers(headers).or_else(|| retry::from_message(text)),
             ..Self::new(kind, message)
         }
     }
+}
+
+/// The provider's name for a request, as [`Failure::details`] tells it.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    let id = headers.get("x-request-id")?.to_str().ok()?;
+    Some(format!("request id `{}`", excerpt(id)))
 }
 
 /// The start of `text` on one line, bounded, for quoting in a message.
@@ -122,6 +147,7 @@ fn classify(code: &str) -> Option<(FailureKind, bool)> {
         "server_is_overloaded" | "slow_down" => (FailureKind::ServerOverloaded, true),
         "server_error" | "internal_error" => (FailureKind::InternalServerError, true),
         "invalid_prompt" | "invalid_request_error" => (FailureKind::BadRequest, false),
+        "cyber_policy" => (FailureKind::CyberPolicy, false),
         "invalid_api_key" => (FailureKind::Unauthorized, false),
         _ => return None,
     })
@@ -195,12 +221,11 @@ mod tests {
                 &provider,
                 "POST http://host/v1/r",
                 status,
-                None,
+                &HeaderMap::new(),
                 body.as_bytes(),
             );
             assert_eq!(failure.kind, kind, "{status} {body}");
             assert_eq!(failure.http_status, Some(status.as_u16()));
-            assert!(!failure.retryable);
             assert!(failure.message.contains("host"), "{}", failure.message);
         };
         check(400, "", BadRequest);
@@ -212,14 +237,16 @@ mod tests {
         check(429, r#"{"error":{"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(500, "oops", HttpConnectionFailed);
         check(503, r#"{"code":"server_is_overloaded"}"#, ServerOverloaded);
+        check(400, r#"{"error":{"code":"cyber_policy"}}"#, CyberPolicy);
     }
 
     #[test]
     fn events_map_to_kinds() {
-        let check = |code: &str, message: &str, kind, retryable, wait: Option<u64>| {
+        let check = |code: &str, message: &str, kind, passes, wait: Option<u64>| {
             let failure = Failure::from_code(code, message);
             let wait = wait.map(Duration::from_millis);
-            assert_eq!((failure.kind, failure.retryable), (kind, retryable), "{code}");
+            let retry = if passes { Retry::Stream } else { Retry::Never };
+            assert_eq!((failure.kind, failure.retry), (kind, retry), "{code}");
             assert_eq!(failure.retry_after, wait, "{code}");
         };
         check("context_length_exceeded", "too long", ContextWindowExceeded, false, None);
@@ -229,6 +256,7 @@ mod tests {
         check("server_is_overloaded", "", ServerOverloaded, true, None);
         check("server_error", "", InternalServerError, true, None);
         check("invalid_prompt", "", BadRequest, false, None);
+        check("cyber_policy", "", CyberPolicy, false, None);
         check("something_new", "", Other, true, None);
         check("", "", Other, true, None);
     }
@@ -239,7 +267,10 @@ mod tests {
         let provider = Provider::built_in(Some(key), None);
         let body = format!("bad key sk-very-secret\n\n{}", "x".repeat(10_000));
         let status = StatusCode::UNAUTHORIZED;
-        let failure = Failure::from_status(&provider, "POST u", status, None, body.as_bytes());
+        let mut headers = HeaderMap::new();
+        headers.insert("x-request-id", "req_1".parse().unwrap());
+        let failure = Failure::from_status(&provider, "POST u", status, &headers, body.as_bytes());
+        assert_eq!(failure.details.as_deref(), Some("request id `req_1`"));
         assert!(!failure.message.contains("sk-very-secret"), "{}", failure.message);
         assert!(!failure.message.contains('\n'));
         assert!(failure.message.len() < 1000);

@@ -20,10 +20,10 @@ pub mod record;
 pub mod script;
 pub mod server;
 
-pub use client::{Client, Jitter, Options, ResponseStream};
+pub use client::{Client, Options, ResponseStream};
 pub use decode::Decoder;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
-pub use failure::{Failure, FailureKind};
+pub use failure::{Failure, FailureKind, Retry};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Secret, Transport};
 pub use server::{OfflineModel, serve_offline};

@@ -149,6 +149,7 @@ async fn refuse(provider: &Provider, refusal: Refusal, sender: &mpsc::Sender<Vec
     time::sleep(refusal.delay).await;
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let target = "the scripted model";
-    let failure = Failure::from_status(provider, target, status, None, &refusal.body);
+    let headers = HeaderMap::new();
+    let failure = Failure::from_status(provider, target, status, &headers, &refusal.body);
     let _ = sender.send(vec![Event::Failed(failure)]).await;
 }

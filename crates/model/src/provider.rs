@@ -3,10 +3,6 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-/// Default of `model_providers.<id>.request_max_retries`.
-const REQUEST_MAX_RETRIES: u32 = 4;
-/// Default of `model_providers.<id>.stream_max_retries`.
-const STREAM_MAX_RETRIES: u32 = 5;
 /// Default of `model_providers.<id>.stream_idle_timeout_ms`.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -23,10 +19,6 @@ pub struct Provider {
     /// Sent with every request; an `authorization` entry replaces the key's.
     pub http_headers: BTreeMap<String, String>,
     pub query_params: BTreeMap<String, String>,
-    /// Tries after the first one for a request that was refused or could not be sent.
-    pub request_max_retries: u32,
-    /// Only carried: reopening a cut stream is the caller's decision.
-    pub stream_max_retries: u32,
     /// Longest silence, before and between the bytes of an answer.
     pub stream_idle_timeout: Duration,
     /// Large requests are sent compressed, until the provider refuses one.
@@ -90,8 +82,6 @@ impl Provider {
             api_key: KeySource::NotNeeded,
             http_headers: BTreeMap::new(),
             query_params: BTreeMap::new(),
-            request_max_retries: REQUEST_MAX_RETRIES,
-            stream_max_retries: STREAM_MAX_RETRIES,
             stream_idle_timeout: STREAM_IDLE_TIMEOUT,
             compress_requests: false,
         }

@@ -1,23 +1,9 @@
-//! How long to wait before a request is tried again. Pure: no clock is read here, dates are taken
-//! relative to the answer's own `Date` header.
+//! How long a provider asks to wait before a request is sent again. Pure: no clock is read here,
+//! dates are taken relative to the answer's own `Date` header.
 
 use std::time::Duration;
 
 use hyper::HeaderMap;
-
-/// Longest wait before another try. A server that asks for more gets no further try: the failure
-/// says when to come back instead.
-pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
-
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-
-/// Wait before try number `retry` (0 is the first repetition): doubles each time, within 10 % by
-/// `jitter` in `0.0..1.0` so that many clients do not return at once; at most [`MAX_WAIT`].
-pub(crate) fn backoff(retry: u32, jitter: f64) -> Duration {
-    let wait = FIRST_WAIT.saturating_mul(1 << retry.min(16)).min(MAX_WAIT);
-    let jitter = if jitter.is_finite() { jitter.clamp(0.0, 1.0) } else { 0.5 };
-    wait.mul_f64(0.9 + 0.2 * jitter).min(MAX_WAIT)
-}
 
 /// What the headers say about waiting: `retry-after-ms`, else `retry-after` in seconds or as a
 /// date, which counts from the answer's `date` and is ignored without one.
@@ -117,12 +103,6 @@ mod tests {
         #[test]
         fn no_text_breaks_the_reader(text in "(try again in )?[0-9.msh ]{0,12}\\PC{0,6}") {
             let _ = from_message(&text);
-        }
-
-        #[test]
-        fn waits_grow_and_stay_bounded(retry in 0_u32..100, jitter in any::<f64>()) {
-            prop_assert!(backoff(retry, jitter) <= MAX_WAIT);
-            prop_assert!(backoff(retry + 1, 0.5) >= backoff(retry, 0.5));
         }
     }
 }

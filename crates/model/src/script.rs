@@ -159,6 +159,9 @@ pub struct WebSearch {
     /// The item's `action`; absent, a `search` for the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Value>,
+    /// The item's `status` is `failed`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 /// Token counts; `total_tokens` defaults to input plus output.
@@ -286,7 +289,7 @@ impl FromText for Reasoning {
 
 impl FromText for WebSearch {
     fn from_text(text: &str) -> Self {
-        Self { query: text.to_owned(), action: None }
+        Self { query: text.to_owned(), ..Self::default() }
     }
 }
 

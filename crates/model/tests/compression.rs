@@ -25,7 +25,6 @@ async fn server(refusal: Option<&'static str>) -> (Provider, Seen) {
     });
     let mut provider = Provider::http("test", format!("http://{address}/v1"));
     provider.compress_requests = true;
-    provider.request_max_retries = 0;
     (provider, seen)
 }
 
@@ -75,7 +74,7 @@ async fn completes(client: &Client, provider: &Provider, bytes: usize) -> bool {
 #[tokio::test]
 async fn large_bodies() {
     let (provider, seen) = server(None).await;
-    let client = Client::new(Box::new(|| 0.0));
+    let client = Client::new();
     assert!(completes(&client, &provider, 300_000).await);
     assert!(completes(&client, &provider, 1_000).await);
     let mut off = provider.clone();
@@ -91,7 +90,7 @@ async fn large_bodies() {
 async fn a_provider_that_refuses_is_asked_as_it_likes() {
     for status in ["415 Unsupported Media Type", "400 Bad Request"] {
         let (provider, seen) = server(Some(status)).await;
-        let client = Client::new(Box::new(|| 0.0));
+        let client = Client::new();
         assert!(completes(&client, &provider, 50_000).await, "{status}");
         assert!(completes(&client, &provider, 50_000).await, "{status}");
         let compressed: Vec<bool> = seen.lock().unwrap().iter().map(|(zstd, _)| *zstd).collect();

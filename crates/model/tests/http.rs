@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use model::{Client, Event, Failure, FailureKind, Item, Prompt, Provider, Secret, script::Script};
+use model::{
+    Client, Event, Failure, FailureKind, Item, Prompt, Provider, Retry, Secret, script::Script,
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,13 +21,11 @@ use tokio::{
 };
 
 fn client() -> Client {
-    Client::new(Box::new(|| 0.0))
+    Client::new()
 }
 
 fn provider(address: SocketAddr) -> Provider {
-    let mut provider = Provider::http("test", format!("http://{address}/v1"));
-    provider.request_max_retries = 2;
-    provider
+    Provider::http("test", format!("http://{address}/v1"))
 }
 
 #[derive(Clone, Default)]
@@ -134,7 +134,6 @@ fn stream_of(body: &str) -> Vec<u8> {
 }
 
 const DELTA: &str = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n";
-const DONE: &str = "data: {\"type\":\"response.completed\",\"response\":{}}\n\n";
 
 #[tokio::test]
 async fn a_scripted_response_arrives_whole_and_connections_are_reused() {
@@ -164,42 +163,50 @@ async fn a_scripted_response_arrives_whole_and_connections_are_reused() {
 }
 
 #[tokio::test]
-async fn refusals_are_tried_again_where_that_can_help() {
-    // What is refused, the tries it takes, and the kind of failure in the end.
-    let check = async |status: &str, headers: &str, body: &str, tries: usize, kind| {
+async fn refusals_say_whether_another_try_can_help_and_when() {
+    // What is refused, whether and after which wait it can be sent again, and the kind of failure.
+    let check = async |status: &str, headers: &str, body: &str, retry, wait: Option<u64>, kind| {
         let (provider, count) = raw(vec![http(status, headers, body)], true).await;
         let events = run(provider).await;
         let failure = failure(&events);
-        assert_eq!((failure.kind, failure.retryable), (kind, false), "{}", failure.message);
-        assert_eq!(count.load(Ordering::SeqCst), tries, "{status}");
+        assert_eq!((failure.kind, failure.retry), (kind, retry), "{}", failure.message);
+        assert_eq!(failure.retry_after, wait.map(Duration::from_millis), "{status}");
+        assert_eq!(count.load(Ordering::SeqCst), 1, "{status}");
         let status: u16 = status[..3].parse().unwrap();
         assert_eq!(failure.http_status, Some(status));
         assert!(failure.message.contains("127.0.0.1"), "{}", failure.message);
     };
     let now = "retry-after-ms: 1\r\n";
-    use FailureKind::*;
-    check("500 Oops", now, "broken", 3, HttpConnectionFailed).await;
-    check("503 Busy", "retry-after: 0\r\n", "", 3, HttpConnectionFailed).await;
-    check("429 Slow", now, "", 3, ResponseTooManyFailedAttempts).await;
+    use {FailureKind::*, Retry::*};
+    check("500 Oops", now, "broken", Request, Some(1), HttpConnectionFailed).await;
+    check("503 Busy", "retry-after: 0\r\n", "", Request, Some(0), HttpConnectionFailed).await;
+    check("429 Slow", now, "", Request, Some(1), ResponseTooManyFailedAttempts).await;
     let limit = r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 2ms."}}"#;
-    check("429 Slow", "", limit, 3, ResponseTooManyFailedAttempts).await;
-    check("429 Slow", "retry-after: 3600\r\n", "", 1, ResponseTooManyFailedAttempts).await;
-    check("429 No", now, r#"{"error":{"code":"insufficient_quota"}}"#, 1, UsageLimitExceeded).await;
-    check("500 No", "x-should-retry: false\r\n", "", 1, HttpConnectionFailed).await;
-    check("400 Bad", now, r#"{"error":{"message":"m"}}"#, 1, BadRequest).await;
-    check("401 No", now, "", 1, Unauthorized).await;
-    check("404 No", now, "", 1, HttpConnectionFailed).await;
+    check("429 Slow", "", limit, Request, Some(2), ResponseTooManyFailedAttempts).await;
+    let hour = "retry-after: 3600\r\n";
+    check("429 Slow", hour, "", Request, Some(3_600_000), ResponseTooManyFailedAttempts).await;
+    let quota = r#"{"error":{"code":"insufficient_quota"}}"#;
+    check("429 No", now, quota, Never, Some(1), UsageLimitExceeded).await;
+    check("500 No", "x-should-retry: false\r\n", "", Never, None, HttpConnectionFailed).await;
+    check("409 Yes", "x-should-retry: true\r\n", "", Request, None, HttpConnectionFailed).await;
+    check("400 Bad", "", r#"{"error":{"message":"m"}}"#, Never, None, BadRequest).await;
+    check("401 No", "", "", Never, None, Unauthorized).await;
+    check("404 No", "", "", Never, None, HttpConnectionFailed).await;
 }
 
 #[tokio::test]
-async fn a_refused_request_may_succeed_later() {
-    let busy = http("429 Slow", "retry-after-ms: 1\r\n", "");
-    let broken = http("500 Oops", "retry-after-ms: 1\r\n", "");
-    let (provider, count) =
-        raw(vec![busy, broken, stream_of(&format!("{DELTA}{DONE}"))], true).await;
-    let events = run(provider).await;
-    assert!(matches!(events.last(), Some(Event::Completed { .. })), "{events:?}");
-    assert_eq!(count.load(Ordering::SeqCst), 3);
+async fn failures_name_the_request_for_support() {
+    let check = async |answer: Vec<u8>, details: &str| {
+        let (provider, _) = raw(vec![answer], true).await;
+        let events = run(provider).await;
+        assert_eq!(failure(&events).details.as_deref(), Some(details));
+    };
+    let id = "x-request-id: req_7\r\n";
+    let body = r#"{"error":{"code":"some_code","message":"m"}}"#;
+    check(http("500 Oops", id, body), "error code `some_code`, request id `req_7`").await;
+    let text = String::from_utf8(stream_of(DELTA)).unwrap();
+    let cut = text.replacen("\r\n", &format!("\r\n{id}"), 1);
+    check(cut.into_bytes(), "request id `req_7`").await;
 }
 
 #[tokio::test]
@@ -210,7 +217,8 @@ async fn broken_streams_are_told_and_may_be_opened_again() {
         assert_eq!(events.len(), deltas + 1, "{events:?}");
         let failure = failure(&events);
         assert_eq!(failure.kind, FailureKind::ResponseStreamDisconnected);
-        assert!(failure.retryable && failure.message.contains(part), "{}", failure.message);
+        assert_eq!(failure.retry, Retry::Stream);
+        assert!(failure.message.contains(part), "{}", failure.message);
         assert_eq!(count.load(Ordering::SeqCst), 1);
     };
     check(stream_of(DELTA), 1, "before the response was complete").await;
@@ -245,18 +253,13 @@ async fn answers_that_are_no_stream_and_hosts_that_do_not_listen() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let mut provider = provider_without_retries(address);
-    provider.name = "closed".into();
-    let events = run(provider).await;
+    let events = run(self::provider(address)).await;
     assert_eq!(failure(&events).kind, FailureKind::ResponseStreamConnectionFailed);
     assert!(failure(&events).message.contains("refused"), "{}", failure(&events).message);
+    assert_eq!(failure(&events).retry, Retry::Request);
 
     let events = run(Provider::built_in(None, None)).await;
     assert_eq!(failure(&events).kind, FailureKind::Unauthorized);
-}
-
-fn provider_without_retries(address: SocketAddr) -> Provider {
-    Provider { request_max_retries: 0, ..provider(address) }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use model::{
 use tokio::net::TcpListener;
 
 fn client() -> Client {
-    Client::new(Box::new(|| 0.0))
+    Client::new()
 }
 
 fn prompt(model: &str) -> Prompt {
@@ -131,8 +131,7 @@ async fn a_recording_plays_back_what_was_said_without_the_key() {
     );
     tokio::spawn(recording);
 
-    let mut provider = Provider::http("proxy", url);
-    provider.request_max_retries = 0;
+    let provider = Provider::http("proxy", url);
     let prompt = prompt("m");
     let said = run(provider.clone(), &prompt).await;
     run(provider.clone(), &prompt).await;

@@ -390,6 +390,9 @@ pub struct WebSearchItem {
     pub query: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<WebSearchAction>,
+    /// Why it came to nothing; absent from one that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// What a web search did.
@@ -422,6 +425,9 @@ pub enum WebSearchAction {
 pub struct ImageViewItem {
     pub id: String,
     pub path: AbsolutePath,
+    /// Why it could not be looked at; absent from one that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// An image that the model made.
@@ -447,9 +453,12 @@ pub struct ReviewModeItem {
     pub review: String,
 }
 
-/// The history was replaced by a summary.
+/// The history was replaced by a summary, or `reason` says why not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContextCompactionItem {
     pub id: String,
+    /// Why the history stayed as it was; absent from a compaction that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

@@ -36,8 +36,6 @@ pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) 
         api_key,
         http_headers,
         query_params: http.query_params.clone(),
-        request_max_retries: http.request_max_retries,
-        stream_max_retries: http.stream_max_retries,
         stream_idle_timeout: http.stream_idle_timeout,
         compress_requests: http.compress_requests,
     })

@@ -94,10 +94,9 @@ impl Server {
     pub fn start(options: Options, sandbox: Sandbox) -> Result<Self, StartError> {
         make_home(&options.home)
             .map_err(|source| StartError::Home { path: options.home.clone(), source })?;
-        let jitter = options.jitter.clone();
         let core = Arc::new(Core {
             config: ConfigSource::new(&options),
-            model: model::Client::new(Box::new(move || jitter())),
+            model: model::Client::new(),
             models: Models::default(),
             notifier: Notifier::default(),
             log: Log::default(),

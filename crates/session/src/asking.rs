@@ -5,7 +5,6 @@ use crate::approvals::{Ask, Decision};
 use crate::calls::CallState;
 use crate::effect::Effect;
 use crate::event::{Event, Status, TurnStatus};
-use crate::history::CallOutput;
 use crate::item::ItemStatus;
 use crate::machine::Machine;
 use crate::planning::Reach;
@@ -79,9 +78,7 @@ impl Machine {
     fn cancel(&mut self, turn: &Id, number: u64) {
         self.effect(Effect::Discard { call: number });
         self.close_declined(turn, number, None);
-        if let Some(call) = self.find_call(number) {
-            call.state = CallState::Done(CallOutput::Text("the user cancelled the turn".into()));
-        }
+        self.answer_last(number, "the user cancelled the turn".into());
         self.end(TurnStatus::Interrupted, None);
     }
 

@@ -7,7 +7,7 @@ use crate::approvals::{self, Ask, CommandRequest, Verdict};
 use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
 use crate::event::Event;
 use crate::history::{self, ABORTED, CallOutput, Fragment};
-use crate::input::{Assessment, ImageData, PatchPlan, Prepared};
+use crate::input::{Assessment, Attempted, ImageData, PatchPlan, Prepared};
 use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
 use crate::planning::CHANGES_NOTHING;
@@ -15,6 +15,9 @@ use crate::processes::Process;
 use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
 use crate::turn::closed_item;
 use crate::{Id, Millis};
+
+/// The tool that types into a running command.
+const WRITE: &str = "write_stdin";
 
 /// A call and where it stands.
 pub(crate) struct Call {
@@ -50,22 +53,13 @@ pub(crate) enum CallState {
 }
 
 impl Call {
-    pub(crate) fn new(
-        number: u64,
-        call_id: String,
-        custom: bool,
-        tool: Result<tools::Call, String>,
-    ) -> Self {
-        let (tool, state) = match tool {
-            Ok(tool) => (Some(tool), CallState::Queued),
-            Err(message) => (None, CallState::Done(CallOutput::Text(message))),
-        };
+    pub(crate) fn new(number: u64, call_id: String, custom: bool, tool: tools::Call) -> Self {
         Self {
             number,
             call_id,
             custom,
-            tool,
-            state,
+            tool: Some(tool),
+            state: CallState::Queued,
             item: None,
             plan: None,
             hides_patch: false,
@@ -73,8 +67,19 @@ impl Call {
         }
     }
 
-    pub(crate) fn refused(number: u64, call_id: String, custom: bool, message: String) -> Self {
-        Self::new(number, call_id, custom, Err(message))
+    /// A call that is answered already, because it cannot be read.
+    pub(crate) fn failed(number: u64, call_id: String, custom: bool, message: String) -> Self {
+        Self {
+            number,
+            call_id,
+            custom,
+            tool: None,
+            state: CallState::Done(CallOutput::Text(message)),
+            item: None,
+            plan: None,
+            hides_patch: false,
+            assessment: None,
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -178,6 +183,13 @@ impl Machine {
         self.advance();
     }
 
+    /// Answers a call of a turn that ends.
+    pub(crate) fn answer_last(&mut self, number: u64, text: String) {
+        if let Some(call) = self.find_call(number) {
+            call.state = CallState::Done(CallOutput::Text(text));
+        }
+    }
+
     pub(crate) fn prepared(&mut self, number: u64, outcome: Prepared) {
         let Some(turn) = self.active_turn().cloned() else { return };
         let Some(call) = self.find_call(number) else { return };
@@ -188,7 +200,9 @@ impl Machine {
             matches!(call.tool, Some(tools::Call::Exec(_)) | Some(tools::Call::Shell(_)));
         let is_patch = matches!(call.tool, Some(tools::Call::Patch { .. }));
         match outcome {
-            Prepared::Refused(message) => self.answer(number, message),
+            Prepared::Refused { attempted, message } => {
+                self.refuse_call(&turn, number, attempted, message);
+            }
             Prepared::Command(assessment) if is_command => {
                 self.decide_command(&turn, number, assessment);
             }
@@ -201,7 +215,9 @@ impl Machine {
 
     fn decide_command(&mut self, turn: &Id, number: u64, assessment: Assessment) {
         if let Some(message) = self.too_many_processes() {
-            return self.answer(number, message);
+            let Assessment { display, cwd, .. } = assessment;
+            let attempted = Attempted::Command { display, cwd };
+            return self.refuse_call(turn, number, attempted, message);
         }
         let id = self.ids.item();
         let Some(call) = self.find_call(number) else { return };
@@ -274,14 +290,19 @@ impl Machine {
     pub(crate) fn image_read(&mut self, number: u64, outcome: Result<ImageData, String>) {
         let Some(turn) = self.active_turn().cloned() else { return };
         let Some(call) = self.find_call(number) else { return };
-        let is_image = matches!(call.tool, Some(tools::Call::Image { .. }));
-        if !is_image || !matches!(call.state, CallState::Preparing) {
+        let Some(tools::Call::Image { path: asked }) = call.tool.clone() else { return };
+        if !matches!(call.state, CallState::Preparing) {
             return;
         }
         match outcome {
-            Err(message) => self.answer(number, message),
+            Err(message) => {
+                let path = self.settings.cwd.join(asked);
+                let item = self.image_item(path.display().to_string());
+                self.show_failed(&turn, item, &message);
+                self.answer(number, message);
+            }
             Ok(ImageData { path, data_url }) => {
-                let item = Item::ImageView { id: self.ids.item(), path };
+                let item = self.image_item(path);
                 self.item_started(&turn, item.clone());
                 self.item_completed(&turn, item);
                 self.answer_with(number, CallOutput::Image { data_url });
@@ -341,29 +362,26 @@ impl Machine {
     fn write_stdin(&mut self, turn: &Id, number: u64, write: &WriteStdin) {
         let max_poll = self.limits.max_poll_ms;
         let planning = self.is_planning();
+        let arguments = || json!({ "session_id": write.session_id, "chars": write.chars });
         if let Some(answer) = self.take_ended(write.session_id, write.max_output_tokens) {
             return self.answer(number, answer);
         }
         let Some(process) = self.processes.get_mut(&write.session_id) else {
             let message = format!("no command with session id {} is running", write.session_id);
-            return self.answer(number, message);
+            return self.fail_tool(turn, number, WRITE, &arguments(), message);
         };
         if process.waiting.is_some() {
-            return self.answer(
-                number,
-                format!("another call waits for session {}; try again", write.session_id),
-            );
+            let message = format!("another call waits for session {}; try again", write.session_id);
+            return self.fail_tool(turn, number, WRITE, &arguments(), message);
         }
         if !write.chars.is_empty() && !process.tty {
-            return self.answer(
-                number,
-                "this command has no input; start it again with `tty` set to type into it".into(),
-            );
+            let message =
+                "this command has no input; start it again with `tty` set to type into it".into();
+            return self.fail_tool(turn, number, WRITE, &arguments(), message);
         }
         if planning && !write.chars.is_empty() && !process.reads_only {
-            let arguments = json!({ "session_id": write.session_id, "chars": write.chars });
             let message = format!("this command may write, and {CHANGES_NOTHING}");
-            return self.fail_tool(turn, number, "write_stdin", &arguments, message);
+            return self.fail_tool(turn, number, WRITE, &arguments(), message);
         }
         process.waiting = Some(number);
         process.set_tokens(write.max_output_tokens);

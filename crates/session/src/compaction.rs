@@ -13,10 +13,11 @@ use crate::effect::{Effect, Prompt, Record};
 use crate::event::{Event, Status};
 use crate::history::{self, Fragment, History, Mark};
 use crate::input::{Failure, FailureKind, ModelEvent, ModelItem, Usage};
-use crate::item::Item;
+use crate::item::{Item, ItemStatus};
 use crate::machine::Machine;
+use crate::retry::Attempts;
 use crate::sampling::Sample;
-use crate::turn::{Kind, Turn};
+use crate::turn::{Kind, Turn, closed_item};
 
 /// A compaction that is under way.
 pub(crate) struct Compaction {
@@ -31,7 +32,7 @@ const MAX_LEFT_OUT: u32 = 4;
 
 impl Compaction {
     pub(crate) fn shown(&self) -> Item {
-        Item::ContextCompaction { id: self.item.clone() }
+        Item::ContextCompaction { id: self.item.clone(), reason: None }
     }
 }
 
@@ -73,7 +74,7 @@ impl Machine {
 
     pub(crate) fn begin_compaction(&mut self, turn: &Id) {
         let item = self.ids.item();
-        self.item_started(turn, Item::ContextCompaction { id: item.clone() });
+        self.item_started(turn, Item::ContextCompaction { id: item.clone(), reason: None });
         if let Some(turn) = &mut self.turn {
             turn.compaction = Some(Compaction { item, summary: String::new(), left_out: 0 });
         }
@@ -122,18 +123,14 @@ impl Machine {
     fn summary_completed(&mut self, turn: &Id, usage: Usage) {
         self.account(turn, usage);
         let Some(active) = &mut self.turn else { return };
-        active.attempts = 0;
+        active.attempts = Attempts::default();
         active.sample = None;
         let empty = active.compaction.as_ref().is_none_or(|c| c.summary.trim().is_empty());
         if empty {
-            return self.fail(Failure {
-                kind: FailureKind::Other,
-                message: "the model gave no summary of the conversation; its history is as it was"
-                    .into(),
-                http_status: None,
-                retryable: false,
-                retry_after_ms: None,
-            });
+            return self.fail(Failure::new(
+                FailureKind::Other,
+                "the model gave no summary of the conversation; its history is as it was",
+            ));
         }
         let Some(compaction) = active.compaction.take() else { return };
         let fragments = self.compacted(&compaction.summary);
@@ -147,7 +144,7 @@ impl Machine {
         if !waiting.is_empty() {
             self.persist(Record::History { turn: Some(turn.clone()), fragments: waiting });
         }
-        self.item_completed(turn, Item::ContextCompaction { id: compaction.item });
+        self.item_completed(turn, compaction.shown());
         let length = self.history.fragments().len();
         if let Some(turn) = &mut self.turn {
             turn.compacted_at = Some(length);
@@ -164,16 +161,19 @@ impl Machine {
         {
             compaction.left_out += 1;
             active.sample = None;
+            let message = format!("{} (retry with less of the oldest history)", failure.message);
+            self.retry_shown(turn, Failure { message, ..failure });
             return self.sample_compaction();
         }
         self.sample_failed(turn, failure);
     }
 
     /// A compaction that does not come to its end leaves the history as it was.
-    pub(crate) fn drop_compaction(&mut self, turn: &Id) {
+    pub(crate) fn drop_compaction(&mut self, turn: &Id, why: &str) {
         let compaction = self.turn.as_mut().and_then(|turn| turn.compaction.take());
         if let Some(compaction) = compaction {
-            self.item_completed(turn, Item::ContextCompaction { id: compaction.item });
+            let item = closed_item(compaction.shown(), ItemStatus::Failed, Some(why));
+            self.item_completed(turn, item);
         }
     }
 

@@ -29,9 +29,8 @@ pub enum Effect {
     Sample { sample: u64, prompt: Prompt },
     /// Stop asking.
     CancelSample { sample: u64 },
-    /// Wait before the `attempt`-th retry (with jitter, at least `at_least_ms`), then report
-    /// `Input::RetryDue`.
-    RetryAfter { sample: u64, attempt: u32, at_least_ms: Option<u64> },
+    /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::RetryDue`.
+    RetryAfter { sample: u64, wait_ms: u64 },
     /// Look at a tool call; report `Input::Prepared`.
     Prepare { call: u64, turn: Id, request: ToolRequest },
     /// Start a command; report `Input::Output` and exactly one `Input::Exited`.

@@ -7,30 +7,18 @@ use crate::effect::{Answer, Effect, Record};
 use crate::event::{Event, Status, TurnError, TurnStatus};
 use crate::history::Fragment;
 use crate::input::{Failure, FailureKind};
-use crate::item::ItemStatus;
+use crate::item::{Item, ItemStatus};
 use crate::machine::Machine;
 use crate::turn::{Kind, closed_item};
 
 impl Machine {
     /// Ends the turn for a failure that no retry helps.
     pub(crate) fn fail(&mut self, failure: Failure) {
-        let error = TurnError {
-            message: failure.message,
-            kind: failure.kind,
-            http_status: failure.http_status,
-        };
-        self.end(TurnStatus::Failed, Some(error));
+        self.end(TurnStatus::Failed, Some(failure.into()));
     }
 
     pub(crate) fn store_failed(&mut self, message: String) {
-        let failure = Failure {
-            kind: FailureKind::InternalServerError,
-            message,
-            http_status: None,
-            retryable: false,
-            retry_after_ms: None,
-        };
-        self.fail(failure);
+        self.fail(Failure::new(FailureKind::InternalServerError, message));
     }
 
     /// Ends the turn and every command; no turn starts after it.
@@ -67,18 +55,22 @@ impl Machine {
         if turn.ending.is_some() {
             return;
         }
+        let why = match &error {
+            Some(error) => error.message.clone(),
+            None => "the turn was interrupted".to_owned(),
+        };
         turn.ending = Some((status, error));
         let id = turn.view.id.clone();
         let sample = turn.sample.take();
         let mut calls = std::mem::take(&mut turn.calls);
         if let Some(sample) = sample {
             self.effect(Effect::CancelSample { sample: sample.number });
-            self.close_sample(&id, sample);
+            self.close_sample(&id, sample, &why);
         }
-        self.drop_compaction(&id);
+        self.drop_compaction(&id, &why);
         self.close_network_prompts();
         for call in &mut calls {
-            self.abandon(&id, call, status);
+            self.abandon(&id, call, status, &why);
         }
         if let Some(turn) = &mut self.turn {
             turn.calls = calls;
@@ -102,10 +94,13 @@ impl Machine {
         let outputs: Vec<Fragment> =
             std::mem::take(&mut turn.calls).into_iter().filter_map(Call::into_fragment).collect();
         match std::mem::replace(&mut turn.kind, Kind::Ordinary) {
-            Kind::Review(review) => self.leave_review(&id, *review),
-            _ => self.remember(&id, outputs),
+            // What was added to a review is part of what it leaves behind.
+            Kind::Review(review) => self.leave_review(&id, *review, status, error.as_ref()),
+            _ => {
+                self.remember(&id, outputs);
+                self.history.extend(std::mem::take(&mut turn.pending));
+            }
         }
-        self.history.extend(std::mem::take(&mut turn.pending));
         for reply in turn.interrupters {
             self.effect(Effect::Reply { reply, result: Ok(Answer::Interrupted) });
         }
@@ -127,7 +122,7 @@ impl Machine {
     }
 
     /// Closes a call that will not finish, and answers it; but a patch that is being applied.
-    fn abandon(&mut self, turn: &Id, call: &mut Call, status: TurnStatus) {
+    fn abandon(&mut self, turn: &Id, call: &mut Call, status: TurnStatus, why: &str) {
         if matches!(call.state, CallState::Applying) {
             return;
         }
@@ -139,10 +134,18 @@ impl Machine {
         if asking || matches!(call.state, CallState::Preparing) {
             self.effect(Effect::Discard { call: call.number });
         }
+        let since = match call.state {
+            CallState::AtClient { since, .. } => Some(since),
+            _ => None,
+        };
         if let Some(item) = call.item.take() {
             let declined = status == TurnStatus::Interrupted && asking;
             let ended = if declined { ItemStatus::Declined } else { ItemStatus::Failed };
-            self.item_completed(turn, closed_item(item, ended, None));
+            let mut item = closed_item(item, ended, Some(why));
+            if let (Item::DynamicCall(call), Some(since)) = (&mut item, since) {
+                call.duration_ms = Some((self.now - since).max(0));
+            }
+            self.item_completed(turn, item);
         }
         call.abort();
     }

@@ -1,7 +1,7 @@
 //! What a thread tells its subscribers (specification: Events).
 
 use crate::goal::Goal;
-use crate::input::{FailureKind, Usage};
+use crate::input::{Failure, FailureKind, Usage};
 use crate::item::Item;
 use crate::{Id, Millis};
 
@@ -41,6 +41,15 @@ pub struct TurnError {
     pub kind: FailureKind,
     /// The provider's HTTP status, where there was one.
     pub http_status: Option<u16>,
+    /// More about the cause, such as the provider's error code and request id.
+    pub details: Option<String>,
+}
+
+impl From<Failure> for TurnError {
+    fn from(failure: Failure) -> Self {
+        let Failure { kind, message, details, http_status, .. } = failure;
+        Self { message, kind, http_status, details }
+    }
 }
 
 /// A turn as clients see it.
@@ -95,7 +104,7 @@ pub enum Event {
     MessageDelta { turn: Id, item: Id, text: String },
     /// Text of a proposed plan.
     PlanDelta { turn: Id, item: Id, text: String },
-    /// A new section of a reasoning summary opened.
+    /// A section of a reasoning summary opened, the first one included.
     SummaryPartAdded { turn: Id, item: Id, index: usize },
     /// Text of a reasoning summary.
     SummaryDelta { turn: Id, item: Id, index: usize, text: String },

@@ -89,8 +89,25 @@ pub enum Prepared {
     Command(Assessment),
     /// It is a patch, or a command that is one.
     Patch(PatchPlan),
-    /// It cannot be done; the message is for the model.
-    Refused(String),
+    /// It cannot be done; the message is for the model and the clients.
+    Refused { attempted: Attempted, message: String },
+}
+
+/// What a call that cannot be done was to do, as far as it could be read.
+#[derive(Clone, Debug)]
+pub enum Attempted {
+    /// Run a command.
+    Command {
+        /// The command in display form.
+        display: String,
+        /// Its working folder.
+        cwd: PathBuf,
+    },
+    /// Change files.
+    Patch {
+        /// The changes that could be read.
+        changes: Vec<Change>,
+    },
 }
 
 /// What the command rules say of a command.
@@ -154,8 +171,10 @@ pub enum ProcessEnd {
     Code(i32),
     /// Killed at its timeout.
     TimedOut,
-    /// It could not be started, or the sandbox refused.
+    /// It could not be started.
     NotStarted(String),
+    /// It was not started, because the sandbox policy cannot be enforced on this machine.
+    Unconfined(String),
 }
 
 /// Tokens of a response, or of a thread.
@@ -207,6 +226,10 @@ pub enum FailureKind {
     Unauthorized,
     /// The sandbox cannot enforce the policy.
     SandboxError,
+    /// The provider has too much to do.
+    ServerOverloaded,
+    /// The provider held the request back for reasons of cyber security.
+    CyberPolicy,
     /// A failure of the server.
     InternalServerError,
     /// Anything else.
@@ -220,12 +243,34 @@ pub struct Failure {
     pub kind: FailureKind,
     /// For a person.
     pub message: String,
+    /// What else the provider said, such as its error code and request id.
+    pub details: Option<String>,
     /// The provider's HTTP status.
     pub http_status: Option<u16>,
     /// Whether the same request may succeed later.
-    pub retryable: bool,
+    pub retry: Retry,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    /// A failure that no retry helps.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let (details, http_status, retry_after_ms) = (None, None, None);
+        Self { kind, message, details, http_status, retry: Retry::Never, retry_after_ms }
+    }
+}
+
+/// Whether a failed request is sent again, and by which limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It would fail again.
+    Never,
+    /// The response did not begin: [`Limits::request_retries`](crate::Limits::request_retries).
+    Request,
+    /// The response broke off: [`Limits::stream_retries`](crate::Limits::stream_retries).
+    Stream,
 }
 
 /// What kind of output item the model opened.
@@ -235,6 +280,8 @@ pub enum ModelItemKind {
     Message { phase: Option<Phase> },
     /// Reasoning.
     Reasoning,
+    /// A search by the provider.
+    WebSearch,
     /// A call or something else that is only looked at when it is whole.
     Other,
 }
@@ -251,7 +298,7 @@ pub enum ModelItem {
     /// A call of a custom tool.
     CustomToolCall { call_id: String, name: String, input: String },
     /// A search by the provider.
-    WebSearch { query: String, action: Option<SearchAction> },
+    WebSearch { query: String, action: Option<SearchAction>, failed: bool },
     /// Something that only the history needs.
     Other,
 }

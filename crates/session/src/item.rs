@@ -280,6 +280,8 @@ pub enum Item {
         query: String,
         /// What it did.
         action: Option<SearchAction>,
+        /// Why it came to nothing.
+        reason: Option<String>,
     },
     /// A call of a tool that the client runs.
     DynamicCall(DynamicCall),
@@ -301,6 +303,8 @@ pub enum Item {
     ContextCompaction {
         /// Item id.
         id: Id,
+        /// Why the history stayed as it was.
+        reason: Option<String>,
     },
     /// An image that the agent looked at.
     ImageView {
@@ -308,6 +312,8 @@ pub enum Item {
         id: Id,
         /// The file.
         path: String,
+        /// Why it could not be shown to the model.
+        reason: Option<String>,
     },
 }
 
@@ -323,7 +329,7 @@ impl Item {
             | Self::WebSearch { id, .. }
             | Self::EnteredReviewMode { id, .. }
             | Self::ExitedReviewMode { id, .. }
-            | Self::ContextCompaction { id }
+            | Self::ContextCompaction { id, .. }
             | Self::ImageView { id, .. } => id,
             Self::Command(command) => &command.id,
             Self::DynamicCall(call) => &call.id,

@@ -14,6 +14,7 @@ mod context;
 mod effect;
 mod ending;
 mod event;
+mod failed_calls;
 mod goal;
 mod history;
 mod input;
@@ -26,7 +27,9 @@ mod patches;
 mod plan_tags;
 mod planning;
 mod processes;
+mod retry;
 mod review;
+mod review_findings;
 mod sampling;
 mod settings;
 mod tool_calls;
@@ -42,8 +45,8 @@ pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, 
 pub use goal::{Goal, GoalChange, GoalStatus};
 pub use history::{Fragment, Mark};
 pub use input::{
-    Assessment, Failure, FailureKind, ImageData, Input, ModelEvent, ModelItem, ModelItemKind,
-    PatchPlan, Prepared, ProcessEnd, RuleDecision, Usage,
+    Assessment, Attempted, Failure, FailureKind, ImageData, Input, ModelEvent, ModelItem,
+    ModelItemKind, PatchPlan, Prepared, ProcessEnd, Retry, RuleDecision, Usage,
 };
 pub use item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,

@@ -41,6 +41,8 @@ pub struct Limits {
     pub calls: usize,
     /// Text of one response, in bytes.
     pub response_bytes: usize,
+    /// Retries of a request that failed before its response began.
+    pub request_retries: u32,
     /// Retries of a stream that broke.
     pub stream_retries: u32,
     /// The longest wait of an empty `write_stdin`, in milliseconds.
@@ -60,6 +62,7 @@ impl Default for Limits {
             processes: 64,
             calls: 128,
             response_bytes: 64 * 1024 * 1024,
+            request_retries: 4,
             stream_retries: 5,
             max_poll_ms: 300_000,
             pending_inputs: 1_000,

@@ -4,7 +4,6 @@ use crate::approvals::{self, Ask, Verdict};
 use crate::calls::CallState;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::history::CallOutput;
 use crate::input::PatchPlan;
 use crate::item::{Item, ItemStatus};
 use crate::machine::Machine;
@@ -89,9 +88,7 @@ impl Machine {
             self.emit(Event::DiffUpdated { turn, diff });
         }
         if self.turn.as_ref().is_some_and(|turn| turn.ending.is_some()) {
-            if let Some(call) = self.find_call(number) {
-                call.state = CallState::Done(CallOutput::Text(text));
-            }
+            self.answer_last(number, text);
             return self.finish();
         }
         self.answer(number, text);

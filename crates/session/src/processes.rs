@@ -3,7 +3,7 @@
 use crate::calls::CallState;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::input::ProcessEnd;
+use crate::input::{Failure, FailureKind, ProcessEnd};
 use crate::item::{CommandItem, Item, ItemStatus};
 use crate::machine::{Limits, Machine};
 use crate::output::{self, HeadTail};
@@ -130,8 +130,9 @@ impl Machine {
     pub(crate) fn process_exited(&mut self, number: u64, end: ProcessEnd) {
         self.network_unused(number);
         let Some(mut process) = self.processes.remove(&number) else { return };
-        let (status, exit_code, state) = match end {
+        let (status, exit_code, state) = match &end {
             ProcessEnd::Code(code) => {
+                let code = *code;
                 let status = if code == 0 { ItemStatus::Completed } else { ItemStatus::Failed };
                 (status, Some(code), format!("Process exited with code {code}"))
             }
@@ -139,8 +140,8 @@ impl Machine {
                 let state = "Process was killed at its timeout (exit code 124)".to_owned();
                 (ItemStatus::Failed, Some(124), state)
             }
-            ProcessEnd::NotStarted(message) => {
-                process.aggregated.push(&message);
+            ProcessEnd::NotStarted(message) | ProcessEnd::Unconfined(message) => {
+                process.aggregated.push(message);
                 (ItemStatus::Failed, None, format!("Process was not started: {message}"))
             }
         };
@@ -149,6 +150,15 @@ impl Machine {
         self.item_completed(&turn, item.clone());
         if process.by_user {
             return self.user_shell_ended(number, &turn, &item);
+        }
+        if let ProcessEnd::Unconfined(message) = end
+            && self.active_turn() == Some(&turn)
+        {
+            if let Some(call) = process.waiting {
+                self.answer_last(call, state);
+            }
+            // No command of the turn can run, and only a person can mend this.
+            return self.fail(Failure::new(FailureKind::SandboxError, message));
         }
         match process.waiting {
             Some(call) => {

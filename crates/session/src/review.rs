@@ -6,9 +6,11 @@ use std::sync::{Arc, LazyLock};
 use crate::Id;
 use crate::context;
 use crate::effect::Record;
+use crate::event::{TurnError, TurnStatus};
 use crate::history::{self, Fragment, History};
 use crate::item::Item;
 use crate::machine::Machine;
+use crate::review_findings;
 use crate::turn::{Kind, Turn};
 
 /// A review that is under way.
@@ -58,9 +60,15 @@ impl Machine {
     }
 
     /// Shows what came of a review, and tells the thread's model of it.
-    pub(crate) fn leave_review(&mut self, turn: &Id, review: Review) {
+    pub(crate) fn leave_review(
+        &mut self,
+        turn: &Id,
+        review: Review,
+        status: TurnStatus,
+        error: Option<&TurnError>,
+    ) {
         let Review { subject, text, added, .. } = review;
-        let text = text.unwrap_or_else(|| "The review ended before there was a result.".into());
+        let text = result(text.map(review_findings::text), status, error);
         let item = Item::ExitedReviewMode { id: self.ids.item(), review: text.clone() };
         self.item_started(turn, item.clone());
         self.item_completed(turn, item);
@@ -70,6 +78,24 @@ impl Machine {
         fragments.push(Fragment::passing(history::said(&text)));
         self.history.extend(fragments.iter().cloned());
         self.persist(Record::History { turn: Some(turn.clone()), fragments });
+    }
+}
+
+/// The text of a review: its result, or why there is none and what was said on the way.
+fn result(said: Option<String>, status: TurnStatus, error: Option<&TurnError>) -> String {
+    let ended = match (status, error) {
+        (TurnStatus::Completed, _) => match said {
+            Some(said) => return said,
+            None => "The review ended before there was a result.".to_owned(),
+        },
+        (_, Some(error)) => {
+            format!("The review failed before there was a result: {}", error.message)
+        }
+        (_, None) => "The review was interrupted before there was a result.".to_owned(),
+    };
+    match said {
+        Some(said) => format!("{ended}\n\nThe last message on the way:\n\n{said}"),
+        None => ended,
     }
 }
 

@@ -6,14 +6,21 @@ use std::sync::Arc;
 use crate::calls::Call;
 use crate::effect::{Effect, Record};
 use crate::event::{Event, TurnError};
+use crate::failed_calls::Called;
 use crate::history::Fragment;
 use crate::input::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Usage};
-use crate::item::{Item, Phase};
+use crate::item::{Item, ItemStatus, Phase};
 use crate::machine::Machine;
 use crate::plan_tags::{self, Piece, Splitter};
+use crate::retry::{self, Attempts, Next};
 use crate::settings::Mode;
-use crate::turn::Turn;
+use crate::turn::{Turn, closed_item};
 use crate::{Id, tools};
+
+/// Why an output item comes to nothing when another takes its place in the response.
+const REPLACED: &str = "the model's response went on with something else";
+/// Why an output item comes to nothing when the response ends without it.
+const UNFINISHED: &str = "the model's response ended before this did";
 
 /// What an empty item or section counts of the bound on a response.
 const ITEM_BYTES: usize = 64;
@@ -27,9 +34,38 @@ pub(crate) struct Sample {
 
 /// An output item that is not whole yet.
 enum Streaming {
-    Message { id: Id, text: String, phase: Option<Phase>, plan: Option<Plan> },
-    Reasoning { id: Id, summary: Vec<String>, content: Vec<String> },
+    Message {
+        id: Id,
+        text: String,
+        phase: Option<Phase>,
+        plan: Option<Plan>,
+    },
+    Reasoning(Reasoning),
+    /// A search by the provider.
+    Search {
+        id: Id,
+    },
     Other,
+}
+
+/// Reasoning that is not whole yet.
+struct Reasoning {
+    id: Id,
+    summary: Vec<String>,
+    content: Vec<String>,
+    /// How many summary sections were announced.
+    announced: usize,
+}
+
+impl Reasoning {
+    fn new(id: Id) -> Self {
+        Self { id, summary: Vec::new(), content: Vec::new(), announced: 0 }
+    }
+
+    fn shown(&self) -> Item {
+        let Self { id, summary, content, .. } = self;
+        Item::Reasoning { id: id.clone(), summary: summary.clone(), content: content.clone() }
+    }
 }
 
 /// The plan inside a message of plan mode.
@@ -57,10 +93,8 @@ impl Sample {
                     let plan = plan.as_ref().and_then(|plan| plan.item.clone());
                     shown.extend(plan.map(|(id, text)| Item::Plan { id, text }));
                 }
-                Streaming::Reasoning { id, summary, content } => {
-                    let (summary, content) = (summary.clone(), content.clone());
-                    shown.push(Item::Reasoning { id: id.clone(), summary, content });
-                }
+                Streaming::Reasoning(reasoning) => shown.push(reasoning.shown()),
+                Streaming::Search { id } => shown.push(search(id.clone())),
                 Streaming::Other => {}
             }
         }
@@ -114,18 +148,13 @@ impl Machine {
         if sample.bytes <= limit {
             return true;
         }
-        self.fail(Failure {
-            kind: FailureKind::Other,
-            message: format!("the model's response is longer than {limit} bytes"),
-            http_status: None,
-            retryable: false,
-            retry_after_ms: None,
-        });
+        let message = format!("the model's response is longer than {limit} bytes");
+        self.fail(Failure::new(FailureKind::Other, message));
         false
     }
 
     fn open_item(&mut self, turn: &Id, index: usize, kind: ModelItemKind) {
-        self.close_item(turn, index);
+        self.close_item(turn, index, REPLACED);
         if !self.within_bound(ITEM_BYTES) {
             return;
         }
@@ -140,11 +169,14 @@ impl Machine {
                 Streaming::Message { id, text: String::new(), phase, plan }
             }
             ModelItemKind::Reasoning => {
+                let reasoning = Reasoning::new(self.ids.item());
+                self.item_started(turn, reasoning.shown());
+                Streaming::Reasoning(reasoning)
+            }
+            ModelItemKind::WebSearch => {
                 let id = self.ids.item();
-                let item =
-                    Item::Reasoning { id: id.clone(), summary: Vec::new(), content: Vec::new() };
-                self.item_started(turn, item);
-                Streaming::Reasoning { id, summary: Vec::new(), content: Vec::new() }
+                self.item_started(turn, search(id.clone()));
+                Streaming::Search { id }
             }
             ModelItemKind::Other => Streaming::Other,
         };
@@ -217,14 +249,22 @@ impl Machine {
         if !self.within_bound(ITEM_BYTES) {
             return;
         }
-        let Some(Streaming::Reasoning { id, summary, .. }) = self.streaming(index) else { return };
-        let item = id.clone();
-        if slot(summary, part).is_none() {
-            return;
+        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
+        if slot(&mut reasoning.summary, part).is_some() {
+            self.announce_summary(turn, index);
         }
-        // The first section needs no boundary before it.
-        if part > 0 {
-            self.emit(Event::SummaryPartAdded { turn: turn.clone(), item, index: part });
+    }
+
+    /// Tells of every summary section that was not told of, so that each has its boundary, whether
+    /// the provider sends one or not.
+    fn announce_summary(&mut self, turn: &Id, index: usize) {
+        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
+        let item = reasoning.id.clone();
+        let sections = reasoning.announced..reasoning.summary.len();
+        reasoning.announced = sections.end;
+        for index in sections {
+            let (turn, item) = (turn.clone(), item.clone());
+            self.emit(Event::SummaryPartAdded { turn, item, index });
         }
     }
 
@@ -242,13 +282,13 @@ impl Machine {
         if self.streaming(index).is_none() {
             self.open_item(turn, index, ModelItemKind::Reasoning);
         }
-        let Some(Streaming::Reasoning { id, summary, content }) = self.streaming(index) else {
-            return;
-        };
-        let (turn, item) = (turn.clone(), id.clone());
-        let parts = if is_summary { summary } else { content };
+        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
+        let item = reasoning.id.clone();
+        let parts = if is_summary { &mut reasoning.summary } else { &mut reasoning.content };
         let Some(target) = slot(parts, part) else { return };
         target.push_str(&text);
+        self.announce_summary(turn, index);
+        let turn = turn.clone();
         self.emit(if is_summary {
             Event::SummaryDelta { turn, item, index: part, text }
         } else {
@@ -265,31 +305,34 @@ impl Machine {
             ModelItem::Message { text, phase } => self.message_done(turn, index, text, phase),
             ModelItem::Reasoning { summary, content } => {
                 let id = match self.take_streaming(index) {
-                    Some(Streaming::Reasoning { id, .. }) => id,
+                    Some(Streaming::Reasoning(reasoning)) => reasoning.id,
                     other => {
-                        self.close_streaming(turn, other);
+                        self.close_streaming(turn, other, REPLACED);
                         self.started_reasoning(turn)
                     }
                 };
                 self.item_completed(turn, Item::Reasoning { id, summary, content });
             }
             ModelItem::FunctionCall { call_id, name, arguments } => {
-                self.close_item(turn, index);
+                self.close_item(turn, index, REPLACED);
                 let call = tools::read_function(&self.toolset(), &name, &arguments);
-                self.call(turn, call_id, false, call);
+                let input = arguments;
+                self.call(turn, Called { call_id, custom: false, name, input }, call);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
-                self.close_item(turn, index);
+                self.close_item(turn, index, REPLACED);
                 let call = tools::read_custom(&self.toolset(), &name, &input);
-                self.call(turn, call_id, true, call);
+                self.call(turn, Called { call_id, custom: true, name, input }, call);
             }
-            ModelItem::WebSearch { query, action } => {
-                self.close_item(turn, index);
-                let item = Item::WebSearch { id: self.ids.item(), query, action };
-                self.item_started(turn, item.clone());
-                self.item_completed(turn, item);
+            ModelItem::WebSearch { query, action, failed } => {
+                if !matches!(self.streaming(index), Some(Streaming::Search { .. })) {
+                    self.open_item(turn, index, ModelItemKind::WebSearch);
+                }
+                let Some(Streaming::Search { id }) = self.take_streaming(index) else { return };
+                let reason = failed.then(|| "the provider reports that the search failed".into());
+                self.item_completed(turn, Item::WebSearch { id, query, action, reason });
             }
-            ModelItem::Other => self.close_item(turn, index),
+            ModelItem::Other => self.close_item(turn, index, REPLACED),
         }
     }
 
@@ -334,38 +377,36 @@ impl Machine {
     }
 
     fn started_reasoning(&mut self, turn: &Id) -> Id {
-        let id = self.ids.item();
-        let item = Item::Reasoning { id: id.clone(), summary: Vec::new(), content: Vec::new() };
-        self.item_started(turn, item);
-        id
+        let reasoning = Reasoning::new(self.ids.item());
+        self.item_started(turn, reasoning.shown());
+        reasoning.id
     }
 
-    fn call(
-        &mut self,
-        turn: &Id,
-        call_id: String,
-        custom: bool,
-        call: Result<tools::Call, String>,
-    ) {
+    fn call(&mut self, turn: &Id, called: Called, call: Result<tools::Call, String>) {
         let number = self.number();
         let limit = self.limits.calls;
         let Some(active) = &mut self.turn else { return };
-        if active.calls.len() >= limit {
-            let message = format!("more than {limit} tool calls in one response");
-            active.calls.push(Call::refused(number, call_id, custom, message));
-            return;
+        let is_full = active.calls.len() >= limit;
+        match call {
+            Ok(_) if is_full => {
+                let message = format!("more than {limit} tool calls in one response");
+                self.reject_call(turn, number, called, message);
+            }
+            Ok(call) => {
+                active.calls.push(Call::new(number, called.call_id, called.custom, call));
+                self.pump(turn);
+            }
+            Err(message) => self.reject_call(turn, number, called, message),
         }
-        active.calls.push(Call::new(number, call_id, custom, call));
-        self.pump(turn);
     }
 
     fn sample_completed(&mut self, turn: &Id, usage: Usage) {
         let sample = self.turn.as_mut().and_then(|turn| {
-            turn.attempts = 0;
+            turn.attempts = Attempts::default();
             turn.sample.take()
         });
         if let Some(sample) = sample {
-            self.close_sample(turn, sample);
+            self.close_sample(turn, sample, UNFINISHED);
         }
         let review = self.turn.as_mut().and_then(Turn::review_mut);
         review.map_or(&mut self.history, |review| &mut review.history).count(usage.total);
@@ -382,36 +423,39 @@ impl Machine {
         self.charge_goal(turn, usage);
     }
 
-    /// A broken stream is tried again, with what came of it in the history; a request that is too
-    /// long, with a history that is compacted.
+    /// A request that failed is sent again where that can help, with what came of it in the
+    /// history; one that is too long, with a history that is compacted.
     pub(crate) fn sample_failed(&mut self, turn: &Id, failure: Failure) {
-        let limit = self.limits.stream_retries;
+        let limits = self.limits;
         let too_long = failure.kind == FailureKind::ContextWindowExceeded && self.may_compact();
         let Some(active) = &mut self.turn else { return };
         let Some(sample) = active.sample.take() else { return };
+        let number = sample.number;
         if too_long {
             active.again = true;
-            self.close_sample(turn, sample);
+            self.close_sample(turn, sample, &failure.message);
             return self.begin_compaction(turn);
         }
-        let number = sample.number;
-        active.attempts += 1;
-        let attempt = active.attempts;
-        if !failure.retryable || attempt > limit {
-            self.close_sample(turn, sample);
-            return self.fail(failure);
+        match active.attempts.failed(&failure, &limits) {
+            Next::GiveUp { tries } => {
+                let failure = retry::given_up(failure, tries);
+                self.close_sample(turn, sample, &failure.message);
+                self.fail(failure);
+            }
+            Next::Again { attempt, limit, wait_ms } => {
+                active.retry = Some(number);
+                active.again = true;
+                self.close_sample(turn, sample, &failure.message);
+                self.retry_shown(turn, retry::passing(&failure, attempt, limit, wait_ms));
+                self.effect(Effect::RetryAfter { sample: number, wait_ms });
+            }
         }
-        active.retry = Some(number);
-        active.again = true;
-        self.close_sample(turn, sample);
-        let at_least_ms = failure.retry_after_ms;
-        let error = TurnError {
-            message: format!("{} (try {attempt} of {limit})", failure.message),
-            kind: failure.kind,
-            http_status: failure.http_status,
-        };
+    }
+
+    /// Reports a failure after which the turn goes on.
+    pub(crate) fn retry_shown(&mut self, turn: &Id, failure: Failure) {
+        let error = TurnError::from(failure);
         self.emit(Event::Error { turn: turn.clone(), error, will_retry: true });
-        self.effect(Effect::RetryAfter { sample: number, attempt, at_least_ms });
     }
 
     pub(crate) fn retry_due(&mut self, sample: u64) {
@@ -423,19 +467,19 @@ impl Machine {
     }
 
     /// Items that were cut are final with what came of them: that is what the user saw.
-    pub(crate) fn close_sample(&mut self, turn: &Id, sample: Sample) {
+    pub(crate) fn close_sample(&mut self, turn: &Id, sample: Sample, why: &str) {
         for streaming in sample.items.into_values() {
-            self.close_streaming(turn, Some(streaming));
+            self.close_streaming(turn, Some(streaming), why);
         }
     }
 
     /// Closes the item at `index`, which goes on as something else, or not at all.
-    fn close_item(&mut self, turn: &Id, index: usize) {
+    fn close_item(&mut self, turn: &Id, index: usize, why: &str) {
         let streaming = self.take_streaming(index);
-        self.close_streaming(turn, streaming);
+        self.close_streaming(turn, streaming, why);
     }
 
-    fn close_streaming(&mut self, turn: &Id, streaming: Option<Streaming>) {
+    fn close_streaming(&mut self, turn: &Id, streaming: Option<Streaming>, why: &str) {
         match streaming {
             Some(Streaming::Message { id, text, phase, plan }) => {
                 if let Some((id, text)) = plan.and_then(|plan| plan.item) {
@@ -443,12 +487,21 @@ impl Machine {
                 }
                 self.item_completed(turn, Item::AgentMessage { id, text, phase });
             }
-            Some(Streaming::Reasoning { id, summary, content }) => {
+            Some(Streaming::Reasoning(Reasoning { id, summary, content, .. })) => {
                 self.item_completed(turn, Item::Reasoning { id, summary, content });
+            }
+            Some(Streaming::Search { id }) => {
+                let item = closed_item(search(id), ItemStatus::Failed, Some(why));
+                self.item_completed(turn, item);
             }
             Some(Streaming::Other) | None => {}
         }
     }
+}
+
+/// A search that has begun.
+fn search(id: Id) -> Item {
+    Item::WebSearch { id, query: String::new(), action: None, reason: None }
 }
 
 /// The part at `index`, made when it is the next one or near it; far ones are refused, so that a

@@ -92,13 +92,13 @@ impl ToolSet {
     }
 
     /// The client's tool of that name.
-    fn dynamic(&self, name: &str) -> Option<&DynamicTool> {
+    pub(crate) fn dynamic(&self, name: &str) -> Option<&DynamicTool> {
         self.dynamic.iter().find(|tool| tool.full_name() == name)
     }
 
     /// Whether a call of that name may be made. A plain `shell` is understood from models that
     /// know it, offered or not.
-    fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         let known = name == "shell" && self.commands != CommandTool::Off;
         known || self.names_where(true).contains(&name)
     }

@@ -11,6 +11,7 @@ use crate::history::{self, Fragment};
 use crate::input::same;
 use crate::item::{Item, ItemStatus, UserContent};
 use crate::machine::Machine;
+use crate::retry::Attempts;
 use crate::review::Review;
 use crate::sampling::Sample;
 use crate::settings::Overrides;
@@ -26,7 +27,7 @@ pub(crate) struct Turn {
     pub(crate) output_schema: Option<Arc<str>>,
     pub(crate) sample: Option<Sample>,
     /// Tries of the current request that failed.
-    pub(crate) attempts: u32,
+    pub(crate) attempts: Attempts,
     /// The sample whose retry is being waited for.
     pub(crate) retry: Option<u64>,
     /// The model must be asked again though no call was made.
@@ -309,7 +310,7 @@ impl Turn {
             joined: Vec::new(),
             output_schema: None,
             sample: None,
-            attempts: 0,
+            attempts: Attempts::default(),
             retry: None,
             again: false,
             calls: Vec::new(),
@@ -389,6 +390,16 @@ pub(crate) fn closed_item(item: Item, status: ItemStatus, reason: Option<&str>) 
         Item::DynamicCall(call) => {
             Item::DynamicCall(crate::DynamicCall { status, reason: why(), ..call })
         }
-        other => other,
+        Item::WebSearch { id, query, action, .. } => {
+            Item::WebSearch { id, query, action, reason: why() }
+        }
+        Item::ContextCompaction { id, .. } => Item::ContextCompaction { id, reason: why() },
+        Item::ImageView { id, path, .. } => Item::ImageView { id, path, reason: why() },
+        Item::UserMessage { .. }
+        | Item::AgentMessage { .. }
+        | Item::Plan { .. }
+        | Item::Reasoning { .. }
+        | Item::EnteredReviewMode { .. }
+        | Item::ExitedReviewMode { .. } => item,
     }
 }

@@ -103,6 +103,9 @@ impl Machine {
                 self.advance();
             }
             Some((active, false)) => self.add_pending_fragments(&active, vec![fragment]),
+            None if self.turn.as_ref().is_some_and(Turn::is_review) => {
+                self.add_pending_fragments(turn, vec![fragment]);
+            }
             None => {
                 let ending = self.turn.is_some().then(|| turn.clone());
                 self.persist(Record::History { turn: ending, fragments: vec![fragment.clone()] });

@@ -32,6 +32,8 @@ pub struct World {
     pub config_overrides: Vec<String>,
     /// Source of the threads; `cli` by default, so that they are listed.
     pub session_source: String,
+    /// Whether commands can be confined; true by default.
+    pub has_sandbox: bool,
 }
 
 /// A server that runs in this process. [`TestServer::stop`] ends it in good order; dropping it
@@ -66,6 +68,7 @@ impl World {
             environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
             config_overrides: Vec::new(),
             session_source: "cli".to_owned(),
+            has_sandbox: true,
             root,
             home,
         };
@@ -152,8 +155,11 @@ impl World {
         };
         let sandbox = Sandbox::new(sandbox::Config {
             supervisor: THIS_PROGRAM.into(),
-            search_path: std::env::split_paths(PATH).collect(),
-            layer: Layer::Auto,
+            search_path: match self.has_sandbox {
+                true => std::env::split_paths(PATH).collect(),
+                false => Vec::new(),
+            },
+            layer: if self.has_sandbox { Layer::Auto } else { Layer::Bubblewrap },
             descriptors: None,
         });
         let server = Server::start(options, sandbox).expect("the home can be used");

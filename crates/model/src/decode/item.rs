@@ -172,8 +172,10 @@ fn web_search(json: &str) -> serde_json::Result<Item> {
     struct Search {
         #[serde(default)]
         action: serde_json::Value,
+        status: Option<String>,
     }
-    let Search { action } = serde_json::from_str(json)?;
+    let Search { action, status } = serde_json::from_str(json)?;
     let query = ["query", "url", "pattern"].iter().find_map(|name| action.get(*name)?.as_str());
-    Ok(Item::WebSearch { query: query.unwrap_or_default().to_owned(), action })
+    let query = query.unwrap_or_default().to_owned();
+    Ok(Item::WebSearch { query, action, failed: status.as_deref() == Some("failed") })
 }

@@ -1,7 +1,7 @@
 use super::*;
-use crate::{Item, ItemKind, Phase};
+use crate::{Item, ItemKind, Phase, Retry};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn decode_all(text: &str) -> Vec<Event> {
     let mut decoder = Decoder::new();
@@ -10,7 +10,7 @@ fn decode_all(text: &str) -> Vec<Event> {
     out
 }
 
-fn one(event: &serde_json::Value) -> Event {
+fn one(event: &Value) -> Event {
     let mut events = decode_all(&format!("data: {event}\n\n"));
     assert_eq!(events.len(), 1, "{event}");
     events.remove(0)
@@ -18,7 +18,7 @@ fn one(event: &serde_json::Value) -> Event {
 
 #[test]
 fn deltas() {
-    let check = |json: serde_json::Value, expect: Event| assert_eq!(one(&json), expect);
+    let check = |json: Value, expect: Event| assert_eq!(one(&json), expect);
     check(
         json!({"type": "response.output_text.delta", "item_id": "m", "output_index": 2,
             "content_index": 0, "delta": "a\n\"é", "sequence_number": 4, "logprobs": []}),
@@ -52,7 +52,7 @@ fn deltas() {
 
 #[test]
 fn items_that_begin() {
-    let check = |item: serde_json::Value, kind: ItemKind| {
+    let check = |item: Value, kind: ItemKind| {
         let event = json!({"type": "response.output_item.added", "output_index": 1, "item": item});
         assert_eq!(one(&event), Event::ItemAdded { index: 1, id: "i".into(), kind });
     };
@@ -99,7 +99,10 @@ fn whole_items_are_parsed_and_kept_as_received() {
     let search =
         r#"{"type":"web_search_call","status":"completed","action":{"type":"search","query":"q"}}"#;
     let action = json!({"type": "search", "query": "q"});
-    check(search, search, Item::WebSearch { query: "q".into(), action });
+    check(search, search, Item::WebSearch { query: "q".into(), action, failed: false });
+    let search = r#"{"type":"web_search_call","status":"failed"}"#;
+    let parsed = Item::WebSearch { query: String::new(), action: Value::Null, failed: true };
+    check(search, search, parsed);
     check(r#"{"type":"new"}"#, r#"{"type":"new"}"#, Item::Other { kind: "new".into() });
 }
 
@@ -142,12 +145,12 @@ fn the_end_is_told_once() {
     decoder.finish(&mut out);
     assert_eq!(out.len(), 2);
     assert!(matches!(&out[1], Event::Failed(f)
-        if f.kind == FailureKind::ResponseStreamDisconnected && f.retryable));
+        if f.kind == FailureKind::ResponseStreamDisconnected && f.retry == Retry::Stream));
 }
 
 #[test]
 fn failures_inside_the_stream() {
-    let check = |json: serde_json::Value, kind: FailureKind, part: &str| {
+    let check = |json: Value, kind: FailureKind, part: &str| {
         let Event::Failed(failure) = one(&json) else { panic!("{json}") };
         assert_eq!(failure.kind, kind);
         assert!(failure.message.contains(part), "{}", failure.message);
@@ -186,7 +189,10 @@ fn what_cannot_be_read_ends_the_stream_and_what_is_unknown_does_not() {
     for bad in ["nonsense", "{\"type\":\"response.output_text.delta\"", "[1]", "{}", "\"\\ud800\""]
     {
         let events = decode_all(&format!("data: {bad}\n\n"));
-        assert!(matches!(&events[..], [Event::Failed(f)] if f.retryable), "{bad}: {events:?}");
+        assert!(
+            matches!(&events[..], [Event::Failed(f)] if f.retry == Retry::Stream),
+            "{bad}: {events:?}"
+        );
     }
     for fine in ["[DONE]", "", "{\"type\":\"response.in_progress\"}", "{\"a\":1,\"type\":\"x\"}"] {
         assert_eq!(decode_all(&format!("data: {fine}\n\n")), [], "{fine}");

@@ -38,8 +38,8 @@ fn of_item(item: Item) -> Option<Step> {
         Item::CustomToolCall { call_id, name, input } => {
             Step::CustomToolCall(CustomToolCall { name, input, call_id: Some(call_id) })
         }
-        Item::WebSearch { query, action } => {
-            Step::WebSearch(WebSearch { query, action: Some(action) })
+        Item::WebSearch { query, action, failed } => {
+            Step::WebSearch(WebSearch { query, action: Some(action), failed })
         }
         Item::Other { .. } => return None,
     })
@@ -70,6 +70,7 @@ fn of_failure(failure: &Failure) -> Step {
         FailureKind::UsageLimitExceeded => "insufficient_quota",
         FailureKind::ResponseTooManyFailedAttempts => "rate_limit_exceeded",
         FailureKind::ServerOverloaded => "server_is_overloaded",
+        FailureKind::CyberPolicy => "cyber_policy",
         FailureKind::InternalServerError => "server_error",
         FailureKind::BadRequest => "invalid_prompt",
         FailureKind::Unauthorized => "invalid_api_key",

@@ -86,7 +86,7 @@ pub(crate) fn turn_error(error: &TurnError) -> protocol::error::TurnError {
     protocol::error::TurnError {
         message: error.message.clone(),
         agent_error_info: Some(error_info(error)),
-        additional_details: None,
+        additional_details: error.details.clone(),
     }
 }
 
@@ -109,6 +109,8 @@ fn error_info(error: &TurnError) -> protocol::error::AgentErrorInfo {
         FailureKind::BadRequest => Info::BadRequest,
         FailureKind::Unauthorized => Info::Unauthorized,
         FailureKind::SandboxError => Info::SandboxError,
+        FailureKind::ServerOverloaded => Info::ServerOverloaded,
+        FailureKind::CyberPolicy => Info::CyberPolicy,
         FailureKind::InternalServerError => Info::InternalServerError,
         FailureKind::Other => Info::Other,
     }

@@ -41,11 +41,14 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
                 reason: reason.clone(),
             })
         }
-        Item::WebSearch { id, query, action } => wire::ThreadItem::WebSearch(wire::WebSearchItem {
-            id: id.to_string(),
-            query: query.clone(),
-            action: action.as_ref().map(search_action),
-        }),
+        Item::WebSearch { id, query, action, reason } => {
+            wire::ThreadItem::WebSearch(wire::WebSearchItem {
+                id: id.to_string(),
+                query: query.clone(),
+                action: action.as_ref().map(search_action),
+                reason: reason.clone(),
+            })
+        }
         Item::DynamicCall(call) => wire::ThreadItem::DynamicToolCall(dynamic_call(call)),
         Item::EnteredReviewMode { id, review } => {
             wire::ThreadItem::EnteredReviewMode(wire::ReviewModeItem {
@@ -59,12 +62,16 @@ pub(crate) fn item(item: &Item) -> wire::ThreadItem {
                 review: review.clone(),
             })
         }
-        Item::ContextCompaction { id } => {
-            wire::ThreadItem::ContextCompaction(wire::ContextCompactionItem { id: id.to_string() })
+        Item::ContextCompaction { id, reason } => {
+            wire::ThreadItem::ContextCompaction(wire::ContextCompactionItem {
+                id: id.to_string(),
+                reason: reason.clone(),
+            })
         }
-        Item::ImageView { id, path } => wire::ThreadItem::ImageView(wire::ImageViewItem {
+        Item::ImageView { id, path, reason } => wire::ThreadItem::ImageView(wire::ImageViewItem {
             id: id.to_string(),
             path: path.clone(),
+            reason: reason.clone(),
         }),
     }
 }
@@ -135,6 +142,7 @@ fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
         ToolContent::Image { url } => Content::InputImage { image_url: url },
     };
     let answer = call.answer.as_ref();
+    let has_failed = matches!(call.status, ItemStatus::Failed | ItemStatus::Declined);
     let reason = call.reason.clone().map(|text| vec![Content::InputText { text }]);
     wire::DynamicToolCallItem {
         id: call.id.to_string(),
@@ -147,7 +155,7 @@ fn dynamic_call(call: &DynamicCall) -> wire::DynamicToolCallItem {
             ItemStatus::Failed | ItemStatus::Declined => wire::DynamicToolCallStatus::Failed,
         },
         content_items: answer.map(|answer| answer.content.iter().map(content).collect()).or(reason),
-        success: answer.map(|answer| answer.success),
+        success: answer.map(|answer| answer.success).or(has_failed.then_some(false)),
         duration_ms: call.duration_ms,
     }
 }

@@ -2,7 +2,8 @@
 //! configuration.
 
 use session::{
-    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, SearchAction, Usage,
+    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, Retry, SearchAction,
+    Usage,
 };
 
 /// A batch of a streamed response. What the session does not need is left out; so is raw reasoning
@@ -57,6 +58,7 @@ fn item_kind(kind: &model::ItemKind) -> ModelItemKind {
             ModelItemKind::Message { phase: phase.map(self::phase) }
         }
         model::ItemKind::Reasoning => ModelItemKind::Reasoning,
+        model::ItemKind::WebSearch => ModelItemKind::WebSearch,
         _ => ModelItemKind::Other,
     }
 }
@@ -79,8 +81,8 @@ fn model_item(item: model::Item) -> ModelItem {
         Item::CustomToolCall { call_id, name, input } => {
             ModelItem::CustomToolCall { call_id, name, input }
         }
-        Item::WebSearch { query, action } => {
-            ModelItem::WebSearch { query, action: search_action(&action) }
+        Item::WebSearch { query, action, failed } => {
+            ModelItem::WebSearch { query, action: search_action(&action), failed }
         }
         Item::Other { .. } => ModelItem::Other,
     }
@@ -122,14 +124,21 @@ fn failure(failure: model::Failure) -> Failure {
         From::ResponseTooManyFailedAttempts => FailureKind::ResponseTooManyFailedAttempts,
         From::BadRequest => FailureKind::BadRequest,
         From::Unauthorized => FailureKind::Unauthorized,
-        From::ServerOverloaded | From::InternalServerError => FailureKind::InternalServerError,
+        From::ServerOverloaded => FailureKind::ServerOverloaded,
+        From::CyberPolicy => FailureKind::CyberPolicy,
+        From::InternalServerError => FailureKind::InternalServerError,
         From::Other => FailureKind::Other,
     };
     Failure {
         kind,
         message: failure.message,
+        details: failure.details,
         http_status: failure.http_status,
-        retryable: failure.retryable,
+        retry: match failure.retry {
+            model::Retry::Never => Retry::Never,
+            model::Retry::Request => Retry::Request,
+            model::Retry::Stream => Retry::Stream,
+        },
         retry_after_ms: failure
             .retry_after
             .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),

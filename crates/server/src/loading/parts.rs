@@ -170,6 +170,7 @@ const COMPACT_AT_PERCENT: u64 = 90;
 fn limits(config: &Config, provider: &str, window: u64) -> Limits {
     let mut limits = Limits::default();
     if let Some(config::Provider::Http(http)) = config.providers.get(provider) {
+        limits.request_retries = http.request_max_retries;
         limits.stream_retries = http.stream_max_retries;
     }
     if let Some(tokens) = config.tool_output_token_limit {

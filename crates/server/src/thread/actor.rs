@@ -378,10 +378,9 @@ impl Actor {
             Effect::CancelSample { sample } => {
                 self.stream.take_if(|(current, _)| *current == sample);
             }
-            Effect::RetryAfter { sample, attempt, at_least_ms } => {
+            Effect::RetryAfter { sample, wait_ms } => {
                 let jitter = (self.core.options.jitter)();
-                let wait = backoff(attempt, at_least_ms, jitter);
-                self.later(wait, Input::RetryDue { sample });
+                self.later(jittered(wait_ms, jitter), Input::RetryDue { sample });
             }
             Effect::Wait { call, ms } => {
                 self.later(Duration::from_millis(ms), Input::Elapsed { call });
@@ -425,13 +424,7 @@ impl Actor {
     }
 
     fn fail_sample(&mut self, sample: u64, message: String) {
-        let failure = session::Failure {
-            kind: session::FailureKind::BadRequest,
-            message,
-            http_status: None,
-            retryable: false,
-            retry_after_ms: None,
-        };
+        let failure = session::Failure::new(session::FailureKind::BadRequest, message);
         let events = vec![session::ModelEvent::Failed(failure)];
         self.soon(Input::Model { sample, events });
     }
@@ -471,13 +464,10 @@ enum Next {
     Closed,
 }
 
-/// 200 ms, 400 ms, … up to 30 s, give or take a tenth; never less than what the provider asks for.
-fn backoff(attempt: u32, at_least_ms: Option<u64>, jitter: f64) -> Duration {
-    const MAX_ASKED_MS: u64 = 10 * 60 * 1000;
-    let exponent = attempt.saturating_sub(1).min(10);
-    let base = (200u64 << exponent).min(30_000) as f64;
-    let own = (base * (0.9 + 0.2 * jitter)) as u64;
-    Duration::from_millis(own.max(at_least_ms.unwrap_or(0).min(MAX_ASKED_MS)))
+/// `wait_ms` and up to a tenth more by `jitter` in `0.0..1.0`, so that many threads do not come back
+/// to a provider at once.
+fn jittered(wait_ms: u64, jitter: f64) -> Duration {
+    Duration::from_millis(wait_ms).mul_f64(1.0 + 0.1 * jitter.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -485,10 +475,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_and_obey_the_provider() {
-        let ms = |attempt, asked| backoff(attempt, asked, 0.5).as_millis();
-        assert_eq!([ms(1, None), ms(2, None), ms(3, None), ms(20, None)], [200, 400, 800, 30_000]);
-        assert_eq!(ms(1, Some(5_000)), 5_000);
-        assert_eq!(ms(1, Some(u64::MAX)), 600_000);
+    fn a_wait_is_at_least_what_was_told() {
+        let ms = |jitter| jittered(400, jitter).as_millis();
+        assert_eq!([ms(0.0), ms(0.5), ms(1.0), ms(7.0)], [400, 420, 440, 440]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
-use sandbox::{Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
+use sandbox::{Policy, Process, Size, Spawn, SpawnError, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, Input, ProcessEnd, ToolRequest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -162,8 +162,13 @@ async fn follow(
     let mut process = match core.sandbox.spawn(spawn).await {
         Ok(process) => process,
         Err(error) => {
-            core.warn("sandbox", &error.to_string());
-            return reporter.end(ProcessEnd::NotStarted(error.to_string())).await;
+            let message = error.to_string();
+            core.warn("sandbox", &message);
+            let end = match error {
+                SpawnError::Unavailable(_) => ProcessEnd::Unconfined(message),
+                _ => ProcessEnd::NotStarted(message),
+            };
+            return reporter.end(end).await;
         }
     };
     let control = process.control();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sandbox::files::Change;
 use sandbox::rules::{Decision, Invocation, PathResolver};
-use session::{Assessment, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest};
+use session::{Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest};
 use tokio::sync::oneshot;
 
 use crate::convert::settings::confinement;
@@ -29,8 +29,8 @@ pub(super) struct Inspector {
     pub(super) settings: Settings,
 }
 
-/// A patch that was found to apply, or why not.
-pub(super) type Planned = Result<(PatchPlan, Vec<patch::Change>), String>;
+/// A patch that was found to apply, or what was to be changed and why it cannot be.
+type Planned = Result<(PatchPlan, Vec<patch::Change>), (Vec<session::Change>, String)>;
 
 impl Actor {
     pub(super) fn inspector(&self) -> Inspector {
@@ -43,12 +43,13 @@ impl Actor {
 
     /// Looks at a tool call and reports what it found.
     pub(super) fn prepare(&mut self, call: u64, _turn: &Id, request: ToolRequest) {
-        let is_image = matches!(request, ToolRequest::Image { .. });
-        let refused = move |why: String| {
-            Command::Input(if is_image {
-                Input::ImageRead { call, outcome: Err(why) }
-            } else {
-                Input::Prepared { call, outcome: Prepared::Refused(why) }
+        let attempted = self.inspector().attempted(&request);
+        let refused = move |message: String| {
+            Command::Input(match attempted {
+                None => Input::ImageRead { call, outcome: Err(message) },
+                Some(attempted) => {
+                    Input::Prepared { call, outcome: Prepared::Refused { attempted, message } }
+                }
             })
         };
         self.inspect(move |inspector| inspector.look(call, request), refused);
@@ -141,10 +142,12 @@ impl Inspector {
                     None => planned(call, self.plan_patch(&text, cwd)),
                 };
             }
-            ToolRequest::Script { login: true, .. } if !self.config.allow_login_shell => {
-                Prepared::Refused(
-                    "login shells are switched off (`allow_login_shell`); leave `login` out".into(),
-                )
+            ToolRequest::Script { login: true, script, workdir, .. }
+                if !self.config.allow_login_shell =>
+            {
+                let message =
+                    "login shells are switched off (`allow_login_shell`); leave `login` out";
+                refused_command(script, self.workdir(workdir.as_deref()), message)
             }
             ToolRequest::Script { script, workdir, .. } => {
                 let cwd = self.workdir(workdir.as_deref());
@@ -152,7 +155,7 @@ impl Inspector {
                     return self.embedded(call, &embedded, &cwd);
                 }
                 match patch::is_mixed(&script) {
-                    true => Prepared::Refused(MIXED_PATCH.into()),
+                    true => refused_command(script, cwd, MIXED_PATCH),
                     false => self.assess(Invocation::Script(&script), script.clone(), cwd),
                 }
             }
@@ -162,7 +165,7 @@ impl Inspector {
                     return self.embedded(call, &embedded, &cwd);
                 }
                 match patch::is_mixed_argv(&argv) {
-                    true => Prepared::Refused(MIXED_PATCH.into()),
+                    true => refused_command(sandbox::rules::quote(&argv), cwd, MIXED_PATCH),
                     false => {
                         self.assess(Invocation::Argv(&argv), sandbox::rules::quote(&argv), cwd)
                     }
@@ -170,6 +173,20 @@ impl Inspector {
             }
         };
         Command::Input(Input::Prepared { call, outcome })
+    }
+
+    /// What a request is for, before anything of it was looked at; `None` for an image.
+    fn attempted(&self, request: &ToolRequest) -> Option<Attempted> {
+        let command = |display: String, workdir: &Option<String>| {
+            let cwd = self.workdir(workdir.as_deref());
+            Some(Attempted::Command { display, cwd })
+        };
+        match request {
+            ToolRequest::Image { .. } => None,
+            ToolRequest::Patch { .. } => Some(Attempted::Patch { changes: Vec::new() }),
+            ToolRequest::Script { script, workdir, .. } => command(script.clone(), workdir),
+            ToolRequest::Argv { argv, workdir } => command(sandbox::rules::quote(argv), workdir),
+        }
     }
 
     fn embedded(&self, call: u64, embedded: &patch::Embedded, cwd: &Path) -> Command {
@@ -187,8 +204,8 @@ impl Inspector {
 
     /// Finds the hunks of a patch; nothing is changed.
     fn plan_patch(&self, text: &str, cwd: &Path) -> Planned {
-        let parsed =
-            patch::parse(text).map_err(|error| format!("the patch cannot be read: {error}"))?;
+        let parsed = patch::parse(text)
+            .map_err(|error| (Vec::new(), format!("the patch cannot be read: {error}")))?;
         let policy = self.policy();
         let mut read = |path: &Path| -> Result<Option<String>, patch::ReadError> {
             policy.check_read(path).map_err(|error| patch::ReadError::new(error.to_string()))?;
@@ -198,8 +215,10 @@ impl Inspector {
                 Err(error) => Err(patch::ReadError::new(error.to_string())),
             }
         };
-        let changes = patch::plan(&parsed, cwd, &mut read)
-            .map_err(|error| format!("the patch does not apply: {error}"))?;
+        let changes = patch::plan(&parsed, cwd, &mut read).map_err(|error| {
+            let message = format!("the patch does not apply: {error}");
+            (patches::attempted(&parsed, cwd), message)
+        })?;
         let outside = changes
             .iter()
             .flat_map(patches::touched)
@@ -239,7 +258,8 @@ impl Inspector {
 
     fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
         if !cwd.is_dir() {
-            return Prepared::Refused(format!("the working folder {} is not there", cwd.display()));
+            let message = format!("the working folder {} is not there", cwd.display());
+            return refused_command(display, cwd, &message);
         }
         let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
         let normal_form = match invocation {
@@ -268,8 +288,17 @@ impl Inspector {
 fn planned(call: u64, planned: Planned) -> Command {
     match planned {
         Ok((plan, changes)) => Command::Planned { call, plan, changes },
-        Err(why) => Command::Input(Input::Prepared { call, outcome: Prepared::Refused(why) }),
+        Err((changes, message)) => {
+            let attempted = Attempted::Patch { changes };
+            let outcome = Prepared::Refused { attempted, message };
+            Command::Input(Input::Prepared { call, outcome })
+        }
     }
+}
+
+fn refused_command(display: String, cwd: PathBuf, message: &str) -> Prepared {
+    let attempted = Attempted::Command { display, cwd };
+    Prepared::Refused { attempted, message: message.to_owned() }
 }
 
 fn rule(decision: Decision) -> session::RuleDecision {

@@ -55,6 +55,44 @@ impl Actor {
     }
 }
 
+/// The changes of a patch that does not apply, with its lines as they were written.
+pub(super) fn attempted(parsed: &patch::Patch, cwd: &Path) -> Vec<session::Change> {
+    let absolute = |path: &str| cwd.join(path).display().to_string();
+    let change = |operation: &patch::Operation| {
+        let (kind, diff) = match operation {
+            patch::Operation::Add { contents, .. } => (ChangeKind::Add, contents.clone()),
+            patch::Operation::Delete { .. } => (ChangeKind::Delete, String::new()),
+            patch::Operation::Update { move_to, hunks, .. } => {
+                let move_to = move_to.as_deref().map(absolute);
+                (ChangeKind::Update { move_to }, hunks.iter().map(written).collect())
+            }
+        };
+        session::Change { path: absolute(operation.path()), kind, diff }
+    };
+    parsed.operations.iter().map(change).collect()
+}
+
+/// A hunk as it stands in a patch.
+fn written(hunk: &patch::Hunk) -> String {
+    let mut text = String::new();
+    if hunk.anchors.is_empty() {
+        text.push_str("@@\n");
+    }
+    for anchor in &hunk.anchors {
+        text.push_str(&format!("@@ {}\n", anchor.text));
+    }
+    for line in &hunk.lines {
+        text.push(match line.sign {
+            patch::Sign::Context => ' ',
+            patch::Sign::Remove => '-',
+            patch::Sign::Add => '+',
+        });
+        text.push_str(&line.text);
+        text.push('\n');
+    }
+    text
+}
+
 /// Every path that a change touches.
 pub(super) fn touched(change: &patch::Change) -> Vec<&Path> {
     let mut paths = vec![change.path.as_path()];

@@ -124,7 +124,7 @@ async fn a_stream_that_is_cut_is_tried_again() {
         * item/started item2 agentMessage ""
         * item/agentMessage/delta item2 "Par"
         * item/completed item2 agentMessage "Par"
-        * error "ResponseStreamDisconnected" "the stream from $MODEL broke: error reading a body from connection: unexpected EOF during chunk size line (try 1 of 1)", will retry
+        * error "ResponseStreamDisconnected" "the stream from $MODEL broke: error reading a body from connection: unexpected EOF during chunk size line (retry 1 of 1 in 0.2 s)", will retry
         * item/started item3 agentMessage ""
         * item/agentMessage/delta item3 "Whole."
         * item/completed item3 agentMessage "Whole."
@@ -134,16 +134,84 @@ async fn a_stream_that_is_cut_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_passes_is_tried_again_without_a_word() {
-    let busy =
-        json!({ "steps": [{ "error": { "status": 429, "headers": { "retry-after-ms": "1" } } }] });
-    let mut world = World::with_responses(json!([busy, says("Now.")])).await;
-    world.config_overrides.push("model_providers.scripted.request_max_retries=1".to_owned());
+async fn a_refusal_that_passes_is_tried_again_and_told() {
+    let error = |status: u16, code: &str| {
+        json!({ "status": status, "code": code, "message": "Later.",
+            "headers": { "retry-after-ms": "1", "x-request-id": "req_1" } })
+    };
+    let after = |error: Value| json!({ "steps": [{ "error": error }] });
+    let with_status = |status: u16| json!({ "HttpConnectionFailed": { "httpStatusCode": status } });
+    for (status, code, info) in [
+        (429, "rate_limit_exceeded", with_status(429)),
+        (500, "server_error", json!("InternalServerError")),
+        (500, "oops", with_status(500)),
+        (503, "oops", with_status(503)),
+        (503, "server_is_overloaded", json!("ServerOverloaded")),
+    ] {
+        let busy = after(error(status, code));
+        let mut world = World::with_responses(json!([busy, busy, says("Now.")])).await;
+        world.config_overrides.push("model_providers.scripted.request_max_retries=3".to_owned());
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{code}");
+        for retry in ["(retry 1 of 3 in 0.2 s)", "(retry 2 of 3 in 0.4 s)"] {
+            let told = peer.expect("error").await;
+            assert_eq!(
+                (&told["willRetry"], &told["error"]["agentErrorInfo"]),
+                (&json!(true), &info)
+            );
+            let message = told["error"]["message"].as_str().unwrap();
+            assert!(message.contains("Later.") && message.ends_with(retry), "{message}");
+            let details = format!("error code `{code}`, request id `req_1`");
+            assert_eq!(told["error"]["additionalDetails"], details);
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_without_end_fail_the_turn_and_say_how_often_it_was_tried() {
+    let busy = json!({ "error": { "status": 429, "message": "Busy." } });
+    let hour = json!({ "error": { "status": 429, "message": "Busy.",
+        "headers": { "retry-after": "3600" } } });
+    for (error, tries, end) in
+        [(busy, 2, "Busy. (after 2 tries)"), (hour, 1, "Busy.; try again in 3600 s")]
+    {
+        let script = json!({ "responses": [{ "steps": [error] }], "on_exhausted": "repeat_last" });
+        let mut world = World::with_script(&script).await;
+        world.config_overrides.push("model_providers.scripted.request_max_retries=1".to_owned());
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let turn = peer.run_turn(&thread, "Hi.").await;
+        assert_eq!(
+            turn["error"]["agentErrorInfo"],
+            json!({ "ResponseTooManyFailedAttempts": { "httpStatusCode": 429 } })
+        );
+        let message = turn["error"]["message"].as_str().unwrap();
+        assert!(message.ends_with(end), "{message}");
+        assert_eq!(world.model().requests().len(), tries);
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_not_there_is_tried_again_and_told() {
+    let mut world = World::with_responses(json!([says("Never.")])).await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    world.config_overrides.extend([
+        format!("model_providers.scripted.base_url=\"http://{free}/v1\""),
+        "model_providers.scripted.request_max_retries=1".to_owned(),
+    ]);
     let server = world.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
-    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
-    assert!(!peer.settled().await.contains(&"error".to_owned()));
+    assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "failed");
+    for (will_retry, end) in [(true, "(retry 1 of 1 in 0.2 s)"), (false, "(after 2 tries)")] {
+        let told = peer.expect("error").await;
+        assert_eq!(told["willRetry"], will_retry);
+        assert_eq!(told["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
+        assert!(told["error"]["message"].as_str().unwrap().ends_with(end), "{told}");
+    }
 }
 
 #[tokio::test]

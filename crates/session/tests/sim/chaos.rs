@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 use session::{
-    ApprovalPolicy, Assessment, Decision, Failure, FailureKind, Fragment, GoalChange, GoalStatus,
-    Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides, PatchPlan,
-    Prepared, ProcessEnd, SandboxPolicy, Usage,
+    ApprovalPolicy, Assessment, Attempted, Decision, Failure, FailureKind, Fragment, GoalChange,
+    GoalStatus, Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides,
+    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, Usage,
 };
 
 use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
@@ -83,8 +83,13 @@ fn output() -> impl Strategy<Value = Output> {
     ]
 }
 
-fn response() -> impl Strategy<Value = (Vec<Output>, Option<bool>)> {
-    let failure = prop_oneof![5 => Just(None), 2 => Just(Some(true)), 1 => Just(Some(false))];
+fn response() -> impl Strategy<Value = (Vec<Output>, Option<Retry>)> {
+    let failure = prop_oneof![
+        5 => Just(None),
+        1 => Just(Some(Retry::Stream)),
+        1 => Just(Some(Retry::Request)),
+        1 => Just(Some(Retry::Never)),
+    ];
     (vec(output(), 0..6), failure)
 }
 
@@ -249,10 +254,15 @@ fn garbage() -> impl Strategy<Value = Act> {
 
 fn prepared() -> impl Strategy<Value = Prepared> {
     prop_oneof![
-        Just(Prepared::Refused("no".into())),
+        Just(refused(Attempted::Command { display: "x".into(), cwd: "/w".into() })),
+        Just(refused(Attempted::Patch { changes: Vec::new() })),
         Just(Prepared::Command(Assessment::default())),
         Just(Prepared::Patch(PatchPlan { changes: Vec::new(), outside: None })),
     ]
+}
+
+fn refused(attempted: Attempted) -> Prepared {
+    Prepared::Refused { attempted, message: "no".into() }
 }
 
 fn event() -> impl Strategy<Value = ModelEvent> {
@@ -260,20 +270,20 @@ fn event() -> impl Strategy<Value = ModelEvent> {
     let kind = prop::sample::select(vec![
         ModelItemKind::Message { phase: None },
         ModelItemKind::Reasoning,
+        ModelItemKind::WebSearch,
         ModelItemKind::Other,
     ]);
     let item = prop::sample::select(vec![
         ModelItem::Message { text: "x".into(), phase: None },
         ModelItem::Reasoning { summary: vec![], content: vec![] },
-        ModelItem::WebSearch { query: String::new(), action: None },
+        ModelItem::WebSearch { query: String::new(), action: None, failed: true },
         ModelItem::Other,
     ]);
     let failure = Failure {
-        kind: FailureKind::Other,
-        message: String::new(),
         http_status: Some(500),
-        retryable: true,
-        retry_after_ms: Some(u64::from(u32::MAX)),
+        retry: Retry::Stream,
+        retry_after_ms: Some(1_000),
+        ..Failure::new(FailureKind::Other, "")
     };
     let usage = Usage { input: i64::MAX, total: i64::MIN, ..Usage::default() };
     prop_oneof![

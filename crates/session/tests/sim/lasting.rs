@@ -21,13 +21,7 @@ fn run(script: &Script, mut when: impl FnMut(&mut World) -> Option<Input>) -> Wo
 }
 
 fn too_long() -> ModelEvent {
-    ModelEvent::Failed(Failure {
-        kind: FailureKind::ContextWindowExceeded,
-        message: "too long".into(),
-        http_status: None,
-        retryable: false,
-        retry_after_ms: None,
-    })
+    ModelEvent::Failed(Failure::new(FailureKind::ContextWindowExceeded, "too long"))
 }
 
 /// A failed response.
@@ -458,6 +452,8 @@ fn a_tool_of_the_client_is_called_and_answered() {
         })
         .collect();
     let expected = [
+        // Not a tool at all: known as soon as it is called.
+        ("unknown".to_owned(), ItemStatus::Failed, None),
         ("works".to_owned(), ItemStatus::Completed, Some(true)),
         ("fails".to_owned(), ItemStatus::Failed, Some(false)),
         ("breaks".to_owned(), ItemStatus::Failed, None),

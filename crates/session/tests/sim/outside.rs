@@ -4,12 +4,12 @@
 //! Commands: `safe`, `dangerous`, `allow`, `prompt`, `forbid` (assessment), `amend` (an amendment
 //! is offered), `reach:HOST` (one millisecond after its start), `gives-up` (on that, after three),
 //! `refused` (cannot be prepared), `patch` (is a patch), `after:MS`, `print:TEXT`,
-//! `exit:CODE`, `unstartable`, `forever` (ends only when `quit` is typed).
+//! `exit:CODE`, `unstartable`, `unconfined` (the sandbox is not available), `forever` (ends only when `quit` is typed).
 //! Patches: `path:P`, `to:P`, `outside`, `bad` (does not fit), `breaks` (fails when applied).
 //! Images: `missing` (cannot be read).
 
 use session::{
-    Assessment, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
+    Assessment, Attempted, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
     NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolRequest,
 };
 
@@ -43,7 +43,9 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 fn command(text: &str, workdir: Option<&str>) -> Prepared {
     if has(text, "refused") {
-        return Prepared::Refused("this cannot be run".into());
+        let (display, cwd) = (text.to_owned(), workdir.unwrap_or("/w").into());
+        let message = "this cannot be run".into();
+        return Prepared::Refused { attempted: Attempted::Command { display, cwd }, message };
     }
     if has(text, "patch") {
         return plan(text);
@@ -70,12 +72,13 @@ fn command(text: &str, workdir: Option<&str>) -> Prepared {
 }
 
 fn plan(text: &str) -> Prepared {
-    if has(text, "bad") {
-        return Prepared::Refused("the patch does not fit".into());
-    }
     let path = value(text, "path").unwrap_or("/w/file").to_owned();
     let kind = ChangeKind::Update { move_to: value(text, "to").map(str::to_owned) };
     let changes = vec![Change { path, kind, diff: "@@\n-a\n+b\n".into() }];
+    if has(text, "bad") {
+        let message = "the patch does not fit".into();
+        return Prepared::Refused { attempted: Attempted::Patch { changes }, message };
+    }
     let outside = has(text, "outside").then(|| "it lies outside of the writable roots".to_owned());
     Prepared::Patch(PatchPlan { changes, outside })
 }
@@ -116,6 +119,15 @@ pub(crate) fn run(spec: &ExecSpec) -> Program {
     };
     if has(&text, "unstartable") {
         let end = ProcessEnd::NotStarted("no such program".into());
+        return Program {
+            output: Vec::new(),
+            reaches: Vec::new(),
+            gives_up: None,
+            end: Some((1, end)),
+        };
+    }
+    if has(&text, "unconfined") {
+        let end = ProcessEnd::Unconfined("there is no sandbox".into());
         return Program {
             output: Vec::new(),
             reaches: Vec::new(),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use session::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, SearchAction, Usage};
+use session::{
+    Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, SearchAction, Usage,
+};
 
 /// The events of one streamed response, one batch an event.
 pub(crate) type Response = Vec<ModelEvent>;
@@ -82,13 +84,10 @@ pub(crate) fn completed() -> ModelEvent {
 }
 
 /// A failure of the stream.
-pub(crate) fn failed(retryable: bool) -> ModelEvent {
+pub(crate) fn failed(retry: Retry) -> ModelEvent {
     ModelEvent::Failed(Failure {
-        kind: FailureKind::ResponseStreamDisconnected,
-        message: "the stream broke".into(),
-        http_status: None,
-        retryable,
-        retry_after_ms: None,
+        retry,
+        ..Failure::new(FailureKind::ResponseStreamDisconnected, "the stream broke")
     })
 }
 
@@ -143,9 +142,10 @@ fn item(index: usize, output: &Output) -> Vec<ModelEvent> {
         }
         Output::Search(query) => {
             let action = SearchAction::Search { query: Some(query.clone()), queries: None };
-            let item = ModelItem::WebSearch { query: query.clone(), action: Some(action) };
+            let item =
+                ModelItem::WebSearch { query: query.clone(), action: Some(action), failed: false };
             vec![
-                added(ModelItemKind::Other),
+                added(ModelItemKind::WebSearch),
                 done(json!({ "type": "web_search_call", "query": query }), item),
             ]
         }

@@ -1,7 +1,7 @@
 //! The named scenarios that every sweep runs over.
 
 use serde_json::json;
-use session::{ApprovalPolicy, Decision, Limits, Mode, Overrides, Restored, SandboxPolicy};
+use session::{ApprovalPolicy, Decision, Limits, Mode, Overrides, Restored, Retry, SandboxPolicy};
 
 use crate::response::{Output, call, cut, escalated, exec, failed, patch, respond, say, write};
 use crate::script::{Script, Start, settings};
@@ -160,22 +160,30 @@ fn approvals() -> Vec<(&'static str, Script)> {
 }
 
 fn failures() -> Vec<(&'static str, Script)> {
-    let broken = |outputs: &[Output], retryable| {
+    let broken = |outputs: &[Output], retry| {
         let mut response = cut(outputs);
-        response.push(failed(retryable));
+        response.push(failed(retry));
         response
     };
     let mut retries = Script::new(&[]);
     retries.responses = vec![
-        broken(&[], true),
-        broken(&[say("half")], true),
-        broken(&[exec("a", "print:slow after:5000"), say("cut")], true),
+        broken(&[], Retry::Stream),
+        broken(&[say("half")], Retry::Stream),
+        broken(&[exec("a", "print:slow after:5000"), say("cut")], Retry::Stream),
         respond(&[say("at last")]),
     ];
+    let mut refused = Script::new(&[]);
+    refused.responses = vec![broken(&[], Retry::Request); 2];
+    let mut unconfined = Script::new(&[&[exec("a", "unconfined"), exec("b", "after:5000")]]);
+    unconfined = unconfined.then("again");
+    let mut searching = Script::new(&[]);
+    searching.responses = vec![cut(&[Output::Search("rust".into())])];
+    searching.responses[0].pop();
+    searching.responses[0].push(failed(Retry::Never));
     let mut fatal = Script::new(&[]).then("try again");
-    fatal.responses = vec![broken(&[exec("a", "after:5000"), patch("b", "x")], false)];
+    fatal.responses = vec![broken(&[exec("a", "after:5000"), patch("b", "x")], Retry::Never)];
     let mut exhausted = Script::new(&[]).then("try again");
-    exhausted.responses = vec![broken(&[say("x")], true); 6];
+    exhausted.responses = vec![broken(&[say("x")], Retry::Stream); 6];
     let mut restored = Script::new(&[&[say("welcome back")]]).then("more");
     let history = [
         r#"{"type":"message","role":"user","content":[]}"#,
@@ -200,6 +208,9 @@ fn failures() -> Vec<(&'static str, Script)> {
     unclosed.turns.push(start);
     vec![
         ("retries", retries),
+        ("refused requests", refused),
+        ("no sandbox", unconfined),
+        ("search cut", searching),
         ("fatal failure", fatal),
         ("retries used up", exhausted),
         ("restored", restored),

@@ -1,8 +1,8 @@
 //! What single scenarios must show beyond the promises that hold in every run.
 
 use session::{
-    Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record, Restored, SandboxPolicy,
-    Status, TurnStatus,
+    Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record, Restored, Retry,
+    SandboxPolicy, Status, TurnStatus,
 };
 
 use crate::response::{Output, cut, exec, failed, patch, respond, say, write};
@@ -41,7 +41,7 @@ fn plain_text_streams_and_completes() {
 }
 
 #[test]
-fn the_boundary_between_summary_sections_is_told_once() {
+fn the_boundary_of_each_summary_section_is_told_once() {
     let world = scenario("reasoning");
     let boundaries: Vec<usize> = world
         .events
@@ -51,7 +51,7 @@ fn the_boundary_between_summary_sections_is_told_once() {
             _ => None,
         })
         .collect();
-    assert_eq!(boundaries, [1]);
+    assert_eq!(boundaries, [0, 1]);
     let expected = ["first".to_owned(), "second".to_owned()];
     assert!(matches!(world.items()[1], Item::Reasoning { summary, content, .. }
         if *summary == expected && content == &["raw".to_owned()]));
@@ -146,8 +146,103 @@ fn every_bad_call_is_answered_with_what_is_wrong() {
         let output = world.output_of(id);
         assert!(output.contains(expected), "{id}: {output}");
     }
-    use ItemStatus::{Completed, Declined, Failed};
-    assert_eq!(statuses(&world), [Completed, Failed, Declined, Failed]);
+    let mut shown: Vec<String> = world.items().into_iter().filter_map(outcome).collect();
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            "command forbid Declined: a rule forbids this command: a rule of the test",
+            "command refused Failed: this cannot be run",
+            "command unstartable Failed: no such program",
+            r#"command {"cmd":7} Failed: exec_command: the arguments cannot be read: invalid type: integer `7`, expected a string at line 1 column 8"#,
+            "image /w/a.png: ",
+            "image /w/missing.png: /w/missing.png does not exist",
+            "patch of 1 Completed: ",
+            "patch of 1 Failed: the disk is full",
+            "patch of 1 Failed: the patch does not fit",
+            "tool no_such_tool {} Failed: there is no tool `no_such_tool`; the tools are exec_command, write_stdin, apply_patch, update_plan, view_image, works, fails, breaks",
+            "tool novel \"\" Failed: there is no tool `novel`; the tools are exec_command, write_stdin, apply_patch, update_plan, view_image, works, fails, breaks",
+        ]
+    );
+}
+
+/// How a tool call is shown at its end: kind, status and reason.
+fn outcome(item: &Item) -> Option<String> {
+    let (kind, reason) = match item {
+        Item::Command(command) => {
+            let output = command.output.clone().filter(|_| command.exit_code.is_none());
+            (format!("command {}", command.command), output)
+        }
+        Item::FileChange { changes, reason, .. } => {
+            (format!("patch of {}", changes.len()), reason.clone())
+        }
+        Item::ImageView { path, reason, .. } => (format!("image {path}"), reason.clone()),
+        Item::DynamicCall(call) => {
+            (format!("tool {} {}", call.tool, call.arguments), call.reason.clone())
+        }
+        _ => return None,
+    };
+    let status = item.status().map_or_else(String::new, |status| format!(" {status:?}"));
+    Some(format!("{kind}{status}: {}", reason.unwrap_or_default()))
+}
+
+#[test]
+fn what_is_refused_before_the_response_begins_is_told_with_wait_and_attempt() {
+    let world = scenario("refused requests");
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
+    let told: Vec<&str> = world
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Error { error, will_retry: true, .. } => Some(error.message.as_str()),
+            _ => None,
+        })
+        .collect();
+    let expected = |attempt, wait| format!("the stream broke (retry {attempt} of 4 in {wait} s)");
+    assert_eq!(told, [expected(1, "0.2"), expected(2, "0.4")]);
+    let waits: Vec<u64> = world
+        .effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::RetryAfter { wait_ms, .. } => Some(*wait_ms),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(waits, [200, 400]);
+}
+
+#[test]
+fn without_a_sandbox_the_turn_fails_as_that() {
+    let world = scenario("no sandbox");
+    assert_eq!(world.ends(), [TurnStatus::Failed, TurnStatus::Completed]);
+    let kinds = world.events.iter().filter_map(|event| match event {
+        Event::TurnCompleted(view) => view.error.as_ref().map(|error| error.kind),
+        _ => None,
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), [session::FailureKind::SandboxError]);
+    assert_eq!(statuses(&world), [ItemStatus::Failed]);
+    assert!(world.output_of("a").contains("there is no sandbox"));
+}
+
+#[test]
+fn a_search_begins_when_the_provider_begins_it_and_fails_when_it_is_cut() {
+    for (name, cut) in [("web search", false), ("search cut", true)] {
+        let world = scenario(name);
+        let searches: Vec<&Item> = world
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::ItemStarted { item: item @ Item::WebSearch { .. }, .. }
+                | Event::ItemCompleted { item: item @ Item::WebSearch { .. }, .. } => Some(item),
+                _ => None,
+            })
+            .collect();
+        let [started, completed] = searches.as_slice() else { panic!("{name}: {searches:?}") };
+        assert_eq!(started.id(), completed.id(), "{name}");
+        assert!(matches!(started, Item::WebSearch { query, .. } if query.is_empty()), "{name}");
+        let Item::WebSearch { query, reason, .. } = completed else { unreachable!() };
+        assert_eq!((query == "rust", reason.is_some()), (!cut, cut), "{name}");
+    }
 }
 
 #[test]
@@ -268,7 +363,7 @@ fn retries_go_on_where_the_stream_broke() {
         })
         .collect();
     assert_eq!(errors.len(), 3);
-    assert!(errors[2].contains("try 3 of 5"), "{errors:?}");
+    assert!(errors[2].contains("retry 3 of 5 in 0.8 s"), "{errors:?}");
     assert!(world.output_of("a").contains("slow"));
 }
 
@@ -293,7 +388,7 @@ fn a_failed_turn_shows_until_the_next() {
 fn a_patch_in_flight_survives_an_interrupt_and_the_callers_wait_for_it() {
     let mut script = Script::new(&[]);
     script.responses = vec![cut(&[patch("a", "path:/w/x"), exec("b", "print:b"), say("still")])];
-    script.responses[0].push(failed(true));
+    script.responses[0].push(failed(Retry::Stream));
     let mut done = false;
     let world = World::run_with(&script, Order::Timely, |world| {
         let applying = world.effects.iter().any(|e| matches!(e, Effect::Apply { .. }));

@@ -1,6 +1,6 @@
 //! Sweeps: one thing done to every scenario at every step, in several orders of delivery.
 
-use session::{Decision, Effect, Input, ModelEvent, Overrides};
+use session::{Decision, Effect, Input, ModelEvent, Overrides, Retry};
 
 use crate::response::failed;
 use crate::scenarios;
@@ -122,8 +122,10 @@ fn shutdown_at_every_step() {
 fn drain_at_every_step() {
     for (name, script) in scenarios::all() {
         let undisturbed = World::run(&script, Order::Timely);
-        // Users who cancel and limits that are passed cut a response, whatever the thread is about.
-        let cuts = undisturbed.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }))
+        // Users who cancel, limits that are passed and a missing sandbox cut a response, whatever
+        // the thread is about.
+        let cuts = name == "no sandbox"
+            || undisturbed.effects.iter().any(|e| matches!(e, Effect::CancelSample { .. }))
             || script.decisions.contains(&Decision::Cancel)
             || script.second_answer == Some(Decision::Cancel);
         for at in 0..=undisturbed.steps {
@@ -158,10 +160,10 @@ fn the_model_fails_at_every_event() {
     for (name, script) in scenarios::all() {
         let events: usize = script.responses.iter().map(Vec::len).sum();
         for at in 0..events {
-            for retryable in [true, false] {
+            for retry in [Retry::Request, Retry::Stream, Retry::Never] {
                 for keep in [true, false] {
-                    let _note = Note(format!("{name}, event {at}, retry {retryable}, keep {keep}"));
-                    let script = failing(&script, at, retryable, keep);
+                    let _note = Note(format!("{name}, event {at}, {retry:?}, keep {keep}"));
+                    let script = failing(&script, at, retry, keep);
                     for order in orders(at) {
                         World::run(&script, order);
                     }
@@ -173,7 +175,7 @@ fn the_model_fails_at_every_event() {
 
 /// `script` with its `at`-th model event replaced by a failure; with `keep`, what was cut off
 /// comes with the next response, as a provider does that answers the same request again.
-fn failing(script: &Script, at: usize, retryable: bool, keep: bool) -> Script {
+fn failing(script: &Script, at: usize, retry: Retry, keep: bool) -> Script {
     let mut script = script.clone();
     let mut at = at;
     for index in 0..script.responses.len() {
@@ -184,7 +186,7 @@ fn failing(script: &Script, at: usize, retryable: bool, keep: bool) -> Script {
         }
         let whole = script.responses[index].clone();
         script.responses[index].truncate(at);
-        script.responses[index].push(failed(retryable));
+        script.responses[index].push(failed(retry));
         if keep {
             script.responses.insert(index + 1, again(whole));
         }

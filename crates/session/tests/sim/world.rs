@@ -251,8 +251,8 @@ impl World {
             Effect::Persist(record) => self.records.push(record.clone()),
             Effect::Emit(event) => self.events.push(event.clone()),
             Effect::Sample { sample, prompt } => self.answer_prompt(*sample, prompt),
-            Effect::RetryAfter { sample, at_least_ms, .. } => {
-                let delay = i64::try_from(at_least_ms.unwrap_or(200)).unwrap();
+            Effect::RetryAfter { sample, wait_ms } => {
+                let delay = i64::try_from(*wait_ms).unwrap();
                 self.later(Source::Retry(*sample), delay, Input::RetryDue { sample: *sample });
             }
             Effect::Prepare { call, request, .. } => {

@@ -64,25 +64,37 @@ pub(super) fn files(count: usize) -> String {
 
 /// An item that one line is enough for: its label and its text.
 pub(super) fn in_a_line(item: &ThreadItem) -> Option<(&'static str, String)> {
+    let because = |reason: &Option<String>| {
+        reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default()
+    };
     Some(match item {
         ThreadItem::McpToolCall(call) => {
             let error = call.error.as_ref().map(|error| format!(": {}", error.message));
             ("tool", format!("{}/{}{}", call.server, call.tool, error.unwrap_or_default()))
         }
-        ThreadItem::DynamicToolCall(call) => ("tool", call.tool.clone()),
+        ThreadItem::DynamicToolCall(call) => {
+            let failed = if call.success == Some(false) { ": failed" } else { "" };
+            ("tool", format!("{}{failed}", call.tool))
+        }
         ThreadItem::CollabToolCall(call) => {
             ("agents", call.prompt.clone().unwrap_or_else(|| format!("{:?}", call.tool)))
         }
-        ThreadItem::WebSearch(search) => ("search", search.query.clone()),
-        ThreadItem::ImageView(image) => ("image", image.path.clone()),
+        ThreadItem::WebSearch(search) => {
+            ("search", search.query.clone() + &because(&search.reason))
+        }
+        ThreadItem::ImageView(image) => ("image", image.path.clone() + &because(&image.reason)),
         ThreadItem::ImageGeneration(image) => {
             ("image", image.saved_path.clone().unwrap_or_else(|| image.status.clone()))
         }
         ThreadItem::EnteredReviewMode(review) | ThreadItem::ExitedReviewMode(review) => {
             ("review", review.review.clone())
         }
-        ThreadItem::ContextCompaction(_) => {
-            ("history", "replaced by a summary, to fit the model's context".to_owned())
+        ThreadItem::ContextCompaction(compaction) => {
+            let text = match &compaction.reason {
+                None => "replaced by a summary, to fit the model's context".to_owned(),
+                Some(reason) => format!("left as it is: {reason}"),
+            };
+            ("history", text)
         }
         _ => return None,
     })

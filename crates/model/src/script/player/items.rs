@@ -137,7 +137,7 @@ impl Player {
         let action = search.action.clone().unwrap_or(query);
         let item = |status: &str| json!({"id": id, "type": "web_search_call", "status": status, "action": action});
         self.added(index, &item("in_progress"));
-        self.done(index, item("completed"));
+        self.done(index, item(if search.failed { "failed" } else { "completed" }));
     }
 
     pub(super) fn error(&mut self, error: &ErrorStep) {
