@@ -141,7 +141,7 @@ impl Machine {
         if let Some(item) = call.item.take() {
             let declined = status == TurnStatus::Interrupted && asking;
             let ended = if declined { ItemStatus::Declined } else { ItemStatus::Failed };
-            let mut item = closed_item(item, ended, Some(why));
+            let mut item = closed_item(item, ended, (!declined).then_some(why));
             if let (Item::DynamicCall(call), Some(since)) = (&mut item, since) {
                 call.duration_ms = Some((self.now - since).max(0));
             }

@@ -81,13 +81,12 @@ impl Machine {
             Shown::Command => {
                 let command = text("cmd").or_else(|| argv(arguments.as_ref()?));
                 let command = command.unwrap_or_else(|| input.clone());
-                let cwd = text("workdir").unwrap_or_default();
-                let cwd = self.settings.cwd.join(cwd);
+                let cwd = self.absolute(text("workdir"));
                 self.command_item(output::shorten(&command, MAX_SHOWN), cwd)
             }
             Shown::Patch => self.patch_item(Vec::new()),
             Shown::Image => {
-                let path = self.settings.cwd.join(text("path").unwrap_or_default());
+                let path = self.absolute(text("path"));
                 self.image_item(path.display().to_string())
             }
             Shown::Tool { namespace, tool } => {
@@ -95,6 +94,11 @@ impl Machine {
                 self.tool_item(namespace, tool, arguments.to_string())
             }
         }
+    }
+
+    fn absolute(&self, path: Option<String>) -> PathBuf {
+        let cwd = &self.settings.cwd;
+        path.map_or_else(|| cwd.clone(), |path| cwd.join(path))
     }
 
     fn command_item(&mut self, command: String, cwd: PathBuf) -> Item {

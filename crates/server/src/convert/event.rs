@@ -1,6 +1,7 @@
 //! Events of the session as notifications of the wire (specification: Events).
 
 use jsonrpc::ErrorObject;
+use protocol::error::AgentErrorInfo;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde::Serialize;
@@ -90,8 +91,18 @@ pub(crate) fn turn_error(error: &TurnError) -> protocol::error::TurnError {
     }
 }
 
-fn error_info(error: &TurnError) -> protocol::error::AgentErrorInfo {
-    use protocol::error::AgentErrorInfo as Info;
+/// The error of a request, with its kind in `data`, which has the form of a turn's error.
+pub(crate) fn with_info(error: ErrorObject, info: AgentErrorInfo) -> ErrorObject {
+    let data = protocol::error::TurnError {
+        message: error.message.clone(),
+        agent_error_info: Some(info),
+        additional_details: None,
+    };
+    error.with_data(serde_json::to_value(data).expect("a turn's error is strings and numbers"))
+}
+
+fn error_info(error: &TurnError) -> AgentErrorInfo {
+    use AgentErrorInfo as Info;
     let http_status_code = error.http_status;
     match error.kind {
         FailureKind::ContextWindowExceeded => Info::ContextWindowExceeded,
@@ -119,17 +130,15 @@ fn error_info(error: &TurnError) -> protocol::error::AgentErrorInfo {
 /// A request that does not fit the state. What a program needs to know of it comes as a turn's error
 /// does, in `data`.
 pub(crate) fn refusal(refusal: Refusal) -> ErrorObject {
-    use protocol::error::{AgentErrorInfo, NonSteerableTurnKind, TurnError};
+    use protocol::error::NonSteerableTurnKind;
     let Refusal { message, not_steerable } = refusal;
-    let error = ErrorObject::invalid_request(message.clone());
+    let error = ErrorObject::invalid_request(message);
     let Some(kind) = not_steerable else { return error };
     let turn_kind = match kind {
         NotSteerable::Review => NonSteerableTurnKind::Review,
         NotSteerable::Compaction => NonSteerableTurnKind::Compact,
     };
-    let agent_error_info = Some(AgentErrorInfo::ActiveTurnNotSteerable { turn_kind });
-    let detail = TurnError { message, agent_error_info, additional_details: None };
-    error.with_data(serde_json::to_value(detail).expect("a turn's error is strings and numbers"))
+    with_info(error, AgentErrorInfo::ActiveTurnNotSteerable { turn_kind })
 }
 
 /// Token usage of a thread.

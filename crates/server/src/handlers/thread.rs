@@ -265,7 +265,9 @@ impl ThreadMethods<Cx> for Server {
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turns = params.num_turns;
-        told(&handle, |answer| Command::RollBack { turns, answer }).await?;
+        let done = told(&handle, |answer| Command::RollBack { turns, answer }).await;
+        let info = AgentErrorInfo::ThreadRollbackFailed;
+        done.map_err(|error| convert::event::with_info(error, info))?;
         let turns = self.all_turns(&params.thread_id).await?;
         let snapshot = look(&handle).await.ok_or_else(not_loaded)?;
         Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) })

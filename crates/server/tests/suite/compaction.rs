@@ -175,6 +175,49 @@ async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
     assert_eq!(read["thread"]["status"]["type"], "systemError");
 }
 
+/// The compaction's item as it came and as it is on record.
+async fn compaction_item(peer: &mut testkit::Peer, thread: &str) -> Value {
+    let item = peer.item("contextCompaction").await;
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let turns = read["thread"]["turns"].as_array().unwrap();
+    let items = turns.iter().flat_map(|turn| turn["items"].as_array().unwrap());
+    assert!(items.clone().any(|kept| *kept == item), "{read}");
+    item
+}
+
+#[tokio::test]
+async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
+    let broken = json!({ "steps": [{ "error": { "code": "server_error", "message": "Oops." } }] });
+    let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "SUMMARY" }] });
+    for (answer, status, reason) in [
+        (says(" "), "failed", "gave no summary"),
+        (broken, "failed", "Oops."),
+        (slow, "interrupted", "the turn was interrupted"),
+        (says("SUMMARY"), "completed", ""),
+    ] {
+        let world = World::with_responses(json!([says("One."), answer])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "first").await;
+        peer.forget();
+        peer.call("thread/compact/start", json!({ "threadId": thread })).await;
+        let turn = peer.expect("turn/started").await["turn"]["id"].as_str().unwrap().to_owned();
+        if status == "interrupted" {
+            peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+        }
+        let turn = peer.turn_end(&turn).await;
+        assert_eq!(turn["status"], status);
+        let item = compaction_item(&mut peer, &thread).await;
+        let told = item["reason"].as_str().unwrap_or_default();
+        assert!(told.contains(reason), "{item}");
+        assert_eq!(item.get("reason").is_none(), status == "completed", "{item}");
+        if status == "failed" {
+            assert_eq!(turn["error"]["message"], told);
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_configured_prompt_asks_for_the_summary() {
     let script = json!([says("One."), says("SUMMARY")]);

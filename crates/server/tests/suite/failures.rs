@@ -1,74 +1,13 @@
-//! Turns that fail: told once as an error, then as the turn's end, with the kind of error and the
-//! upstream's status (specification: Errors).
+//! Failures of the model: which are tried again and how that is told, and what is left of a turn
+//! that fails. The kinds of errors are in `error_kinds`.
 
 use serde_json::{Value, json};
 use testkit::{World, assert_lines};
 
 use crate::{runs, says};
 
-async fn check(step: Value, info: Value, message: &str) {
-    let world = World::with_responses(json!([{ "steps": [step] }, says("Well again.")])).await;
-    let server = world.start();
-    let mut peer = server.connect().await;
-    let thread = peer.start_thread(json!({})).await;
-    let turn = peer.run_turn(&thread, "Fail.").await;
-    assert_eq!(turn["status"], "failed", "{info}");
-    assert_eq!(turn["error"]["agentErrorInfo"], info);
-    let told = peer.expect("error").await;
-    assert_eq!(told["error"], turn["error"]);
-    assert_eq!(told["willRetry"], false);
-    assert_eq!((&told["threadId"], &told["turnId"]), (&json!(thread), &turn["id"]));
-    let said = turn["error"]["message"].as_str().unwrap();
-    assert!(said.contains(message), "{said}");
-    let failed =
-        peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError");
-    failed.await;
-    // The thread can go on, and the failure stays on record.
-    assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
-    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
-    let first = &read["thread"]["turns"][0];
-    assert_eq!((&first["status"], &first["error"]), (&turn["status"], &turn["error"]));
-}
-
 fn refused(status: u16, message: &str) -> Value {
     json!({ "error": { "status": status, "code": "some_code", "message": message } })
-}
-
-#[tokio::test]
-async fn refusals_of_the_provider() {
-    let with_status = |name: &str, status: u16| json!({ name: { "httpStatusCode": status } });
-    for (status, info) in [
-        (400, json!("BadRequest")),
-        (401, json!("Unauthorized")),
-        (403, with_status("HttpConnectionFailed", 403)),
-        (404, with_status("HttpConnectionFailed", 404)),
-        (429, with_status("ResponseTooManyFailedAttempts", 429)),
-        (500, with_status("HttpConnectionFailed", 500)),
-        (503, with_status("HttpConnectionFailed", 503)),
-    ] {
-        check(refused(status, "the reason why"), info, "the reason why").await;
-    }
-}
-
-#[tokio::test]
-async fn failures_within_a_stream() {
-    let failed = |code: &str| json!({ "error": { "code": code, "message": "said upstream" } });
-    check(failed("context_length_exceeded"), json!("ContextWindowExceeded"), "").await;
-    check(failed("insufficient_quota"), json!("UsageLimitExceeded"), "").await;
-    check(json!({ "cut": "data: {\"ty" }), json!("ResponseStreamDisconnected"), "").await;
-}
-
-#[tokio::test]
-async fn a_provider_that_is_not_there() {
-    let mut world = World::with_responses(json!([says("Never.")])).await;
-    // A port that nobody listens on: bound once, and let go.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    world.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
-    let server = world.start();
-    let mut peer = server.connect().await;
-    let thread = peer.start_thread(json!({})).await;
-    let turn = peer.run_turn(&thread, "Fail.").await;
-    assert_eq!(turn["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
 }
 
 #[tokio::test]

@@ -89,6 +89,59 @@ async fn a_review_is_a_turn_that_ends_with_its_result() {
 }
 
 #[tokio::test]
+async fn structured_findings_are_rendered_as_text() {
+    let answer = json!({
+        "findings": [
+            { "title": "Lost update", "body": "Two writers.\nOne loses.", "priority": 1,
+                "confidence_score": 0.9, "code_location": { "absolute_file_path": "/w/a.rs",
+                    "line_range": { "start": 12, "end": 15 } } },
+            { "title": "[P2] No test", "body": "Add one.", "priority": 2 },
+        ],
+        "overall_correctness": "patch is incorrect",
+        "overall_explanation": "It loses data.",
+    });
+    let expected = "patch is incorrect: It loses data.\n\n\
+        - [P1] Lost update — /w/a.rs:12-15\n  Two writers.\n  One loses.\n\n\
+        - [P2] No test\n  Add one.";
+    let world = World::with_responses(json!([says(&answer.to_string()), says("I know.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let target = json!({ "type": "custom", "instructions": "Look." });
+    peer.call("review/start", review(&thread, target)).await;
+    assert_eq!(peer.item("exitedReviewMode").await["review"], expected);
+    peer.expect("turn/completed").await;
+    peer.run_turn(&thread, "Mend it.").await;
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("- [P1] Lost update") && !request.contains("overall_correctness"));
+}
+
+#[tokio::test]
+async fn a_review_without_a_result_says_why() {
+    let looking = json!({ "message": "Looking around." });
+    let broken = json!({ "error": { "code": "server_error", "message": "Oops." } });
+    for (steps, expected) in [
+        (json!([broken]), "The review failed before there was a result: "),
+        (json!([looking, broken]), "\n\nThe last message on the way:\n\nLooking around."),
+        (json!([looking, "idle"]), "The review was interrupted before there was a result."),
+    ] {
+        let world = World::with_responses(json!([{ "steps": steps }])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let target = json!({ "type": "custom", "instructions": "Look." });
+        let started = peer.call("review/start", review(&thread, target)).await;
+        if steps[1] == "idle" {
+            peer.item("agentMessage").await;
+            let turn = &started["turn"]["id"];
+            peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+        }
+        let text = peer.item("exitedReviewMode").await["review"].as_str().unwrap().to_owned();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn every_target_shows_its_own_change() {
     let script = json!({ "responses": [says("Fine.")], "on_exhausted": "repeat_last" });
     let world = World::with_script(&script).await;

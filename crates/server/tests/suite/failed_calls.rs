@@ -1,0 +1,164 @@
+//! Tool calls that fail before they run: each is shown as the item that its success would have
+//! been, started and completed as failed, with the reason, and stays so on record.
+
+use serde_json::{Value, json};
+use testkit::World;
+
+use crate::{says, tool_outputs};
+
+/// A call, the item that shows it, and the reason that the client and the model get.
+struct Row {
+    call: Value,
+    /// Members of the final item; `$WORK` is the working folder.
+    item: Value,
+    reason: &'static str,
+}
+
+fn function(name: &str, arguments: Value) -> Value {
+    json!({ "function_call": { "name": name, "arguments": arguments } })
+}
+
+fn patch(input: &str) -> Value {
+    json!({ "custom_tool_call": { "name": "apply_patch", "input": input } })
+}
+
+fn command(command: &str, cwd: &str) -> Value {
+    json!({ "type": "commandExecution", "command": command, "cwd": cwd })
+}
+
+fn tool(name: &str, arguments: Value) -> Value {
+    json!({ "type": "dynamicToolCall", "tool": name, "arguments": arguments, "success": false })
+}
+
+const MISFIT: &str = "*** Begin Patch\n*** Update File: a.txt\n@@ fn main\n keep\n-nothing\n+x\n\
+                      *** Add File: new.txt\n+one\n*** Delete File: b.txt\n*** End Patch";
+
+fn misfit_item() -> Value {
+    let diff = "@@ fn main\n keep\n-nothing\n+x\n";
+    json!({ "type": "fileChange", "changes": [
+        { "path": "$WORK/a.txt", "kind": { "type": "update" }, "diff": diff },
+        { "path": "$WORK/new.txt", "kind": { "type": "add" }, "diff": "one\n" },
+        { "path": "$WORK/b.txt", "kind": { "type": "delete" }, "diff": "" },
+    ] })
+}
+
+fn rows() -> Vec<Row> {
+    let row = |call, item, reason| Row { call, item, reason };
+    let heredoc = format!("apply_patch <<'EOF'\n{MISFIT}\nEOF");
+    let image = |path: &str| json!({ "type": "imageView", "path": path });
+    let plan = json!({ "plan": [{ "step": "x", "status": "odd" }] });
+    vec![
+        row(
+            function("fly", json!({ "high": true })),
+            tool("fly", json!({ "high": true })),
+            "no tool `fly`",
+        ),
+        row(
+            function("exec_command", json!("{not json")),
+            command("{not json", "$WORK"),
+            "cannot be read",
+        ),
+        row(function("exec_command", json!({ "cmd": " " })), command(" ", "$WORK"), "is empty"),
+        row(
+            function("exec_command", json!({ "cmd": "ls", "workdir": "gone" })),
+            command("ls", "$WORK/gone"),
+            "gone is not there",
+        ),
+        row(
+            function("exec_command", json!({ "cmd": "ls", "login": true })),
+            command("ls", "$WORK"),
+            "login shells are switched off",
+        ),
+        row(
+            function("write_stdin", json!({ "session_id": 77 })),
+            tool("write_stdin", json!({ "session_id": 77, "chars": "" })),
+            "session id 77",
+        ),
+        row(function("update_plan", plan.clone()), tool("update_plan", plan), "odd"),
+        row(
+            patch("no patch"),
+            json!({ "type": "fileChange", "changes": [] }),
+            "the patch cannot be read",
+        ),
+        row(patch(MISFIT), misfit_item(), "the patch does not apply"),
+        row(
+            function("exec_command", json!({ "cmd": heredoc })),
+            misfit_item(),
+            "the patch does not apply",
+        ),
+        row(
+            function("view_image", json!({ "path": "nowhere.png" })),
+            image("$WORK/nowhere.png"),
+            "nowhere.png",
+        ),
+        row(function("view_image", json!({})), image("$WORK"), "`path`"),
+        row(
+            function("lookup", json!("{not json")),
+            tool("lookup", json!("{not json")),
+            "cannot be read",
+        ),
+    ]
+}
+
+/// Where the reason of a failed item stands.
+fn reason(item: &Value) -> &Value {
+    match item["type"].as_str().unwrap() {
+        "commandExecution" => &item["aggregatedOutput"],
+        "dynamicToolCall" => &item["contentItems"][0]["text"],
+        _ => &item["reason"],
+    }
+}
+
+#[tokio::test]
+async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
+    for Row { call, item: expected, reason: why } in rows() {
+        let responses = json!([{ "steps": [call] }, says("I see.")]);
+        let mut world = World::with_responses(responses).await;
+        world.config_overrides.push("allow_login_shell=false".to_owned());
+        for name in ["a.txt", "b.txt"] {
+            std::fs::write(world.workspace().join(name), "something\n").unwrap();
+        }
+        let server = world.start();
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+        let lookup =
+            json!({ "name": "lookup", "description": "", "inputSchema": { "type": "object" } });
+        let thread = peer.start_thread(json!({ "dynamicTools": [lookup] })).await;
+        assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed", "{call}");
+        let kind = expected["type"].as_str().unwrap();
+        let started =
+            peer.expect_where("item/started", |params| params["item"]["type"] == kind).await;
+        let item = peer.item(kind).await;
+        assert_eq!(item["id"], started["item"]["id"], "{call}");
+        let work = world.workspace().display().to_string();
+        let expected: Value =
+            serde_json::from_str(&expected.to_string().replace("$WORK", &work)).unwrap();
+        for (member, value) in expected.as_object().unwrap() {
+            assert_eq!(&item[member], value, "{member} of {call}");
+        }
+        if kind != "imageView" {
+            assert_eq!(started["item"]["status"], "inProgress", "{call}");
+            assert_eq!(item["status"], "failed", "{call}");
+        }
+        let told = reason(&item).as_str().unwrap();
+        assert!(told.contains(why), "{call}: {told}");
+        assert_eq!(tool_outputs(&world), [told], "the model is told the same: {call}");
+        let read =
+            peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+        let items = read["thread"]["turns"][0]["items"].as_array().unwrap().clone();
+        assert!(items.contains(&item), "{call}: {items:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_beyond_the_bound_are_shown_too() {
+    let call = json!({ "function_call": { "name": "get_time", "arguments": {} } });
+    let world = World::with_responses(json!([{ "steps": vec![call; 130] }, says("Many.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
+    let items = read["thread"]["turns"][0]["items"].as_array().unwrap().clone();
+    let calls = items.iter().filter(|item| item["type"] == "dynamicToolCall");
+    assert_eq!(calls.filter(|call| call["status"] == "failed").count(), 130);
+}
