@@ -737,9 +737,11 @@ export type ContentItem =
     text: string;
   };
 
-/** The history was replaced by a summary. */
+/** The history was replaced by a summary, or `reason` says why not. */
 export interface ContextCompactionItem {
   id: string;
+  /** Why the history stayed as it was; absent from a compaction that succeeded. */
+  reason?: string | null;
 }
 
 /** Credits of an account. */
@@ -1479,6 +1481,8 @@ export interface ImageGenerationItem {
 export interface ImageViewItem {
   id: string;
   path: string;
+  /** Why it could not be looked at; absent from one that was. */
+  reason?: string | null;
 }
 
 /** What the client asks of its connection. */
@@ -4016,6 +4020,8 @@ export interface WebSearchItem {
   action?: WebSearchAction | null;
   id: string;
   query: string;
+  /** Why it came to nothing; absent from one that succeeded. */
+  reason?: string | null;
 }
 
 /** How the web is searched. */
