@@ -82,7 +82,10 @@ pub enum ItemKind {
         call_id: String,
         name: String,
     },
-    WebSearch,
+    /// A search, with its query where that is known already.
+    WebSearch {
+        query: String,
+    },
     /// A kind this crate does not know, with its `type`.
     Other {
         kind: String,

@@ -280,8 +280,8 @@ pub enum ModelItemKind {
     Message { phase: Option<Phase> },
     /// Reasoning.
     Reasoning,
-    /// A search by the provider.
-    WebSearch,
+    /// A search by the provider, with its query where that is known already.
+    WebSearch { query: String },
     /// A call or something else that is only looked at when it is whole.
     Other,
 }

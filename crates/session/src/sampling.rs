@@ -44,6 +44,7 @@ enum Streaming {
     /// A search by the provider.
     Search {
         id: Id,
+        query: String,
     },
     Other,
 }
@@ -94,7 +95,7 @@ impl Sample {
                     shown.extend(plan.map(|(id, text)| Item::Plan { id, text }));
                 }
                 Streaming::Reasoning(reasoning) => shown.push(reasoning.shown()),
-                Streaming::Search { id } => shown.push(search(id.clone())),
+                Streaming::Search { id, query } => shown.push(search(id, query)),
                 Streaming::Other => {}
             }
         }
@@ -173,10 +174,10 @@ impl Machine {
                 self.item_started(turn, reasoning.shown());
                 Streaming::Reasoning(reasoning)
             }
-            ModelItemKind::WebSearch => {
+            ModelItemKind::WebSearch { query } => {
                 let id = self.ids.item();
-                self.item_started(turn, search(id.clone()));
-                Streaming::Search { id }
+                self.item_started(turn, search(&id, &query));
+                Streaming::Search { id, query }
             }
             ModelItemKind::Other => Streaming::Other,
         };
@@ -326,9 +327,10 @@ impl Machine {
             }
             ModelItem::WebSearch { query, action, failed } => {
                 if !matches!(self.streaming(index), Some(Streaming::Search { .. })) {
-                    self.open_item(turn, index, ModelItemKind::WebSearch);
+                    let query = query.clone();
+                    self.open_item(turn, index, ModelItemKind::WebSearch { query });
                 }
-                let Some(Streaming::Search { id }) = self.take_streaming(index) else { return };
+                let Some(Streaming::Search { id, .. }) = self.take_streaming(index) else { return };
                 let reason = failed.then(|| "the provider reports that the search failed".into());
                 self.item_completed(turn, Item::WebSearch { id, query, action, reason });
             }
@@ -490,8 +492,8 @@ impl Machine {
             Some(Streaming::Reasoning(Reasoning { id, summary, content, .. })) => {
                 self.item_completed(turn, Item::Reasoning { id, summary, content });
             }
-            Some(Streaming::Search { id }) => {
-                let item = closed_item(search(id), ItemStatus::Failed, Some(why));
+            Some(Streaming::Search { id, query }) => {
+                let item = closed_item(search(&id, &query), ItemStatus::Failed, Some(why));
                 self.item_completed(turn, item);
             }
             Some(Streaming::Other) | None => {}
@@ -500,8 +502,8 @@ impl Machine {
 }
 
 /// A search that has begun.
-fn search(id: Id) -> Item {
-    Item::WebSearch { id, query: String::new(), action: None, reason: None }
+fn search(id: &Id, query: &str) -> Item {
+    Item::WebSearch { id: id.clone(), query: query.to_owned(), action: None, reason: None }
 }
 
 /// The part at `index`, made when it is the next one or near it; far ones are refused, so that a

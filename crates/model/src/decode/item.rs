@@ -23,14 +23,16 @@ pub(super) fn added(json: &str) -> serde_json::Result<(String, ItemKind)> {
         #[serde(default)]
         name: String,
         phase: Option<String>,
+        #[serde(default)]
+        action: serde_json::Value,
     }
-    let Added { kind, id, call_id, name, phase } = serde_json::from_str(json)?;
+    let Added { kind, id, call_id, name, phase, action } = serde_json::from_str(json)?;
     let kind = match kind.as_str() {
         "message" => ItemKind::Message { phase: phase.as_deref().and_then(Phase::from_name) },
         "reasoning" => ItemKind::Reasoning,
         "function_call" => ItemKind::FunctionCall { call_id, name },
         "custom_tool_call" => ItemKind::CustomToolCall { call_id, name },
-        "web_search_call" => ItemKind::WebSearch,
+        "web_search_call" => ItemKind::WebSearch { query: searched_for(&action) },
         _ => ItemKind::Other { kind },
     };
     Ok((id.unwrap_or_default(), kind))
@@ -175,7 +177,12 @@ fn web_search(json: &str) -> serde_json::Result<Item> {
         status: Option<String>,
     }
     let Search { action, status } = serde_json::from_str(json)?;
-    let query = ["query", "url", "pattern"].iter().find_map(|name| action.get(*name)?.as_str());
-    let query = query.unwrap_or_default().to_owned();
-    Ok(Item::WebSearch { query, action, failed: status.as_deref() == Some("failed") })
+    let failed = status.as_deref() == Some("failed");
+    Ok(Item::WebSearch { query: searched_for(&action), action, failed })
+}
+
+/// What a search is about: its query, page or pattern.
+fn searched_for(action: &serde_json::Value) -> String {
+    let text = ["query", "url", "pattern"].iter().find_map(|name| action.get(*name)?.as_str());
+    text.unwrap_or_default().to_owned()
 }

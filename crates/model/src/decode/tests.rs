@@ -69,7 +69,10 @@ fn items_that_begin() {
         json!({"type": "custom_tool_call", "id": "i", "call_id": "c", "name": "f"}),
         ItemKind::CustomToolCall { call_id: "c".into(), name: "f".into() },
     );
-    check(json!({"type": "web_search_call", "id": "i"}), ItemKind::WebSearch);
+    let search = |query: &str| ItemKind::WebSearch { query: query.into() };
+    check(json!({"type": "web_search_call", "id": "i"}), search(""));
+    let action = json!({"type": "search", "query": "q"});
+    check(json!({"type": "web_search_call", "id": "i", "action": action}), search("q"));
     check(json!({"type": "new", "id": "i"}), ItemKind::Other { kind: "new".into() });
 }
 

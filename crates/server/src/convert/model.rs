@@ -58,7 +58,7 @@ fn item_kind(kind: &model::ItemKind) -> ModelItemKind {
             ModelItemKind::Message { phase: phase.map(self::phase) }
         }
         model::ItemKind::Reasoning => ModelItemKind::Reasoning,
-        model::ItemKind::WebSearch => ModelItemKind::WebSearch,
+        model::ItemKind::WebSearch { query } => ModelItemKind::WebSearch { query: query.clone() },
         _ => ModelItemKind::Other,
     }
 }

@@ -57,7 +57,8 @@ async fn the_client_runs_its_tool() {
     let line = json!({ "id": asked.id, "error": { "code": -32601, "message": "no such tool" } });
     peer.say(line.to_string().as_bytes()).await;
     let item = peer.item("dynamicToolCall").await;
-    assert_eq!((&item["status"], &item["success"]), (&json!("failed"), &Value::Null));
+    assert_eq!((&item["status"], &item["success"]), (&json!("failed"), &json!(false)));
+    assert!(item["contentItems"][0]["text"].is_string(), "the reason: {item}");
     assert_eq!(peer.turn_end(&turn).await["status"], "completed");
 }
 

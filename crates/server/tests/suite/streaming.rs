@@ -60,6 +60,7 @@ async fn reasoning_with_summary_and_raw_text() {
         * item/completed item1 userMessage "Hi."
         * item/started item2 reasoning [] []
         * item/reasoning/textDelta item2[0] "raw"
+        * item/reasoning/summaryPartAdded item2[0]
         * item/reasoning/summaryTextDelta item2[0] "First."
         * item/reasoning/summaryPartAdded item2[1]
         * item/reasoning/summaryTextDelta item2[1] "Second."

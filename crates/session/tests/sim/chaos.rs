@@ -270,7 +270,7 @@ fn event() -> impl Strategy<Value = ModelEvent> {
     let kind = prop::sample::select(vec![
         ModelItemKind::Message { phase: None },
         ModelItemKind::Reasoning,
-        ModelItemKind::WebSearch,
+        ModelItemKind::WebSearch { query: "x".into() },
         ModelItemKind::Other,
     ]);
     let item = prop::sample::select(vec![

@@ -145,7 +145,7 @@ fn item(index: usize, output: &Output) -> Vec<ModelEvent> {
             let item =
                 ModelItem::WebSearch { query: query.clone(), action: Some(action), failed: false };
             vec![
-                added(ModelItemKind::WebSearch),
+                added(ModelItemKind::WebSearch { query: String::new() }),
                 done(json!({ "type": "web_search_call", "query": query }), item),
             ]
         }
