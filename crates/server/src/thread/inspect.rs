@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use sandbox::files::Change;
 use sandbox::rules::{Decision, Invocation, PathResolver};
-use session::{Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest};
+use session::{
+    Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest,
+};
 use tokio::sync::oneshot;
 
 use crate::convert::settings::confinement;

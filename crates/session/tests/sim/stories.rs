@@ -154,7 +154,7 @@ fn every_bad_call_is_answered_with_what_is_wrong() {
             "command forbid Declined: a rule forbids this command: a rule of the test",
             "command refused Failed: this cannot be run",
             "command unstartable Failed: no such program",
-            r#"command {"cmd":7} Failed: exec_command: the arguments cannot be read: invalid type: integer `7`, expected a string at line 1 column 8"#,
+            r#"command {"cmd":7} Failed: exec_command: `cmd` is `7`; give a shell command as a string"#,
             "image /w/a.png: ",
             "image /w/missing.png: /w/missing.png does not exist",
             "patch of 1 Completed: ",
