@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::protect;
+use crate::protect::{self, ProtectedPaths};
 
 /// Names that stay read-only at the top of every writable root, under any letter case: they hold
 /// configuration that makes other programs run code.
@@ -118,6 +118,7 @@ pub struct Resolved {
 pub(crate) struct Found {
     folders: Vec<PathBuf>,
     rules: Vec<(PathBuf, Access)>,
+    protected: Result<ProtectedPaths, String>,
 }
 
 /// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
@@ -141,6 +142,9 @@ pub enum Denied {
     Relative(PathBuf),
     #[error("{} cannot be resolved: {reason}", .path.display())]
     Unresolvable { path: PathBuf, reason: String },
+    /// What is protected in the writable roots could not be found out.
+    #[error("{} cannot be written: {reason}", .path.display())]
+    UnknownProtection { path: PathBuf, reason: String },
 }
 
 impl Policy {
@@ -215,10 +219,13 @@ impl Resolved {
         if !roots.iter().any(|root| inside(&root)) {
             return Err(Denied::OutsideWritableRoots(path.to_owned()));
         }
+        let protected_paths = self
+            .protected_paths()
+            .map_err(|reason| Denied::UnknownProtection { path: path.to_owned(), reason })?;
         for root in roots.iter().filter(inside) {
-            if let Some(protected) = protect::protecting(root, &roots, &real) {
-                // A rule that names the protected path, or what is in it, says so on purpose.
-                if decided.as_ref().is_some_and(|(rule, _)| rule.starts_with(&protected)) {
+            if let Some(protected) = protected_paths.covering(root, &real) {
+                let lifts = |rule: &Path| rule.starts_with(&protected) && lifts_protection(rule);
+                if decided.as_ref().is_some_and(|(rule, _)| lifts(rule)) {
                     continue;
                 }
                 return Err(Denied::Protected { path: path.to_owned(), protected });
@@ -256,11 +263,30 @@ impl Resolved {
     }
 
     /// Looks at its paths now, and not again: what starts a command must not find them changed
-    /// from one look to the next.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
-    pub(crate) fn settle(mut self) -> Self {
-        self.found = Some(Found { folders: self.writable_folders(), rules: self.real_rules() });
+    /// from one look to the next, and many checks cost one look.
+    #[must_use]
+    pub fn settle(mut self) -> Self {
+        if self.found.is_none() {
+            self.found = Some(Found {
+                folders: self.writable_folders(),
+                rules: self.real_rules(),
+                protected: self.protected_paths(),
+            });
+        }
         self
+    }
+
+    /// What is protected because of the writable roots. Fails with the reason, for people.
+    pub(crate) fn protected_paths(&self) -> Result<ProtectedPaths, String> {
+        if let Some(found) = &self.found {
+            return found.protected.clone();
+        }
+        // The temporary folders may hold very many entries: they are not searched for other letter
+        // cases.
+        let named = self.writable.iter().filter(|root| !root.temporary);
+        let named: Vec<PathBuf> = named.filter_map(|root| root.path.canonicalize().ok()).collect();
+        ProtectedPaths::find(&self.writable_folders(), |root| named.iter().any(|it| it == root))
+            .map_err(|error| error.to_string())
     }
 
     /// The rules of a profile under their real paths, parents first, each path once.
@@ -305,6 +331,12 @@ impl Resolved {
         folders.dedup();
         folders
     }
+}
+
+/// Whether a rule that grants writing below `path` says so on purpose: it spells a protected name.
+/// One that names something else to which a protected name happens to lead does not.
+pub(crate) fn lifts_protection(path: &Path) -> bool {
+    path.iter().any(protect::is_protected_name)
 }
 
 /// The real path of a root, unless it leads through a symbolic link inside of a writable folder: a

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use sandbox::files::{Action, ApplyError, Change, apply};
+use sandbox::files::{Action, ApplyError, Change, apply, apply_approved, destinations};
 use sandbox::{Policy, ReadAccess, Resolved};
 
 fn write(path: PathBuf, contents: &str) -> Change {
@@ -141,6 +141,78 @@ fn committed_changes_are_undone() {
     assert!(apply(&changes, None).is_err());
     fs::remove_dir(dir.join("f")).unwrap();
     assert_eq!(tree(&dir), before);
+}
+
+/// As for commands: see `hostile.txt`.
+#[test]
+fn what_protected_names_lead_to_is_not_changed() {
+    let check = |setup: &str, target: &str, removes: bool| {
+        let change = |dir: &Path| match removes {
+            true => remove(dir.join(target)),
+            false => write(dir.join(target), "new"),
+        };
+        let prepared = || {
+            let (guard, dir) = folder();
+            let mut shell = std::process::Command::new("sh");
+            let set_up = shell.args(["-ec", setup]).current_dir(&dir).status().unwrap();
+            assert!(set_up.success(), "{setup}");
+            (guard, dir)
+        };
+        let (_guard, dir) = prepared();
+        let before = tree(&dir);
+        let error = apply(&[change(&dir)], Some(&limits(&dir))).unwrap_err();
+        assert!(matches!(error, ApplyError::Denied(_)), "{setup}: {target}: {error}");
+        assert_eq!(tree(&dir), before, "{setup}: {target}");
+        // Without the links it could be changed.
+        let (_guard, dir) = prepared();
+        for name in [".agent", ".git"] {
+            let _ = fs::remove_file(dir.join(name)).or_else(|_| fs::remove_dir_all(dir.join(name)));
+        }
+        apply(&[change(&dir)], Some(&limits(&dir))).unwrap();
+    };
+    for (setup, target) in [
+        ("mkdir decoy; ln -s decoy .agent", "decoy/config.toml"),
+        ("mkdir decoy; ln -s decoy .agent", "decoy/rules/x.rules"),
+        ("mkdir decoy; ln -s decoy .agent; ln -s decoy way", "way/config.toml"),
+        ("ln -s decoy .agent", "decoy/config.toml"),
+        ("ln -s a/b .agent", "a/b/config.toml"),
+        ("ln -s a/b .agent", "a/other"),
+        ("mkdir a decoy; ln -s ../decoy a/one; ln -s a/one .agent", "decoy/config.toml"),
+        ("mkdir .agent; echo a > x; ln -s ../x .agent/config.toml", "x"),
+        ("mkdir .agent; ln -s ../x .agent/config.toml", "x"),
+        ("mkdir -p .agent/skills k; ln -s ../../k .agent/skills/s", "k/SKILL.md"),
+        ("mkdir -p .git hooks; ln -s ../hooks .git/hooks", "hooks/pre-commit"),
+        ("mkdir store; echo 'gitdir: store' > .git", "store/config"),
+        ("mkdir store; echo 'gitdir: store' > p; ln -s p .git", "store/config"),
+        ("mkdir store; echo 'gitdir: store' > p; ln -s p .git", "p"),
+        ("mkdir wt main; echo ../main > wt/commondir; echo 'gitdir: wt' > .git", "main/config"),
+    ] {
+        check(setup, target, false);
+    }
+    check("mkdir a decoy; ln -s ../decoy a/one; ln -s a/one .agent", "a/one", true);
+    check("mkdir .agent; echo a > x; ln -s ../x .agent/config.toml", "x", true);
+}
+
+/// A command that runs meanwhile can let a path lead elsewhere.
+#[test]
+fn what_was_approved_is_what_is_changed() {
+    let (_guard, dir) = folder();
+    for name in ["one", "two"] {
+        fs::create_dir(dir.join(name)).unwrap();
+    }
+    symlink("one", dir.join("link")).unwrap();
+    let changes = [write(dir.join("link/file"), "new")];
+    let approved = destinations(&changes).unwrap();
+    assert_eq!(approved, [dir.join("one/file")]);
+    fs::remove_file(dir.join("link")).unwrap();
+    symlink("two", dir.join("link")).unwrap();
+    let error = apply_approved(&changes, &approved).unwrap_err();
+    assert!(matches!(error, ApplyError::Moved(_)), "{error}");
+    assert!(!dir.join("one/file").exists() && !dir.join("two/file").exists());
+    fs::remove_file(dir.join("link")).unwrap();
+    symlink("one", dir.join("link")).unwrap();
+    apply_approved(&changes, &approved).unwrap();
+    assert_eq!(fs::read_to_string(dir.join("one/file")).unwrap(), "new");
 }
 
 #[test]

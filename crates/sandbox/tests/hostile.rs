@@ -21,30 +21,38 @@ use std::time::Duration;
 use common::{PATH, bubblewrap, command, sandbox};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
-use sandbox::{Layer, OutputBuffer, Policy, ReadAccess, Sandbox, SpawnError};
+use sandbox::{Access, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, SpawnError};
 
-/// The kind of harm, a tab, and a script for bash; control characters as their pictures.
+/// The kind of harm, a tab, and a script for bash; control characters as their pictures. For `L`
+/// a script comes before it that a person ran earlier.
 ///
 /// `W` changes the working folder, which only a person may allow; `O` what is outside of it, `G` a
-/// protected name; `U` and `T` reach a socket; `R` prints a secret; `K` ends another process.
+/// protected name, `L` what a protected name leads to; `U` and `T` reach a socket; `R` prints a secret; `K` ends another process.
 const TABLE: &str = include_str!("hostile.txt");
 
 #[derive(Clone, Debug)]
 struct Row {
     harm: char,
+    /// Runs first, and outside of the sandbox.
+    setup: Option<String>,
     script: String,
 }
 
 fn rows() -> Vec<Row> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
     let rows = lines.map(|line| {
-        let (harm, script) = line.split_once('\t').expect("harm, tab, script");
+        let (harm, rest) = line.split_once('\t').expect("harm, tab, script");
+        let (setup, script) = match harm {
+            "L" => rest.split_once('\t').map(|(setup, script)| (Some(setup.to_owned()), script)),
+            _ => Some((None, rest)),
+        }
+        .expect("setup, tab, script");
         let picture = |c: char| match u32::from(c) {
             code @ 0x2400..=0x241f => char::from_u32(code - 0x2400).unwrap(),
             _ => c,
         };
         let script = script.chars().map(picture).collect();
-        Row { harm: harm.chars().next().unwrap(), script }
+        Row { harm: harm.chars().next().unwrap(), setup, script }
     });
     rows.collect()
 }
@@ -69,6 +77,8 @@ impl World {
         for path in [&work, &out, &work.join("sub"), &work.join("bin"), &out.join("empty")] {
             fs::create_dir(path).unwrap();
         }
+        fs::create_dir(base.join("other")).unwrap();
+        fs::create_dir(base.join("tmp")).unwrap();
         copy_folder(template(), &work);
         for (path, text) in [
             (out.join("file"), "old\n"),
@@ -117,6 +127,7 @@ impl World {
                 let real = agent.is_ok_and(|meta| !is_placeholder(&meta));
                 format!("{}{real}", fingerprint(&self.work().join(".git"), &[]))
             }
+            'L' => configured(&self.work()),
             _ => String::new(),
         }
     }
@@ -139,6 +150,9 @@ impl World {
         policy: Policy,
         egress: Option<Arc<Egress>>,
     ) -> Result<bool, String> {
+        if let Some(setup) = &row.setup {
+            self.set_up(setup);
+        }
         let before = self.print_of(row.harm);
         let mut spawn = command(&["bash", "-c", &row.script], policy);
         spawn.egress = egress;
@@ -148,6 +162,8 @@ impl World {
             ("WORK", self.work().into_os_string()),
             ("HOME", self.work().into_os_string()),
             ("OUT", self.base.join("out").into_os_string()),
+            ("OTHER", self.base.join("other").into_os_string()),
+            ("TMPDIR", self.base.join("tmp").into_os_string()),
             ("SOCK", self.base.join("sock").into_os_string()),
             ("ABSTRACT", self.names[0].clone().into()),
             ("NUMBER", self.names[1].clone().into()),
@@ -171,7 +187,7 @@ impl World {
             return Err(stderr.text());
         }
         Ok(match row.harm {
-            'W' | 'O' | 'G' => self.print_of(row.harm) != before,
+            'W' | 'O' | 'G' | 'L' => self.print_of(row.harm) != before,
             'T' => self.tcp.accept().is_ok(),
             'U' => self.unix.iter().any(|listener| listener.accept().is_ok()),
             'R' => stdout.text().contains("plum"),
@@ -191,6 +207,45 @@ impl World {
             other => panic!("no such harm: {other}"),
         })
     }
+}
+
+impl World {
+    /// Runs a script outside of the sandbox. `mine` is what a command would like to be read.
+    fn set_up(&self, script: &str) {
+        const MINE: &str = "mkdir -p mine/hooks mine/rules mine/skills/s && \
+             for f in config config.toml HEAD hooks/pre-commit rules/x.rules skills/s/SKILL.md; \
+             do echo mine > mine/$f; done";
+        let mut shell = Command::new("bash");
+        shell.args(["-ec", &format!("{MINE}\n{script}")]).current_dir(self.work()).env_clear();
+        let variables = [("WORK", "work"), ("OUT", "out"), ("OTHER", "other"), ("TMPDIR", "tmp")];
+        shell.env("PATH", PATH).envs(variables.map(|(name, path)| (name, self.base.join(path))));
+        let ran = shell.output().unwrap();
+        assert!(ran.status.success(), "{script}: {ran:?}");
+    }
+}
+
+/// What programs that look for configuration in `work` find, whatever leads there.
+fn configured(work: &Path) -> String {
+    let pointed = |base: &Path, file: &Path, prefix: &str| {
+        let text = fs::read_to_string(file).ok()?;
+        Some(base.join(text.strip_prefix(prefix)?.trim()))
+    };
+    let dot_git = work.join(".git");
+    let git = pointed(work, &dot_git, "gitdir:").unwrap_or(dot_git);
+    let common = pointed(&git, &git.join("commondir"), "").unwrap_or_else(|| git.clone());
+    let agent = work.join(".agent");
+    let found = [
+        (&agent, "config.toml"),
+        (&agent, "rules/x.rules"),
+        (&agent, "skills/s/SKILL.md"),
+        (&git, "HEAD"),
+        (&git, "config"),
+        (&git, "hooks/pre-commit"),
+        (&common, "config"),
+        (&common, "hooks/pre-commit"),
+    ];
+    let read = found.map(|(folder, name)| fs::read_to_string(folder.join(name)).ok());
+    format!("{read:?}")
 }
 
 impl Drop for World {
@@ -270,12 +325,15 @@ fn policy(row: &Row, work: &Path) -> Policy {
         },
         _ => ReadAccess::Full,
     };
+    let links = row.harm == 'L';
+    let mut writable_roots = vec![work.to_owned()];
+    writable_roots.extend(links.then(|| work.with_file_name("other")));
     Policy::WorkspaceWrite {
-        writable_roots: vec![work.to_owned()],
+        writable_roots,
         read,
         network: false,
         exclude_slash_tmp: true,
-        exclude_tmpdir: true,
+        exclude_tmpdir: !links,
     }
 }
 
@@ -336,6 +394,22 @@ async fn check(sandbox: &Sandbox, expect: Expect) {
 async fn bubblewrap_holds_every_row() {
     if bubblewrap() {
         check(&sandbox(Layer::Bubblewrap), Expect::Held).await;
+    }
+}
+
+/// Permission profiles mount path by path, which is another way to the same end.
+#[tokio::test]
+async fn profiles_hold_every_row_about_links() {
+    if !bubblewrap() {
+        return;
+    }
+    let sandbox = sandbox(Layer::Bubblewrap);
+    for row in rows().into_iter().filter(|row| row.harm == 'L') {
+        let mut world = World::new();
+        let mut rules = vec![(PathBuf::from("/"), Access::Read)];
+        rules.extend(["work", "other", "tmp"].map(|name| (world.base.join(name), Access::Write)));
+        let policy = Policy::Profile { rules, platform_defaults: true, network: false };
+        assert_eq!(world.harmed(&row, &sandbox, policy).await, Ok(false), "{row:?}");
     }
 }
 
@@ -666,7 +740,7 @@ async fn what_runs_without_asking_changes_nothing() {
             }
             accepted += 1;
             for harm in ['W', 'O', 'G'] {
-                let row = Row { harm, script: script.clone() };
+                let row = Row { harm, setup: None, script: script.clone() };
                 let harmed = world.harmed(&row, &sandbox, Policy::DangerFullAccess).await;
                 assert_eq!(harmed, Ok(false), "{script:?} changed something");
             }

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{folder, layers, run, sandbox, shell};
+use common::{folder, layers, run, sandbox, shell, workspace};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sandbox::{Policy, ReadAccess, SpawnError};
 
@@ -62,5 +62,41 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
         assert_eq!(kept, "old", "{layer:?}: written through a link");
         let ran = run(&sandbox, shell("true", policy.clone())).await;
         assert!(ran.ok(), "{layer:?}: {ran:?}");
+    }
+}
+
+/// A command that goes on in the background works against the links to what is protected while
+/// others start, and each of these tries to use what came of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn links_to_what_is_protected_do_not_change_under_a_command() {
+    const TRIES: usize = 30;
+    const WORK_AGAINST: &str = "while :; do \
+        mv decoy away; mv way/one way/two; ln -sfn ../mine way/one; mv way gone; mkdir way; \
+        ln -s ../mine way/one; rm -f .agent; ln -s mine .agent; ln -s mine decoy; \
+        cp -r mine decoy; rm -rf decoy; mv away decoy; done 2> /dev/null";
+    const USE: &str = "for f in decoy way/one .agent; do \
+        echo new > $f/config.toml; rm -rf $f; cp -r mine $f; done 2> /dev/null";
+    for layer in layers() {
+        let (_guard, dir) = folder();
+        for name in ["decoy", "way", "mine"] {
+            fs::create_dir(dir.join(name)).unwrap();
+        }
+        fs::write(dir.join("decoy/config.toml"), "old").unwrap();
+        fs::write(dir.join("mine/config.toml"), "new").unwrap();
+        symlink("../decoy", dir.join("way/one")).unwrap();
+        symlink("way/one", dir.join(".agent")).unwrap();
+        let sandbox = sandbox(layer);
+        let spawn = |script: &str| {
+            let mut spawn = shell(script, workspace(&dir));
+            spawn.cwd.clone_from(&dir);
+            spawn
+        };
+        let against = sandbox.spawn(spawn(WORK_AGAINST)).await.unwrap();
+        for _ in 0..TRIES {
+            let _ = run(&sandbox, spawn(USE)).await;
+            let found = fs::read_to_string(dir.join(".agent/config.toml")).unwrap();
+            assert_eq!(found, "old", "{layer:?}");
+        }
+        drop(against);
     }
 }

@@ -4,13 +4,8 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
-use crate::Id;
-use crate::item::{DynamicCall, Item, ItemStatus};
 use crate::machine::Machine;
 use crate::settings::{Access, Mode, ReadAccess, SandboxPolicy, Settings};
-use crate::turn::closed_item;
 
 /// Told about a tool that changes something.
 pub(crate) const CHANGES_NOTHING: &str =
@@ -45,30 +40,6 @@ impl Machine {
     /// Whether the agent may change nothing.
     pub(crate) fn is_planning(&self) -> bool {
         self.settings.mode == Mode::Plan
-    }
-
-    /// Fails a call of a tool that shows no item of its own.
-    pub(crate) fn fail_tool(
-        &mut self,
-        turn: &Id,
-        number: u64,
-        tool: &str,
-        arguments: &Value,
-        message: String,
-    ) {
-        let item = Item::DynamicCall(DynamicCall {
-            id: self.ids.item(),
-            namespace: None,
-            tool: tool.to_owned(),
-            arguments: arguments.to_string(),
-            status: ItemStatus::InProgress,
-            answer: None,
-            reason: None,
-            duration_ms: None,
-        });
-        self.item_started(turn, item.clone());
-        self.item_completed(turn, closed_item(item, ItemStatus::Failed, Some(&message)));
-        self.answer(number, message);
     }
 
     /// The policy that a command of the agent's runs under.

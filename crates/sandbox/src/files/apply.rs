@@ -19,7 +19,27 @@ use crate::policy::{Resolved, real_entry, real_path};
 ///
 /// `limits` is the policy that must allow each path; `None` for full access.
 pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), ApplyError> {
-    let targets = targets(changes, limits)?;
+    apply_to(changes, targets(changes, limits)?)
+}
+
+/// As [`apply`], without a policy, but only when each path still leads to one of `approved`: the
+/// [`destinations`] that the user was asked about.
+pub fn apply_approved(changes: &[Change], approved: &[PathBuf]) -> Result<(), ApplyError> {
+    let targets = targets(changes, None)?;
+    for (change, target) in changes.iter().zip(&targets) {
+        if !approved.contains(target) {
+            return Err(ApplyError::Moved(change.path.clone()));
+        }
+    }
+    apply_to(changes, targets)
+}
+
+/// The files that `changes` change, with symbolic links resolved, in the order of the changes.
+pub fn destinations(changes: &[Change]) -> Result<Vec<PathBuf>, ApplyError> {
+    targets(changes, None)
+}
+
+fn apply_to(changes: &[Change], targets: Vec<PathBuf>) -> Result<(), ApplyError> {
     let mut transaction = Transaction::default();
     for (change, target) in changes.iter().zip(targets) {
         if let Err(failure) = transaction.prepare(change, target) {
@@ -40,10 +60,11 @@ pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), ApplyE
 
 /// Where each change takes place, with symbolic links resolved.
 fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>, ApplyError> {
+    let limits = limits.map(|limits| limits.clone().settle());
     let mut targets: Vec<PathBuf> = Vec::with_capacity(changes.len());
     for change in changes {
         let path = change.path.as_path();
-        let target = match (&change.action, limits) {
+        let target = match (&change.action, &limits) {
             (Action::Write { .. }, Some(limits)) => limits.check_write(path)?,
             (Action::Write { .. }, None) => real_path(path)?,
             (Action::Remove, Some(limits)) => limits.check_write_entry(path)?,

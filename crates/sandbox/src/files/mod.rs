@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 
 #[cfg(unix)]
-pub use apply::apply;
+pub use apply::{apply, apply_approved, destinations};
 
 use crate::policy::Denied;
 #[cfg(not(unix))]
@@ -47,6 +47,8 @@ pub enum Action {
 pub enum ApplyError {
     #[error(transparent)]
     Denied(#[from] Denied),
+    #[error("{} leads elsewhere than when it was approved; nothing was changed", .0.display())]
+    Moved(PathBuf),
     #[error("{} is changed more than once", .0.display())]
     Twice(PathBuf),
     #[error("{} is not a regular file", .0.display())]
@@ -66,6 +68,18 @@ pub fn apply(changes: &[Change], _limits: Option<&Resolved>) -> Result<(), Apply
     let why = "files cannot be changed safely on this system; run the server on Linux";
     let source = io::Error::new(io::ErrorKind::Unsupported, why);
     Err(ApplyError::Io { path: change.path.clone(), source })
+}
+
+/// As [`apply`].
+#[cfg(not(unix))]
+pub fn apply_approved(changes: &[Change], _approved: &[PathBuf]) -> Result<(), ApplyError> {
+    apply(changes, None)
+}
+
+/// As [`apply`].
+#[cfg(not(unix))]
+pub fn destinations(changes: &[Change]) -> Result<Vec<PathBuf>, ApplyError> {
+    apply(changes, None).map(|()| Vec::new())
 }
 
 fn list(files: &[PathBuf]) -> String {

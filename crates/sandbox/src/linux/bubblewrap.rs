@@ -36,13 +36,18 @@ pub(crate) fn options(
         options.flag("--unshare-net");
     }
     if resolved.rules.is_some() {
-        options.profile(resolved, protection, read_only);
+        options.profile(resolved, protection, read_only)?;
     } else {
-        let roots = resolved.writable_folders();
-        options.base(resolved, roots.first().is_some_and(|root| root == Path::new("/")));
-        options.writable(&roots, protection)?;
+        let all_writable = protection.roots.first().is_some_and(|root| root == Path::new("/"));
+        options.base(resolved, all_writable && !is_frozen(protection, Path::new("/")));
+        options.writable(protection)?;
+        // Parents come first, and are mounted with all that is in them.
+        let mut outermost: Option<&Path> = None;
         for path in read_only {
-            options.mount("--ro-bind", path);
+            if !outermost.is_some_and(|parent| path.starts_with(parent)) {
+                outermost = Some(path);
+                options.mount("--ro-bind", path);
+            }
         }
     }
     options.flag("--chdir");
@@ -71,14 +76,27 @@ impl Options {
     }
 
     /// The file system of a profile: one mount a rule, parents first, so that the deepest decides.
-    fn profile(&mut self, resolved: &Resolved, protection: &Protection, read_only: &[PathBuf]) {
-        let rules = resolved.real_rules();
+    fn profile(
+        &mut self,
+        resolved: &Resolved,
+        protection: &Protection,
+        read_only: &[PathBuf],
+    ) -> io::Result<()> {
+        let mut rules = resolved.real_rules();
+        for (path, access) in &mut rules {
+            if *access == Access::Write && path.exists() && !protection.roots.contains(path) {
+                *access = Access::Read;
+            }
+        }
         let whole = rules.first().filter(|(path, _)| path == Path::new("/"));
         match whole.map(|(_, access)| *access) {
-            Some(Access::Write) => self.mount("--bind", "/"),
-            Some(Access::Read) => self.mount("--ro-bind", "/"),
+            Some(Access::Write) if !is_frozen(protection, Path::new("/")) => {
+                self.mount("--bind", "/");
+            }
+            Some(Access::Write | Access::Read) => self.mount("--ro-bind", "/"),
             Some(Access::None) | None => {}
         }
+        let frozen = frozen_entries(protection)?;
         let mut mounts: BTreeMap<&Path, Access> = BTreeMap::new();
         let defaults =
             matches!(resolved.read, ReadAccess::Restricted { include_platform_defaults: true, .. });
@@ -90,10 +108,19 @@ impl Options {
             let decided = rules.iter().rfind(|(path, _)| pin.starts_with(path));
             mounts.extend(decided.map(|(_, access)| (pin.as_path(), *access)));
         }
+        for (_, entries) in &frozen {
+            mounts.extend(entries.iter().filter_map(|entry| {
+                let (_, access) = rules.iter().rfind(|(path, _)| entry.starts_with(path))?;
+                (*access == Access::Write).then_some((entry.as_path(), Access::Write))
+            }));
+        }
         mounts.extend(read_only.iter().map(|path| (path.as_path(), Access::Read)));
         mounts.extend(
             rules.iter().skip(usize::from(whole.is_some())).map(|(p, a)| (p.as_path(), *a)),
         );
+        for (folder, _) in frozen.iter().filter(|(folder, _)| *folder != Path::new("/")) {
+            mounts.entry(folder).and_modify(|access| *access = (*access).min(Access::Read));
+        }
         let mut hidden = Vec::new();
         for (path, access) in mounts {
             let exists = path.symlink_metadata();
@@ -126,6 +153,7 @@ impl Options {
         for (path, real) in self.given_links(resolved, whole.is_some()) {
             self.pair("--symlink", real.as_os_str(), path.as_os_str());
         }
+        Ok(())
     }
 
     /// Rules that were given by way of a link, where the file system does not hold that link.
@@ -178,30 +206,47 @@ impl Options {
         }
     }
 
-    fn writable(&mut self, roots: &[PathBuf], protection: &Protection) -> io::Result<()> {
-        let mut mounts: Vec<(&Path, bool)> = roots
-            .iter()
-            .chain(&protection.pins)
-            .map(|path| (path.as_path(), !protection.frozen.contains(path)))
-            .collect();
-        mounts.sort();
-        for (path, whole) in mounts {
-            if whole {
+    /// The writable roots, and the folders in them that must not be renamed.
+    fn writable(&mut self, protection: &Protection) -> io::Result<()> {
+        let frozen: BTreeMap<&Path, Vec<PathBuf>> =
+            frozen_entries(protection)?.into_iter().collect();
+        let mut folders: Vec<&PathBuf> = protection.roots.iter().chain(&protection.pins).collect();
+        folders.sort();
+        for folder in folders {
+            let is_whole = folder == Path::new("/");
+            match frozen.get(folder.as_path()) {
                 // The root of the file system is there already.
-                if path != Path::new("/") {
-                    self.mount("--bind", path);
+                None if is_whole => {}
+                None => self.mount("--bind", folder),
+                Some(entries) => {
+                    if !is_whole {
+                        self.mount("--ro-bind", folder);
+                    }
+                    // What is gone by now need not be written.
+                    entries.iter().for_each(|entry| self.mount("--bind-try", entry));
                 }
-                continue;
-            }
-            self.mount("--ro-bind", path);
-            let protected: Vec<PathBuf> =
-                protection.read_only.iter().chain(&protection.missing).cloned().collect();
-            for entry in protect::unprotected_entries(path, &protected)? {
-                self.mount("--bind", entry);
             }
         }
         Ok(())
     }
+}
+
+fn is_frozen(protection: &Protection, folder: &Path) -> bool {
+    protection.frozen.iter().any(|frozen| frozen == folder)
+}
+
+/// The frozen folders, each with the entries of it that can be written.
+fn frozen_entries(protection: &Protection) -> io::Result<Vec<(&Path, Vec<PathBuf>)>> {
+    /// Mounted anew, or never written, when the whole file system is a root.
+    const SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
+    let protected = protection.protected();
+    let entries = |folder: &Path| -> io::Result<Vec<PathBuf>> {
+        let mut entries = protect::grantable_entries(folder, &protected)?;
+        entries.retain(|entry| !SYSTEM.iter().any(|system| entry == Path::new(system)));
+        Ok(entries)
+    };
+    let frozen = protection.frozen.iter().map(PathBuf::as_path);
+    frozen.map(|folder| Ok((folder, entries(folder)?))).collect()
 }
 
 #[cfg(test)]
@@ -238,7 +283,8 @@ mod tests {
             exclude_tmpdir: true,
         };
         let resolved = policy.resolve(None);
-        let protection = Protection::of(&resolved.writable_folders(), |_| true).unwrap();
+        let found = resolved.protected_paths().unwrap();
+        let protection = Protection::of(&resolved.writable_folders(), &found);
         let read_only = &protection.read_only;
         let options = options(&resolved, &protection, read_only, &base, &[]).unwrap();
         let text = text(options).replace(base.to_str().unwrap(), "");

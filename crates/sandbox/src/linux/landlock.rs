@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -78,11 +78,11 @@ impl Ruleset {
         for device in DEVICES {
             ruleset.allow(Path::new(device), READ | WRITE_FILE | TRUNCATE | IOCTL_DEV);
         }
-        let protected: Vec<PathBuf> =
-            protection.read_only.iter().chain(&protection.missing).cloned().collect();
         for root in resolved.writable_folders() {
             ruleset.allow(&root, READ);
-            for entry in protect::unprotected_entries(&root, &protected)? {
+        }
+        for root in &protection.roots {
+            for entry in protect::unprotected_entries(root, protection)? {
                 ruleset.allow(&entry, u64::MAX);
             }
         }

@@ -325,21 +325,14 @@ fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Spawn
     SpawnError::Io { context, source }
 }
 
-/// What is protected in the writable roots. The temporary folders may hold very many entries and
-/// are not searched for other letter cases.
 fn protection(resolved: &Resolved) -> io::Result<Protection> {
-    let named: Vec<PathBuf> = resolved
-        .writable
-        .iter()
-        .filter(|root| !root.temporary)
-        .filter_map(|root| root.path.canonicalize().ok())
-        .collect();
     let roots = resolved.writable_folders();
-    let mut found = Protection::of(&roots, |root| named.iter().any(|path| path == root))?;
+    let found = resolved.protected_paths().map_err(io::Error::other)?;
+    let mut protection = Protection::of(&roots, &found);
     if resolved.rules.is_some() {
-        found.follow(&roots, &resolved.real_rules());
+        protection.follow(&roots, &resolved.real_rules());
     }
-    Ok(found)
+    Ok(protection)
 }
 
 fn wrap(
@@ -357,8 +350,12 @@ fn wrap(
             continue;
         }
         placeholders.extend(Placeholder::hold(path)?);
-        if path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
-            read_only.push(path.clone());
+        match path.symlink_metadata() {
+            // What it leads to was not looked at.
+            Ok(meta) if meta.is_symlink() => return Err(changed(path)),
+            Ok(_) => read_only.push(path.clone()),
+            // Nobody with our rights can create it.
+            Err(_) => {}
         }
     }
     read_only.sort();
@@ -372,7 +369,9 @@ fn wrap(
     let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
-    let narrowing = landlock.filter(|_| runs_inside(resolved)).map(|abi| narrowing(abi, resolved));
+    let narrowing = landlock.filter(|_| runs_inside(resolved));
+    let roots = protection.roots.iter().map(bytes).collect();
+    let narrowing = narrowing.map(|abi| Narrowing { abi, roots });
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
 
@@ -388,13 +387,9 @@ fn runs_inside(resolved: &Resolved) -> bool {
     }
 }
 
-fn narrowing(abi: u32, resolved: &Resolved) -> Narrowing {
-    let mut roots = resolved.writable_folders();
-    let rules = resolved.real_rules().into_iter();
-    roots.extend(rules.filter(|(_, access)| *access == Access::Write).map(|(path, _)| path));
-    roots.sort();
-    roots.dedup();
-    Narrowing { abi, roots: roots.iter().map(bytes).collect() }
+fn changed(path: &Path) -> io::Error {
+    let path = path.display();
+    io::Error::other(format!("{path} became a symbolic link just now; start the command again"))
 }
 
 fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Confined> {

@@ -278,12 +278,12 @@ impl Actor {
                     }
                 }
             }
-            Command::Planned { call, plan, changes } => {
-                self.planned(call, changes);
+            Command::Planned { call, plan, patch } => {
+                self.planned(call, patch);
                 self.step(Input::Prepared { call, outcome: Prepared::Patch(plan) }, steps);
             }
-            Command::Applied { call, turn, changes, outcome } => {
-                let outcome = self.applied(turn, &changes, outcome);
+            Command::Applied { call, turn, patch, outcome } => {
+                let outcome = self.applied(turn, &patch.changes, outcome);
                 self.step(Input::Applied { call, outcome }, steps);
             }
             Command::Reach { key, input, answer } => {

@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbox::files::Change;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
     Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest,
@@ -15,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::convert::settings::confinement;
 use crate::server::Core;
 use crate::thread::actor::Actor;
+use crate::thread::patches::PlannedPatch;
 use crate::thread::{Command, patches};
 use crate::{full_access, rules, warnings};
 
@@ -32,7 +32,7 @@ pub(super) struct Inspector {
 }
 
 /// A patch that was found to apply, or what was to be changed and why it cannot be.
-type Planned = Result<(PatchPlan, Vec<patch::Change>), (Vec<session::Change>, String)>;
+pub(super) type Planned = Result<(PatchPlan, PlannedPatch), (Vec<session::Change>, String)>;
 
 impl Actor {
     pub(super) fn inspector(&self) -> Inspector {
@@ -60,7 +60,7 @@ impl Actor {
     /// Writes what was planned. What the user approved beyond the sandbox's roots is allowed for
     /// exactly these files.
     pub(super) fn apply(&mut self, call: u64, turn: &Id) {
-        let Some(changes) = self.patches.take(call) else {
+        let Some(patch) = self.patches.take(call) else {
             let outcome = Err("the patch is gone; give it again".to_owned());
             return self.soon(Input::Applied { call, outcome });
         };
@@ -73,8 +73,8 @@ impl Actor {
             Command::Input(Input::Applied { call, outcome: Err(why) })
         };
         let work = move |inspector: &Inspector| {
-            let outcome = inspector.apply_changes(&changes);
-            Command::Applied { call, turn, changes, outcome }
+            let outcome = inspector.apply_patch(&patch);
+            Command::Applied { call, turn, patch, outcome }
         };
         self.inspect(work, unknown);
     }
@@ -208,7 +208,7 @@ impl Inspector {
     fn plan_patch(&self, text: &str, cwd: &Path) -> Planned {
         let parsed = patch::parse(text)
             .map_err(|error| (Vec::new(), format!("the patch cannot be read: {error}")))?;
-        let policy = self.policy();
+        let policy = self.policy().settle();
         let mut read = |path: &Path| -> Result<Option<String>, patch::ReadError> {
             policy.check_read(path).map_err(|error| patch::ReadError::new(error.to_string()))?;
             match files::read_text(path, patches::MAX_FILE_BYTES) {
@@ -226,18 +226,28 @@ impl Inspector {
             .flat_map(patches::touched)
             .find_map(|path| policy.check_write(path).err())
             .map(|denied| denied.to_string());
+        let destinations = outside
+            .as_ref()
+            .map(|_| sandbox::files::destinations(&patches::writes(&changes)))
+            .transpose()
+            .map_err(|error| {
+                let message = format!("the patch does not apply: {error}");
+                (patches::attempted(&parsed, cwd), message)
+            })?;
         let plan =
             PatchPlan { changes: changes.iter().flat_map(patches::shown).collect(), outside };
-        Ok((plan, changes))
+        Ok((plan, PlannedPatch { changes, destinations }))
     }
 
-    fn apply_changes(&self, changes: &[patch::Change]) -> Result<(), String> {
-        let policy = self.policy();
-        let mut all = changes.iter().flat_map(patches::touched);
-        let inside = all.all(|path| policy.check_write(path).is_ok());
-        let bound = inside.then_some(&policy);
-        let writes: Vec<Change> = changes.iter().flat_map(patches::file_changes).collect();
-        sandbox::files::apply(&writes, bound).map_err(|error| error.to_string())
+    /// What was planned within the policy stays within it, whatever a command that runs meanwhile
+    /// makes of the folders.
+    fn apply_patch(&self, patch: &PlannedPatch) -> Result<(), String> {
+        let writes = patches::writes(&patch.changes);
+        let done = match &patch.destinations {
+            None => sandbox::files::apply(&writes, Some(&self.policy())),
+            Some(approved) => sandbox::files::apply_approved(&writes, approved),
+        };
+        done.map_err(|error| error.to_string())
     }
 
     fn policy(&self) -> sandbox::Resolved {
@@ -289,7 +299,7 @@ impl Inspector {
 
 fn planned(call: u64, planned: Planned) -> Command {
     match planned {
-        Ok((plan, changes)) => Command::Planned { call, plan, changes },
+        Ok((plan, patch)) => Command::Planned { call, plan, patch },
         Err((changes, message)) => {
             let attempted = Attempted::Patch { changes };
             let outcome = Prepared::Refused { attempted, message };

@@ -32,6 +32,7 @@ use crate::connection::{ConnectionId, Gate, Peer};
 pub(crate) use actor::{Actor, Start};
 pub(crate) use commands::environment;
 use event_log::{Missed, Place};
+use patches::PlannedPatch;
 
 /// Inputs that may wait for a thread; at the bound whoever has one more waits.
 const INBOX: usize = 256;
@@ -59,9 +60,9 @@ pub(crate) enum Command {
     /// `thread/shellCommand`.
     Shell { script: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
     /// A patch was found to apply.
-    Planned { call: u64, plan: PatchPlan, changes: Vec<patch::Change> },
+    Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
     /// A patch was written, or not.
-    Applied { call: u64, turn: Id, changes: Vec<patch::Change>, outcome: Result<(), String> },
+    Applied { call: u64, turn: Id, patch: PlannedPatch, outcome: Result<(), String> },
     /// A command of the thread wants to reach a host: the answer to the question `key`.
     Reach { key: u64, input: Input, answer: oneshot::Sender<bool> },
     /// `thread/rollback`.

@@ -15,12 +15,20 @@ pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// What is kept between planning and applying, and for the diff of a turn.
 #[derive(Default)]
 pub(crate) struct Patches {
-    planned: HashMap<u64, Vec<patch::Change>>,
+    planned: HashMap<u64, PlannedPatch>,
     diffs: BTreeMap<Id, patch::TurnDiff>,
 }
 
+/// A patch that was found to apply.
+#[derive(Debug)]
+pub(crate) struct PlannedPatch {
+    pub(super) changes: Vec<patch::Change>,
+    /// The files that a person has to allow, when the policy does not let them be written.
+    pub(super) destinations: Option<Vec<PathBuf>>,
+}
+
 impl Patches {
-    pub(super) fn take(&mut self, call: u64) -> Option<Vec<patch::Change>> {
+    pub(super) fn take(&mut self, call: u64) -> Option<PlannedPatch> {
         self.planned.remove(&call)
     }
 
@@ -36,8 +44,8 @@ impl Patches {
 
 impl Actor {
     /// A patch was found to apply: it waits until it is approved.
-    pub(super) fn planned(&mut self, call: u64, changes: Vec<patch::Change>) {
-        self.patches.planned.insert(call, changes);
+    pub(super) fn planned(&mut self, call: u64, patch: PlannedPatch) {
+        self.patches.planned.insert(call, patch);
     }
 
     /// A patch was written, or not; gives what the turn has changed by now.
@@ -102,8 +110,13 @@ pub(super) fn touched(change: &patch::Change) -> Vec<&Path> {
     paths
 }
 
+/// Changes as the files see them.
+pub(super) fn writes(changes: &[patch::Change]) -> Vec<Change> {
+    changes.iter().flat_map(file_changes).collect()
+}
+
 /// A change as the files see it: a move is a new file and one less.
-pub(super) fn file_changes(change: &patch::Change) -> Vec<Change> {
+fn file_changes(change: &patch::Change) -> Vec<Change> {
     let path = change.path.clone();
     let write = |path: PathBuf, contents: &str| Change {
         path,

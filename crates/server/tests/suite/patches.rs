@@ -138,6 +138,25 @@ async fn git_s_folder_is_not_patched() {
 }
 
 #[tokio::test]
+async fn what_a_protected_name_leads_to_is_not_patched() {
+    for (setup, name) in [
+        ("mkdir decoy; ln -s decoy .agent", "decoy/config.toml"),
+        ("ln -s decoy .agent", "decoy/config.toml"),
+        ("mkdir .git; ln -s ../hooks .git/hooks", "hooks/pre-commit"),
+        ("mkdir store; echo 'gitdir: store' > .git", "store/config"),
+    ] {
+        let body = format!("*** Add File: {name}\n+x");
+        let world = World::with_responses(json!([patches(&body), says("Done.")])).await;
+        let mut shell = std::process::Command::new("sh");
+        let ran = shell.args(["-ec", setup]).current_dir(world.workspace()).status();
+        assert!(ran.unwrap().success());
+        let mut peer = apply(&world, "never").await;
+        assert_eq!(peer.item("fileChange").await["status"], "declined", "{setup}");
+        assert_eq!(read(&world, name), None, "{setup}");
+    }
+}
+
+#[tokio::test]
 async fn the_diff_of_a_turn_sums_its_patches_up() {
     let world = World::with_responses(json!([
         patches("*** Add File: a.txt\n+one"),

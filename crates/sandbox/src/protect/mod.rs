@@ -1,0 +1,316 @@
+//! Which paths inside writable roots stay read-only, and the placeholders that keep those that do
+//! not exist from being created. Decides; the layers enforce.
+
+mod paths;
+mod placeholder;
+mod resolution;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) use paths::{ProtectedPaths, is_protected_name};
+#[cfg_attr(not(target_os = "linux"), allow(unused_imports, reason = "no command runs there"))]
+pub(crate) use placeholder::Placeholder;
+
+use crate::policy::{Access, lifts_protection};
+use placeholder::is_placeholder;
+
+/// Everything inside a set of writable roots that must not change.
+#[derive(Debug, Default)]
+pub(crate) struct Protection {
+    /// The roots without those that lie in something protected: nothing in these is writable.
+    pub(crate) roots: Vec<PathBuf>,
+    /// Exist: to be made read-only.
+    pub(crate) read_only: Vec<PathBuf>,
+    /// Do not exist, or are placeholders of ours: to be held by a [`Placeholder`].
+    pub(crate) missing: Vec<PathBuf>,
+    /// Symbolic links that lead to something protected. A link cannot be made read-only by itself.
+    pub(crate) links: Vec<PathBuf>,
+    /// The folders of these links, roots among them: only what exists in such a folder can be
+    /// written, and nothing be added to it or removed from it.
+    pub(crate) frozen: Vec<PathBuf>,
+    /// Folders above protected paths, on the way to them, and above nested roots; parents first.
+    /// Were they renamed, what is below would lose its protection.
+    pub(crate) pins: Vec<PathBuf>,
+    /// Folders on the way to something protected that is not in them, by way of `..`.
+    pub(crate) passed: Vec<PathBuf>,
+}
+
+impl Protection {
+    /// What `found` means for `roots` (real paths, sorted).
+    pub(crate) fn of(roots: &[PathBuf], found: &ProtectedPaths) -> Self {
+        let covered = |path: &Path| found.existing.iter().any(|above| path.starts_with(above));
+        let below_a_root =
+            |path: &&PathBuf| roots.iter().any(|root| *path != root && path.starts_with(root));
+        let exposed = |path: &&PathBuf| below_a_root(path) && !path.parent().is_some_and(&covered);
+        let mut protection = Protection {
+            roots: roots.iter().filter(|root| !covered(root)).cloned().collect(),
+            read_only: found.existing.iter().filter(below_a_root).cloned().collect(),
+            missing: found.missing.iter().filter(exposed).cloned().collect(),
+            links: found.links.iter().filter(exposed).cloned().collect(),
+            ..Protection::default()
+        };
+        let frozen = protection.links.iter().filter_map(|link| link.parent());
+        protection.frozen = frozen.map(Path::to_owned).collect();
+        protection.frozen.sort();
+        protection.frozen.dedup();
+        let passed = found.passed.iter().filter(|path| exposed(path) && !covered(path));
+        protection.passed = passed.cloned().collect();
+        protection.pin();
+        protection
+    }
+
+    /// What the rules of a profile add: paths inside writable roots that they keep from being
+    /// written, and what they protect no longer because a rule grants it by its own path
+    /// ([`lifts_protection`]).
+    pub(crate) fn follow(&mut self, roots: &[PathBuf], rules: &[(PathBuf, Access)]) {
+        let lifting = |(rule, access): &&(PathBuf, Access)| {
+            *access == Access::Write && lifts_protection(rule)
+        };
+        for (path, _) in rules.iter().filter(lifting) {
+            self.read_only.retain(|protected| protected != path);
+            self.missing.retain(|protected| protected != path);
+            if roots.contains(path) && !self.roots.contains(path) {
+                self.roots.push(path.clone());
+            }
+        }
+        self.roots.sort();
+        for (path, access) in rules {
+            let inside = roots.iter().any(|root| path != root && path.starts_with(root));
+            if !inside || *access == Access::Write {
+                continue;
+            }
+            match path.symlink_metadata() {
+                Ok(meta) if is_placeholder(path, &meta) => self.missing.push(path.clone()),
+                Ok(_) => self.read_only.push(path.clone()),
+                // The first missing folder on the way is what must not be made.
+                Err(_) => {
+                    let first =
+                        path.ancestors().take_while(|path| path.symlink_metadata().is_err()).last();
+                    self.missing.extend(first.map(Path::to_owned));
+                }
+            }
+        }
+        for list in [&mut self.read_only, &mut self.missing] {
+            list.sort();
+            list.dedup();
+        }
+        self.pin();
+    }
+
+    /// Pins the folders that were passed, and those between the roots and all that is protected in
+    /// them.
+    fn pin(&mut self) {
+        let roots = &self.roots;
+        let inside = |folder: &&Path| roots.iter().any(|root| folder.starts_with(root));
+        let is_root = |folder: &Path| roots.iter().any(|root| root == folder);
+        let protected = self.read_only.iter().chain(&self.missing).chain(&self.links);
+        let mut pins: Vec<PathBuf> = protected
+            .chain(roots)
+            .chain(&self.passed)
+            .flat_map(|path| path.ancestors().skip(1).take_while(inside))
+            .chain(self.passed.iter().map(PathBuf::as_path))
+            .filter(|folder| !is_root(folder))
+            .map(Path::to_owned)
+            .collect();
+        pins.sort();
+        pins.dedup();
+        self.pins = pins;
+    }
+
+    /// All paths in which, or at which, nothing can be granted.
+    pub(crate) fn protected(&self) -> Vec<PathBuf> {
+        self.read_only.iter().chain(&self.missing).chain(&self.links).cloned().collect()
+    }
+}
+
+/// What can be granted inside `folder` so that nothing protected can be changed, and none of the
+/// folders on the way to it removed: the entries that hold none of them, and the same below those
+/// that do. Symbolic links are left out.
+pub(crate) fn unprotected_entries(
+    folder: &Path,
+    protection: &Protection,
+) -> io::Result<Vec<PathBuf>> {
+    let protected = protection.protected();
+    let mut granted = Vec::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for path in grantable_entries(&folder, &protected)? {
+            let below = |inner: &PathBuf| *inner != path && inner.starts_with(&path);
+            if protected.iter().chain(&protection.passed).any(below) {
+                pending.push(path);
+            } else {
+                granted.push(path);
+            }
+        }
+    }
+    granted.sort();
+    Ok(granted)
+}
+
+/// The entries of `folder` that are neither protected themselves nor symbolic links, sorted.
+pub(crate) fn grantable_entries(folder: &Path, protected: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        let named = is_protected_name(&entry.file_name());
+        if !named && !protected.contains(&path) && !entry.file_type()?.is_symlink() {
+            entries.push(path);
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn temp() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    fn found(roots: &[PathBuf]) -> ProtectedPaths {
+        ProtectedPaths::find(roots, |_| true).unwrap()
+    }
+
+    fn protection(roots: &[&Path]) -> Protection {
+        let roots: Vec<PathBuf> = roots.iter().map(|root| root.to_path_buf()).collect();
+        Protection::of(&roots, &found(&roots))
+    }
+
+    #[test]
+    fn existing_missing_and_other_letter_case() {
+        let (_dir, root) = temp();
+        fs::create_dir(root.join(".git")).unwrap();
+        fs::create_dir(root.join(".GIT")).unwrap();
+        let found = protection(&[&root]);
+        assert_eq!(found.read_only, [root.join(".GIT"), root.join(".git")]);
+        assert_eq!(found.missing, [root.join(".agent")]);
+        assert!(found.pins.is_empty() && found.frozen.is_empty());
+    }
+
+    #[test]
+    fn a_pointer_file_protects_where_it_leads() {
+        let (_dir, root) = temp();
+        fs::create_dir_all(root.join("store/deep/git")).unwrap();
+        fs::create_dir_all(root.join("store/common")).unwrap();
+        fs::write(root.join("store/deep/git/commondir"), "../../common\n").unwrap();
+        fs::write(root.join(".git"), "gitdir: store/deep/git\n").unwrap();
+        let found = protection(&[&root]);
+        let expect = [".git", "store/common", "store/deep/git"].map(|path| root.join(path));
+        assert_eq!(found.read_only, expect);
+        assert_eq!(found.pins, [root.join("store"), root.join("store/deep")]);
+        let paths = self::found(std::slice::from_ref(&root));
+        let hook = root.join("store/deep/git/hooks/x");
+        assert_eq!(paths.covering(&root, &hook), Some(root.join("store/deep/git")));
+        assert_eq!(paths.covering(&root, &root.join("store/other")), None);
+    }
+
+    #[test]
+    fn a_pointer_to_nowhere_protects_the_first_missing_name() {
+        let (_dir, root) = temp();
+        fs::create_dir(root.join("a")).unwrap();
+        fs::write(root.join(".git"), "gitdir: a/b/c\n").unwrap();
+        let found = protection(&[&root]);
+        assert!(found.missing.contains(&root.join("a/b")), "{found:?}");
+        assert_eq!(found.pins, [root.join("a")]);
+    }
+
+    #[test]
+    fn a_pointer_out_of_the_roots_adds_nothing() {
+        let (_dir, base) = temp();
+        fs::create_dir_all(base.join("main/.git/worktrees/w")).unwrap();
+        fs::create_dir(base.join("w")).unwrap();
+        let pointer = format!("gitdir: {}\n", base.join("main/.git/worktrees/w").display());
+        fs::write(base.join("w/.git"), pointer).unwrap();
+        assert_eq!(protection(&[&base.join("w")]).read_only, [base.join("w/.git")]);
+    }
+
+    #[test]
+    fn a_symbolic_link_freezes_the_root() {
+        let (_dir, root) = temp();
+        symlink("elsewhere", root.join(".agent")).unwrap();
+        fs::create_dir(root.join("src")).unwrap();
+        let found = protection(&[&root]);
+        assert_eq!(found.frozen, std::slice::from_ref(&root));
+        assert_eq!(unprotected_entries(&root, &found).unwrap(), [root.join("src")]);
+    }
+
+    #[test]
+    fn folders_between_nested_roots_are_pinned() {
+        let (_dir, root) = temp();
+        fs::create_dir_all(root.join("a/b/c")).unwrap();
+        let found = protection(&[&root, &root.join("a/b/c")]);
+        assert_eq!(found.pins, [root.join("a"), root.join("a/b")]);
+    }
+
+    #[test]
+    fn entries_around_a_protected_folder() {
+        let (_dir, root) = temp();
+        for folder in ["a/b", "a/keep", "c"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let protection = Protection { read_only: vec![root.join("a/b")], ..Protection::default() };
+        let entries = unprotected_entries(&root, &protection).unwrap();
+        assert_eq!(entries, [root.join("a/keep"), root.join("c")]);
+    }
+
+    #[test]
+    fn the_last_holder_removes_a_placeholder() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        let first = Placeholder::hold(&path).unwrap().unwrap();
+        let second = Placeholder::hold(&path).unwrap().unwrap();
+        assert_eq!(protection(&[&root]).missing, [root.join(".agent"), path.clone()]);
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    /// Commands that begin and end at the same time find it there, or make it, but never lose it.
+    #[test]
+    fn a_placeholder_is_one_from_its_first_moment_on() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        assert!(protection(&[&root]).missing.contains(&path));
+                        let held = Placeholder::hold(&path).unwrap().expect("it is nobody's");
+                        assert!(path.is_dir());
+                        drop(held);
+                    }
+                });
+            }
+        });
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_the_user_made_of_a_placeholder_stays() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        let held = Placeholder::hold(&path).unwrap().unwrap();
+        fs::write(path.join("HEAD"), "ref").unwrap();
+        drop(held);
+        assert!(path.join("HEAD").exists());
+        assert!(Placeholder::hold(&path).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_placeholder_left_behind_is_taken_over() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        std::mem::forget(Placeholder::hold(&path).unwrap().unwrap());
+        // The forgotten lock is still held by this process, so only the take-over is visible.
+        assert!(Placeholder::hold(&path).unwrap().is_some());
+    }
+}

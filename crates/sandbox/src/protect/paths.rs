@@ -1,0 +1,304 @@
+//! Finds all that is protected because a protected name of a writable root is there or leads
+//! there: through symbolic links, `gitdir:` files and `commondir` files, in chains, and from within
+//! protected folders. Says what must stay as it is; knows nothing of how.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use super::resolution::{End, Resolution, resolve};
+use crate::policy::PROTECTED_NAMES;
+
+/// More than any pointer file that git writes.
+const MAX_POINTER_BYTES: u64 = 8 * 1024;
+
+/// Entries of protected folders that are looked at for links. A repository has this many with
+/// tens of thousands of unpacked references; with more, no command runs.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// Folders of a git folder whose contents are not searched for links: they hold data in great
+/// numbers, and nothing in them configures or runs anything.
+const GIT_DATA: [&str; 2] = ["objects", "logs"];
+
+/// Protected paths, inside of writable roots or not, under their real names. A path may lie in
+/// another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProtectedPaths {
+    /// Nothing in or below these may change.
+    pub(super) existing: Vec<PathBuf>,
+    /// Nothing may be created here.
+    pub(super) missing: Vec<PathBuf>,
+    /// Symbolic links on the way to something protected: they must not be replaced.
+    pub(super) links: Vec<PathBuf>,
+    /// Folders on the way: they must not be renamed.
+    pub(super) passed: Vec<PathBuf>,
+}
+
+impl ProtectedPaths {
+    /// Looks at `roots` (real paths, sorted). `search_variants` says in which roots other letter
+    /// cases of the protected names are looked for: it costs reading the folder. Fails when what
+    /// is protected cannot be read or is too large to be looked through.
+    pub(crate) fn find(
+        roots: &[PathBuf],
+        search_variants: impl Fn(&Path) -> bool,
+    ) -> io::Result<Self> {
+        let mut search = Search::default();
+        for root in roots {
+            for name in PROTECTED_NAMES {
+                search.follow(&root.join(name), Kind::of(name.as_ref()))?;
+            }
+            if search_variants(root) {
+                for path in variants(root)? {
+                    let kind = path.file_name().map_or(Kind::Plain, Kind::of);
+                    search.follow(&path, kind)?;
+                }
+            }
+        }
+        let mut found = search.found;
+        for list in [&mut found.existing, &mut found.missing, &mut found.links, &mut found.passed] {
+            list.sort();
+            list.dedup();
+        }
+        Ok(found)
+    }
+
+    /// The protected path that a change of `real` would change, when `real` is inside of `root`.
+    pub(crate) fn covering(&self, root: &Path, real: &Path) -> Option<PathBuf> {
+        let first = real.strip_prefix(root).ok()?.components().next()?;
+        let name = first.as_os_str();
+        if is_protected_name(name) {
+            return Some(root.join(name));
+        }
+        let above = |path: &&PathBuf| real.starts_with(path);
+        let link = || self.links.iter().find(|link| *link == real);
+        self.existing.iter().chain(&self.missing).find(above).or_else(link).cloned()
+    }
+}
+
+/// Whether `name` is a protected name in any letter case.
+pub(crate) fn is_protected_name(name: &std::ffi::OsStr) -> bool {
+    PROTECTED_NAMES.iter().any(|protected| name.eq_ignore_ascii_case(protected))
+}
+
+/// Whether git's pointers are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Git,
+    Plain,
+}
+
+impl Kind {
+    fn of(name: &std::ffi::OsStr) -> Self {
+        if name.eq_ignore_ascii_case(".git") { Kind::Git } else { Kind::Plain }
+    }
+}
+
+#[derive(Default)]
+struct Search {
+    found: ProtectedPaths,
+    /// Folders that were looked through, and files whose pointers were followed.
+    visited: HashSet<(PathBuf, Kind)>,
+    entries: usize,
+}
+
+impl Search {
+    /// Protects `path` and all that it leads to.
+    fn follow(&mut self, path: &Path, kind: Kind) -> io::Result<()> {
+        let Resolution { links, folders, end } = resolve(path);
+        self.found.links.extend(links);
+        self.found.passed.extend(folders);
+        let (real, meta) = match end {
+            End::Exists(real, meta) => (real, meta),
+            End::Missing(missing) => {
+                self.found.missing.push(missing);
+                return Ok(());
+            }
+            End::Blocked(obstacle) => {
+                self.found.existing.push(obstacle);
+                return Ok(());
+            }
+            End::Loop => return Ok(()),
+        };
+        self.found.existing.push(real.clone());
+        if !self.visited.insert((real.clone(), kind)) {
+            return Ok(());
+        }
+        match kind {
+            Kind::Git if meta.is_file() => self.follow_pointer(path, &real),
+            Kind::Git if meta.is_dir() => {
+                if let Some(common) = pointer(&real.join("commondir")) {
+                    self.follow(&real.join(common), kind)?;
+                }
+                self.look_through(&real, kind)
+            }
+            Kind::Plain if meta.is_dir() => self.look_through(&real, kind),
+            Kind::Git | Kind::Plain => Ok(()),
+        }
+    }
+
+    /// Git takes a relative `gitdir:` from where it found the file, other programs from where a
+    /// link to it leads.
+    fn follow_pointer(&mut self, named: &Path, real: &Path) -> io::Result<()> {
+        let Some(text) = pointer(real) else { return Ok(()) };
+        let Some(target) = text.strip_prefix("gitdir:").map(str::trim) else { return Ok(()) };
+        let bases: HashSet<&Path> = [named, real].into_iter().filter_map(Path::parent).collect();
+        bases.into_iter().try_for_each(|base| self.follow(&base.join(target), Kind::Git))
+    }
+
+    /// Protects what the links in `folder`, and below it, lead to.
+    fn look_through(&mut self, folder: &Path, kind: Kind) -> io::Result<()> {
+        let mut pending = vec![folder.to_owned()];
+        while let Some(current) = pending.pop() {
+            let entries = match fs::read_dir(&current) {
+                Ok(entries) => entries,
+                // Removed just now, or hidden from us and from what we start.
+                Err(e) if is_gone_or_hidden(&e) => continue,
+                Err(e) => return Err(with_path(&e, &current)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|e| with_path(&e, &current))?;
+                self.entries += 1;
+                if self.entries > MAX_ENTRIES {
+                    return Err(too_many(folder));
+                }
+                let kind_of_file = entry.file_type().map_err(|e| with_path(&e, &current))?;
+                let path = entry.path();
+                if kind_of_file.is_symlink() {
+                    self.follow_inner(folder, &path, kind)?;
+                } else if kind_of_file.is_dir()
+                    && !(kind == Kind::Git && is_git_data(&current, &path))
+                    && self.visited.insert((path.clone(), kind))
+                {
+                    pending.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A link in a protected folder that leads to something in that folder adds nothing.
+    fn follow_inner(&mut self, folder: &Path, link: &Path, kind: Kind) -> io::Result<()> {
+        let found = resolve(link);
+        let inside = |path: &PathBuf| path.starts_with(folder);
+        let stays = match &found.end {
+            End::Exists(real, _) | End::Missing(real) | End::Blocked(real) => inside(real),
+            End::Loop => true,
+        };
+        if stays
+            && found.links.iter().all(inside)
+            && found.folders.iter().all(|path| inside(path) || folder.starts_with(path))
+        {
+            return Ok(());
+        }
+        self.follow(link, kind)
+    }
+}
+
+/// The data folders at the top of a git folder, which has a `HEAD` beside them.
+fn is_git_data(parent: &Path, path: &Path) -> bool {
+    path.file_name().is_some_and(|name| GIT_DATA.iter().any(|data| name == *data))
+        && parent.join("HEAD").symlink_metadata().is_ok()
+}
+
+fn is_gone_or_hidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory
+    )
+}
+
+fn with_path(error: &io::Error, path: &Path) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn too_many(folder: &Path) -> io::Error {
+    io::Error::other(format!(
+        "{} is protected and has more than {MAX_ENTRIES} entries, too many to look for links \
+         among them; make it smaller (`git pack-refs --all`), or let its name lead to a smaller \
+         folder",
+        folder.display()
+    ))
+}
+
+/// Entries of `root` that are protected names in another letter case.
+fn variants(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root)? {
+        let name = entry?.file_name();
+        let is_variant =
+            |protected: &&str| name.eq_ignore_ascii_case(protected) && *name != **protected;
+        if PROTECTED_NAMES.iter().any(is_variant) {
+            found.push(root.join(name));
+        }
+    }
+    Ok(found)
+}
+
+/// The text of a file that git takes a path from; `None` when it is no such file.
+fn pointer(file: &Path) -> Option<String> {
+    let text = ::files::read_text(file, MAX_POINTER_BYTES).ok()?;
+    Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn find(root: &Path) -> ProtectedPaths {
+        ProtectedPaths::find(&[root.to_owned()], |_| true).unwrap()
+    }
+
+    #[test]
+    fn links_are_followed_to_their_ends_and_recorded_on_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::create_dir(root.join("decoy")).unwrap();
+        symlink("a/one", root.join(".agent")).unwrap();
+        symlink("b/../../decoy", root.join("a/one")).unwrap();
+        symlink("../file/x", root.join("decoy/config.toml")).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        let found = find(&root);
+        assert_eq!(found.existing, [root.join("decoy"), root.join("file")]);
+        assert_eq!(found.missing, [root.join(".git")]);
+        let links = [".agent", "a/one", "decoy/config.toml"].map(|link| root.join(link));
+        assert_eq!(found.links, links);
+        assert!(found.passed.contains(&root.join("a/b")), "{found:?}");
+    }
+
+    #[test]
+    fn links_in_circles_lead_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        symlink("loop", root.join(".agent")).unwrap();
+        symlink(".agent", root.join("loop")).unwrap();
+        let found = find(&root);
+        assert_eq!(found.links, [root.join(".agent"), root.join("loop")]);
+        assert!(found.existing.is_empty());
+    }
+
+    /// Objects are too many to be looked through, and a folder is only theirs beside a `HEAD`.
+    #[test]
+    fn the_data_of_a_repository_is_not_searched() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for folder in [".git/objects/00", ".git/refs/objects", "seen", "unseen"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join(".git/HEAD"), "").unwrap();
+        symlink("../../../unseen", root.join(".git/objects/00/x")).unwrap();
+        symlink("../../../seen", root.join(".git/refs/objects/x")).unwrap();
+        assert_eq!(find(&root).existing, [root.join(".git"), root.join("seen")]);
+    }
+
+    #[test]
+    fn what_is_too_large_to_be_looked_through_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let mut search = Search { entries: MAX_ENTRIES, ..Search::default() };
+        let error = search.follow(dir.path(), Kind::Plain).unwrap_err();
+        assert!(error.to_string().contains("too many to look for links"), "{error}");
+    }
+}
