@@ -96,7 +96,21 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
     assert!(server.end().0.success());
     let told = place.run(&["doctor"]);
     assert!(stdout(&told).contains("threads.db.damaged-"), "{}", stdout(&told));
+    assert!(stdout(&told).contains("threads kept: 0"), "{}", stdout(&told));
     std::fs::write(place.home().join("config.toml"), "model = 5\n").unwrap();
     let told = place.run(&["doctor"]);
     assert!(stdout(&told).contains("PROBLEM configuration"), "{}", stdout(&told));
+}
+
+#[test]
+fn without_a_usable_store_exec_works_when_ephemeral() {
+    let place = Place::new();
+    std::fs::create_dir(place.home().join("threads.db")).unwrap();
+    let arguments = ["exec", "-c", r#"model_provider="offline""#, "-m", "echo"];
+    let refused = place.run(&[&arguments[..], &["hello"]].concat());
+    let told = stderr(&refused);
+    assert!(!refused.status.success() && told.contains("threads.db is a folder"), "{told}");
+    let done = place.run(&[&arguments[..], &["--ephemeral", "hello"]].concat());
+    assert!(done.status.success(), "{}", stderr(&done));
+    assert!(stdout(&done).contains("hello"), "{}", stdout(&done));
 }

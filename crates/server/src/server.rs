@@ -14,7 +14,7 @@ use protocol::{
 use sandbox::Sandbox;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use store::{OpenOptions, Store, StoreError};
+use store::{OpenOptions, Salvage, Store, StoreError};
 use tokio::sync::OnceCell;
 
 use protocol::connection::WarningNotification;
@@ -193,19 +193,16 @@ impl Core {
             Err(_) => self.options.home.clone(),
         };
         let now = self.options.clock.now_ms();
-        let options = OpenOptions {
-            set_damaged_aside: true,
-            ..OpenOptions::new(now, self.options.ids.next())
-        };
+        let options =
+            OpenOptions { salvage: true, ..OpenOptions::new(now, self.options.ids.next()) };
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
-        if let Some(path) = store.set_aside() {
-            let message = aside_message(path);
-            self.warn("store", &message);
-            self.tell_everybody::<protocol::Warning>(&WarningNotification {
-                thread_id: None,
-                message,
-            });
+        if let Some(salvage) = store.salvaged() {
+            for (thread_id, message) in salvage_messages(salvage) {
+                self.warn("store", &message);
+                let params = WarningNotification { thread_id, message };
+                self.tell_everybody::<protocol::Warning>(&params);
+            }
         }
         crate::recovery::close_orphans(&store, now).await?;
         Ok(store)
@@ -426,18 +423,40 @@ impl Core {
         for error in self.config.broken() {
             warnings::tell_error(peer, &error);
         }
-        if let Some(path) = self.store.get().and_then(Store::set_aside) {
-            warnings::tell_warning(peer, aside_message(path));
+        if let Some(salvage) = self.store.get().and_then(Store::salvaged) {
+            for (thread, message) in salvage_messages(salvage) {
+                match thread {
+                    Some(thread) => warnings::tell_about_thread(peer, &thread, message),
+                    None => warnings::tell_warning(peer, message),
+                }
+            }
         }
     }
 }
 
-fn aside_message(path: &Path) -> String {
-    format!(
-        "the database of threads was damaged and is kept as {}; threads from now on are in a new \
-         one. `agentd doctor` tells more",
-        path.display()
-    )
+/// Most threads that a client gets a warning of its own for; all stand in the list beside the kept
+/// file.
+const LOSSES_TOLD: usize = 50;
+
+/// What is reported of a damaged database: a summary, and a message for each thread that lost
+/// something, with its id.
+fn salvage_messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
+    let Salvage { kept, damage, threads, lost } = salvage;
+    let summary = format!(
+        "the database of threads was damaged ({damage}): {threads} threads were saved into a new \
+         one, {} of them with losses. The damaged file is kept as {}; `agentd doctor` lists what \
+         was lost",
+        lost.len(),
+        kept.display()
+    );
+    let each = lost.iter().take(LOSSES_TOLD).map(|loss| {
+        let message = format!(
+            "thread {} lost {} when the database of threads was damaged",
+            loss.thread, loss.lost
+        );
+        (Some(loss.thread.clone()), message)
+    });
+    std::iter::once((None, summary)).chain(each).collect()
 }
 
 /// Makes the agent's home, private to the user: transcripts and credentials lie in it.

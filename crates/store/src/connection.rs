@@ -9,14 +9,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Failure;
-use crate::{StoreError, Synchronous, owner, schema};
+use crate::{StoreError, Synchronous, opening, owner, schema};
 
 /// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
@@ -47,6 +47,8 @@ pub(crate) struct Target {
     /// Pages in the write-ahead log after this program's latest commit; at least 1 after it made
     /// the tables.
     pub(crate) log_pages: Arc<AtomicU32>,
+    /// Damage was found, and the lock file says so.
+    pub(crate) damage_noted: Arc<AtomicBool>,
 }
 
 /// What a connection is for.
@@ -57,43 +59,53 @@ pub(crate) enum Role {
 }
 
 impl Target {
-    /// Opens a connection. The first one of a program must be a writer: it makes what is missing.
+    /// Opens a connection to a database that [`Target::prepare`] has made ready.
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, StoreError> {
-        check_linked_version()?;
         let open = || -> Result<Connection, Failure> {
-            if self.in_memory {
+            let mut conn = if self.in_memory {
                 let mut conn = Connection::open_in_memory()?;
                 schema::migrate(&mut conn)?;
-                self.configure(&mut conn, role)?;
-                return Ok(conn);
-            }
-            let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            if role == Role::Writer {
-                flags |= OpenFlags::SQLITE_OPEN_CREATE;
-            }
-            let mut conn = Connection::open_with_flags(&self.path, flags)?;
-            // By path: a file handle of our own would, when closed, drop SQLite's locks on the
-            // file. Until here the folder alone keeps others out; the log files copy this mode.
-            restrict(&self.path, 0o600)?;
-            conn.busy_timeout(BUSY_TIMEOUT)?;
-            if !schema::is_current(&conn, &self.path)? {
-                self.prepare_file(&mut conn)?;
-            }
+                conn
+            } else {
+                self.open(false)?
+            };
             self.configure(&mut conn, role)?;
             Ok(conn)
         };
         open().map_err(|failure| failure.at(&self.path))
     }
 
-    /// Gives a fresh or older file its log mode and tables. Two processes may find the same fresh
-    /// file; changing the log mode does not wait for the other one, so a lock file does.
-    fn prepare_file(&self, conn: &mut Connection) -> Result<(), Failure> {
-        let lock_path = self.path.with_extension("lock");
-        let lock = create_private_file(&lock_path)?;
-        lock.lock().map_err(|error| StoreError::io("lock", &lock_path, error))?;
-        if schema::is_current(conn, &self.path)? {
-            return Ok(());
+    /// Makes what is missing of the database, brings it up to date, and opens the connection of the
+    /// writer. The caller keeps others from doing the same.
+    pub(crate) fn prepare(&self) -> Result<Connection, StoreError> {
+        check_linked_version()?;
+        let open = || -> Result<Connection, Failure> {
+            let mut conn = self.open(true)?;
+            // By path: a file handle of our own would, when closed, drop SQLite's locks on the
+            // file. Until here the folder alone keeps others out; the log files copy this mode.
+            restrict(&self.path, 0o600)?;
+            if !schema::is_current(&conn, &self.path)? {
+                self.prepare_file(&mut conn)?;
+            }
+            schema::probe(&conn)?;
+            self.configure(&mut conn, Role::Writer)?;
+            Ok(conn)
+        };
+        open().map_err(|failure| failure.at(&self.path))
+    }
+
+    fn open(&self, create: bool) -> Result<Connection, Failure> {
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if create {
+            flags |= OpenFlags::SQLITE_OPEN_CREATE;
         }
+        let conn = Connection::open_with_flags(&self.path, flags)?;
+        conn.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(conn)
+    }
+
+    /// Gives a fresh or older file its log mode and tables.
+    fn prepare_file(&self, conn: &mut Connection) -> Result<(), Failure> {
         let fresh = schema::has_no_tables(conn)?;
         if !fresh {
             // An older program that has it open knows nothing of the tables to come.
@@ -120,6 +132,14 @@ impl Target {
         conn.execute_batch("PRAGMA shrink_memory")?;
         self.log_pages.store(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Has the next store that opens the database salvage it. Should that not be noted, damage is
+    /// found once more when it is read.
+    fn note_damage(&self) {
+        if !self.in_memory && !self.damage_noted.swap(true, Ordering::Relaxed) {
+            let _ = opening::note_damage(&self.path);
+        }
     }
 
     fn configure(&self, conn: &mut Connection, role: Role) -> Result<(), Failure> {
@@ -170,6 +190,9 @@ impl Link {
             None => self.target.connect(self.role)?,
         };
         let outcome = work(&mut conn);
+        if outcome.as_ref().is_err_and(Failure::shows_damage) {
+            self.target.note_damage();
+        }
         // A transaction that could not even be rolled back would block all that come after.
         let spoiled =
             outcome.as_ref().is_err_and(Failure::taints_connection) || !conn.is_autocommit();
@@ -201,7 +224,7 @@ pub(crate) fn database_path(dir: &Path) -> PathBuf {
     dir.join("threads.db")
 }
 
-fn create_private_file(path: &Path) -> Result<File, StoreError> {
+pub(crate) fn create_private_file(path: &Path) -> Result<File, StoreError> {
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]

@@ -2,11 +2,13 @@
 //! anywhere in the file shares. Chunks end where the text itself says, so that two texts which
 //! differ in one place share all the others.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
-use rusqlite::types::Type;
+use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Failure;
 
@@ -111,6 +113,46 @@ pub(crate) fn is_readable(conn: &Connection, id: i64) -> bool {
     Sha256::digest(bytes).as_slice() == hash
 }
 
+/// Whether these are the columns of a chunk whose text is the one that its hash says.
+pub(crate) fn is_chunk(hash: &[u8], size: i64, data: &[u8]) -> bool {
+    let size = u64::try_from(size).unwrap_or(u64::MAX);
+    let text = if data.len() as u64 == size { Ok(data.to_vec()) } else { expand(data, size) };
+    text.is_ok_and(|text| Sha256::digest(text).as_slice() == hash)
+}
+
+/// Reads every text; an error for the first that cannot be read.
+pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
+    for table in ["thread", "turn", "item", "history"] {
+        let mut all = conn.prepare(&format!("SELECT * FROM {table}"))?;
+        let columns = all.column_count();
+        let mut rows = all.query([])?;
+        while let Some(row) = rows.next()? {
+            for column in 0..columns {
+                if let ValueRef::Text(text) = row.get_ref(column)? {
+                    std::str::from_utf8(text).map_err(|_| damaged("a text"))?;
+                }
+            }
+        }
+    }
+    let mut chunks = conn.prepare("SELECT hash, size, data FROM chunk")?;
+    let mut rows = chunks.query([])?;
+    while let Some(row) = rows.next()? {
+        let (hash, data): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(2)?);
+        if !is_chunk(&hash, row.get(1)?, &data) {
+            return Err(damaged("a chunk of text"));
+        }
+    }
+    for table in ["item", "history"] {
+        let mut packed =
+            conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
+        let mut rows = packed.query([])?;
+        while let Some(row) = rows.next()? {
+            load(conn, String::new(), row.get(0)?)?;
+        }
+    }
+    Ok(())
+}
+
 fn chunk_ids(ids: &[u8]) -> impl Iterator<Item = i64> {
     ids.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id))
 }
@@ -146,7 +188,13 @@ fn read_chunk(conn: &Connection, id: i64) -> Result<Vec<u8>, Failure> {
 
 /// `bytes` compressed, when that saves an eighth at least.
 fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
-    let data = zstd::bulk::compress(bytes, LEVEL).ok()?;
+    let data = COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => compressor,
+            None => kept.insert(Compressor::new(LEVEL).ok()?),
+        };
+        compressor.compress(bytes).ok()
+    })?;
     (data.len() < bytes.len() - bytes.len() / 8).then_some(data)
 }
 
@@ -154,7 +202,21 @@ fn expand(data: &[u8], size: u64) -> Result<Vec<u8>, Failure> {
     // The sizes that we write are bounded by what is packed; anything else is damage.
     let size = usize::try_from(size).ok().filter(|size| *size <= MAX_CHUNK);
     let size = size.ok_or_else(|| damaged("a packed text"))?;
-    zstd::bulk::decompress(data, size).map_err(|_| damaged("a packed text"))
+    let text = DECOMPRESSOR.with_borrow_mut(|kept| {
+        let decompressor = match kept {
+            Some(decompressor) => decompressor,
+            None => kept.insert(Decompressor::new()?),
+        };
+        decompressor.decompress(data, size)
+    });
+    text.map_err(|_: std::io::Error| damaged("a packed text"))
+}
+
+thread_local! {
+    // Making one asks the processor what it can do, which takes far longer than a text of a few
+    // kilobytes where the processor is a virtual one.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
 fn damaged(what: &str) -> Failure {

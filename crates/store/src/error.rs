@@ -26,9 +26,9 @@ pub enum StoreError {
     },
     /// The file is damaged or is no database.
     #[error(
-        "{} is damaged or is not a thread database ({detail}); nothing was changed. `agentd doctor` \
-         looks closer; put back a copy of it, or move it away together with its -wal and -shm \
-         files to start afresh",
+        "{} is damaged or is not a thread database ({detail}). The next server that has it alone \
+         saves what can be read of it and keeps the damaged file: restart all servers of this home; \
+         `agentd doctor` looks closer",
         path.display()
     )]
     Corrupt {
@@ -36,6 +36,14 @@ pub enum StoreError {
         path: PathBuf,
         /// SQLite's own words.
         detail: String,
+    },
+    /// Something that is no file stands where the database or its lock should be.
+    #[error("{} is {what}; move it away, or set `sqlite_home` to another folder", path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What is there, for people.
+        what: &'static str,
     },
     /// The file is a database of another program.
     #[error(
@@ -234,6 +242,10 @@ impl Failure {
                 let (path, detail) = (path.to_owned(), source.to_string());
                 return StoreError::Corrupt { path, detail };
             }
+            Self::Sql(source) if is_unreadable(&source) => {
+                let (path, detail) = (path.to_owned(), source.to_string());
+                return StoreError::Corrupt { path, detail };
+            }
             Self::Sql(source) => source,
         };
         let path = path.to_owned();
@@ -251,6 +263,19 @@ impl Failure {
         }
     }
 
+    /// Whether the database is damaged.
+    pub(crate) fn shows_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Sql(source) if is_unreadable(source) => true,
+            Self::Sql(source) => matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            ),
+            Self::Store(error) => matches!(error, StoreError::Corrupt { .. }),
+        }
+    }
+
     /// Whether the connection that failed should be replaced before it is used again.
     pub(crate) fn taints_connection(&self) -> bool {
         let Self::Sql(source) = self else { return false };
@@ -265,6 +290,18 @@ impl Failure {
             )
         )
     }
+}
+
+/// Whether a value is not what its column holds: nobody stored it like this.
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    matches!(
+        error,
+        Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+    )
 }
 
 impl From<rusqlite::Error> for Failure {

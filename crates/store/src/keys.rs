@@ -9,6 +9,8 @@ use crate::StoreError;
 
 const TURN_BITS: u32 = 20;
 const SEQ_BITS: u32 = 19;
+/// A key of an item or a fragment, shifted by so many bits, is the key of its thread.
+pub(crate) const ENTRY_BITS: u32 = TURN_BITS + SEQ_BITS;
 const MAX_THREAD: i64 = (1 << 24) - 1;
 const MAX_ORDINAL: i64 = (1 << TURN_BITS) - 1;
 const MAX_SEQ: i64 = (1 << SEQ_BITS) - 1;
@@ -32,6 +34,11 @@ pub(crate) fn turn_key(thread: i64, ordinal: i64) -> Result<i64, StoreError> {
 /// The ordinal inside a turn's key.
 pub(crate) fn ordinal(turn: i64) -> i64 {
     turn & MAX_ORDINAL
+}
+
+/// The thread inside a turn's key.
+pub(crate) fn thread_of(turn: i64) -> i64 {
+    turn >> TURN_BITS
 }
 
 /// All turn keys of a thread, ordinal 0 included.

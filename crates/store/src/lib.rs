@@ -6,7 +6,6 @@
 //! what can be read.
 
 mod apply;
-mod aside;
 pub mod check;
 mod connection;
 mod content;
@@ -15,6 +14,7 @@ mod error;
 mod keys;
 mod lease;
 mod lineage;
+mod opening;
 mod owner;
 mod pool;
 mod query;
@@ -22,6 +22,7 @@ mod read;
 mod record;
 mod recovery;
 mod removal;
+pub mod salvage;
 mod schema;
 mod search;
 mod store;
@@ -35,4 +36,5 @@ pub use record::{
     Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
     TurnRow, TurnStatus, Write,
 };
+pub use salvage::{Salvage, ThreadLoss};
 pub use store::{OpenOptions, Store, Synchronous};

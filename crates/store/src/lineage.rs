@@ -119,7 +119,7 @@ impl Lineage {
     }
 
     /// Stores the segments as those of `thread`, but for what shows nothing.
-    fn write(&self, conn: &Connection, thread: i64) -> Result<(), Failure> {
+    pub(crate) fn write(&self, conn: &Connection, thread: i64) -> Result<(), Failure> {
         conn.prepare_cached("DELETE FROM segment WHERE thread = ?1")?.execute([thread])?;
         let mut insert = conn.prepare_cached(
             "INSERT INTO segment (thread, first, last, source, history_end)

@@ -14,6 +14,12 @@ const APPLICATION_ID: i64 = 0x6167_7464;
 /// Entry `n` takes a file from version `n` to `n + 1`. Entries are never edited once released.
 const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
+/// A table of each version that the one before it does not have.
+const MARKS: &[&str] = &["thread", "segment"];
+
+/// No version gets this far; a header that says so is damaged.
+const UNLIKELY: i64 = 1 << 16;
+
 /// Latest version that this program reads and writes.
 pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
 
@@ -140,18 +146,48 @@ CREATE TABLE thread_text (
 ) STRICT;
 ";
 
-/// Whether the file is at the latest version. Refuses files that are not ours, or newer.
+/// Whether the file is at the latest version. Refuses files that are not ours, or newer. The header
+/// and the tables have to agree: where they do not, the file is damaged.
 pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let fresh = found == 0 && application == 0 && has_no_tables(conn)?;
-    if (application != APPLICATION_ID && !fresh) || found < 0 {
+    if application == APPLICATION_ID && found == LATEST {
+        return Ok(true);
+    }
+    let tables: Vec<String> = conn
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let has = |table: &str| tables.iter().any(|name| name == table);
+    let ours = ["thread", "turn", "item", "history"].into_iter().all(has);
+    if found == 0 && application == 0 && tables.is_empty() {
+        return Ok(false);
+    }
+    if application != APPLICATION_ID && !ours {
         return Err(StoreError::Foreign { path: path.to_owned() }.into());
     }
-    if found > LATEST {
+    if found > LATEST && found < UNLIKELY && application == APPLICATION_ID {
         return Err(StoreError::NewerSchema { path: path.to_owned(), found, known: LATEST }.into());
     }
-    Ok(found == LATEST)
+    let tables_of = MARKS.iter().rposition(|mark| has(mark)).map_or(0, |at| at + 1);
+    if application != APPLICATION_ID || i64::try_from(tables_of) != Ok(found) {
+        let detail = format!("its header says version {found}, its tables say {tables_of}");
+        return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+    }
+    Ok(false)
+}
+
+/// Reads a page or two of every table and index, so that damage at their roots shows.
+pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
+    let mut rows = conn.prepare(
+        "SELECT (SELECT max(pk) FROM thread), (SELECT max(pk) FROM turn),
+             (SELECT max(pk) FROM item), (SELECT max(pk) FROM history), (SELECT max(id) FROM chunk),
+             (SELECT max(pk) FROM thread_text), (SELECT max(id) FROM thread),
+             (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
+             (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item)",
+    )?;
+    rows.query_row([], |_| Ok(()))?;
+    Ok(())
 }
 
 /// Whether the file is empty, that is new.

@@ -11,12 +11,14 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::connection::{Link, OWNERS, Role, Target, create_private_dir, database_path};
 use crate::error::Failure;
+use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::pool::{Pool, answering};
+use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
     Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow,
-    TurnsQuery, Write, aside, read, threads,
+    TurnsQuery, Write, read, salvage, threads,
 };
 
 /// What a commit survives.
@@ -52,9 +54,10 @@ pub struct OpenOptions {
     /// Most pages (4 KiB each) of the database file; commits that need more fail with
     /// [`StoreError::Full`]. `None` leaves it to the disk.
     pub max_pages: Option<u32>,
-    /// A database that is damaged is renamed, and an empty one made in its place, unless another
-    /// store is open in the folder. Off, it is an error.
-    pub set_damaged_aside: bool,
+    /// Of a database that is damaged, what can be read is saved into a fresh one, and the damaged
+    /// file is kept under another name; unless another store is open in the folder. Off, it is an
+    /// error.
+    pub salvage: bool,
 }
 
 impl OpenOptions {
@@ -65,7 +68,7 @@ impl OpenOptions {
             owner: owner.into(),
             synchronous: Synchronous::default(),
             max_pages: None,
-            set_damaged_aside: false,
+            salvage: false,
         }
     }
 }
@@ -90,8 +93,8 @@ struct Inner {
     pool: Arc<Pool>,
     writer: Option<JoinHandle<()>>,
     in_memory: bool,
-    /// See [`Store::set_aside`].
-    set_aside: Option<PathBuf>,
+    /// See [`Store::salvaged`].
+    salvaged: Option<Salvage>,
 }
 
 impl Store {
@@ -110,24 +113,26 @@ impl Store {
             synchronous: options.synchronous,
             max_pages: options.max_pages,
             log_pages: Arc::default(),
+            damage_noted: Arc::default(),
         };
-        let mut set_aside = None;
-        let connected =
-            aside::check_header(&target.path, &owners).and_then(|()| target.connect(Role::Writer));
-        let conn = match connected {
-            Err(StoreError::Corrupt { path, detail }) if options.set_damaged_aside => {
-                let moved = aside::put(&path, &owners, options.now_ms)?;
-                let Some(moved) = moved else {
-                    return Err(StoreError::Corrupt { path, detail });
-                };
-                set_aside = Some(moved);
-                target.connect(Role::Writer)?
+        let mut opening = Opening::begin(dir)?;
+        let mut salvaged = None;
+        let conn = match opening.look().and_then(|()| target.prepare()) {
+            Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
+                // Whatever comes of this, the file is not one that was closed in order.
+                opening.note_in_use()?;
+                salvaged = Some(salvage::salvage(&path, &detail, options.now_ms)?);
+                target.prepare()?
             }
             other => other?,
         };
         let made_tables = target.log_pages.load(Ordering::Relaxed) > 0;
         let lock = OwnerLock::acquire(&owners, &options.owner, options.now_ms)?;
-        let store = Self::start(target, conn, options.owner, Some((owners, lock)), set_aside)?;
+        if opening.alone {
+            opening.note_in_use()?;
+        }
+        drop(opening);
+        let store = Self::start(target, conn, options.owner, Some((owners, lock)), salvaged)?;
         if made_tables {
             // Brings the new file to the disk; making it did not wait for that.
             store.inner.pool.checkpoint_soon();
@@ -146,6 +151,7 @@ impl Store {
             synchronous: Synchronous::default(),
             max_pages: None,
             log_pages: Arc::default(),
+            damage_noted: Arc::default(),
         };
         let conn = target.connect(Role::Writer)?;
         Self::start(target, conn, "memory".to_owned(), None, None)
@@ -156,7 +162,7 @@ impl Store {
         conn: Connection,
         owner: String,
         lock: Option<(PathBuf, OwnerLock)>,
-        set_aside: Option<PathBuf>,
+        salvaged: Option<Salvage>,
     ) -> Result<Self, StoreError> {
         let (jobs, waiting) = mpsc::channel();
         let places = Arc::new(Semaphore::new(QUEUE));
@@ -174,7 +180,7 @@ impl Store {
         let thread =
             writer.start().map_err(|error| StoreError::io("start a writer for", &path, error))?;
         let inner =
-            Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, set_aside };
+            Inner { jobs: Some(jobs), places, pool, writer: Some(thread), in_memory, salvaged };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -319,10 +325,10 @@ impl Store {
         self.ask(|reply| Job::Release(thread.to_owned(), reply)).await?
     }
 
-    /// Where a damaged database was put when this store was opened.
+    /// What became of the database, if it was damaged when this store was opened.
     #[must_use]
-    pub fn set_aside(&self) -> Option<&Path> {
-        self.inner.set_aside.as_deref()
+    pub fn salvaged(&self) -> Option<&Salvage> {
+        self.inner.salvaged.as_ref()
     }
 
     /// Finishes what was sent, moves the log into the database and lets go of all files. Later

@@ -2,7 +2,7 @@
 //! each in a savepoint of its own, and are answered once it is committed. What a write does to the
 //! tables stands in `apply`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::connection::Link;
 use crate::error::Failure;
+use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::pool::Pool;
 use crate::{OrphanedTurn, StoreError, Write, apply, lease, recovery};
@@ -223,11 +224,21 @@ impl Writer {
             if self.link.target().in_memory { Ok(()) } else { self.pool.empty_log(&mut self.link) };
         // Callers are told when nothing of the store is open any more.
         drop(self.link);
-        drop(self.lock);
+        if let Some((owners, lock)) = self.lock {
+            note_closed(&owners, &self.owner);
+            drop(lock);
+        }
         for closer in closers {
             let _ = closer.send(result.clone());
         }
     }
+}
+
+/// Notes that the database was closed in order. Where that fails, the next store looks it over, as
+/// after a crash.
+fn note_closed(owners: &Path, me: &str) {
+    let Some(dir) = owners.parent() else { return };
+    let _ = Opening::begin(dir).and_then(|mut opening| opening.note_closed(me));
 }
 
 /// When to copy the log into the database. Pure: sizes in, decisions out.

@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
 use common::{append, create, finish, listed, open, options, record, start};
@@ -65,7 +65,7 @@ async fn a_newer_schema_is_refused() {
 fn garbage_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("threads.db"), "no database at all ".repeat(500)).unwrap();
-    check_refused(dir.path(), "move it away");
+    check_refused(dir.path(), "saves what can be read");
     let left = fs::read_to_string(dir.path().join("threads.db")).unwrap();
     assert!(left.starts_with("no database at all"), "nothing was changed");
 }
@@ -76,9 +76,9 @@ async fn a_damaged_database_is_set_aside_whole() {
     let rubbish = "no database at all ".repeat(500);
     fs::write(dir.path().join("threads.db"), &rubbish).unwrap();
     fs::write(dir.path().join("threads.db-wal"), "log").unwrap();
-    let aside = |now_ms| OpenOptions { set_damaged_aside: true, now_ms, ..options() };
+    let aside = |now_ms| OpenOptions { salvage: true, now_ms, ..options() };
     let store = Store::open(dir.path(), aside(7)).unwrap();
-    let moved = store.set_aside().unwrap().to_owned();
+    let moved = store.salvaged().unwrap().kept.clone();
     assert_eq!(moved, dir.path().join("threads.db.damaged-7"));
     assert_eq!(fs::read_to_string(&moved).unwrap(), rubbish);
     assert_eq!(fs::read_to_string(dir.path().join("threads.db.damaged-7-wal")).unwrap(), "log");
@@ -113,26 +113,177 @@ fn another_programs_database_is_refused() {
     check_refused(dir.path(), "another program's database");
 }
 
+/// Overwrites the root page of a table or an index, behind the back of whoever has the file open.
+fn spoil(path: &Path, name: &str) {
+    let conn = Connection::open(path).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let page: u32 = conn.query_row(sql, [name], |row| row.get(0)).unwrap();
+    drop(conn);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&[0xAB; 4096], u64::from(page - 1) * 4096).unwrap();
+}
+
 #[tokio::test]
-async fn damage_shows_when_it_is_read() {
+async fn damage_shows_when_it_is_read_and_is_salvaged_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("threads.db");
     let store = open(dir.path());
     store.commit(listed(record("a", 1))).await.unwrap();
     store.close().await.unwrap();
-    let conn = Connection::open(&path).unwrap();
-    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_thread_1'";
-    let page: i64 = conn.query_row(sql, [], |row| row.get(0)).unwrap();
-    let page = usize::try_from(page).unwrap();
-    drop(conn);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[(page - 1) * 4096..page * 4096].fill(0xAB);
-    fs::write(&path, bytes).unwrap();
     let store = open(dir.path());
+    spoil(&path, "sqlite_autoindex_thread_1");
     let error = store.thread("a").await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
-    let error = store.commit(listed(record("b", 1))).await.unwrap_err();
+    // While somebody has it open, it stays where it is.
+    let salvaging = || OpenOptions { salvage: true, now_ms: 7, ..options() };
+    let error = Store::open(dir.path(), salvaging()).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    store.close().await.unwrap();
+    let error = Store::open(dir.path(), options()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "left alone unless asked: {error}");
+    let store = Store::open(dir.path(), salvaging()).unwrap();
+    let salvage = store.salvaged().unwrap();
+    assert_eq!((salvage.threads, salvage.lost.len()), (1, 0));
+    assert_eq!(store.last_turn("a").await.unwrap().unwrap().id, "t");
+    store.commit(listed(record("b", 1))).await.unwrap();
+    store.close().await.unwrap();
+    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
+}
+
+#[tokio::test]
+async fn of_many_stores_one_salvages_and_all_use_what_it_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for n in 0..50 {
+        store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
+    }
+    store.close().await.unwrap();
+    spoil(&dir.path().join("threads.db"), "sqlite_autoindex_turn_1");
+    let salvage = || {
+        let dir = dir.path().to_owned();
+        std::thread::spawn(move || {
+            Store::open(&dir, OpenOptions { salvage: true, now_ms: 7, ..options() }).unwrap()
+        })
+    };
+    let stores: Vec<Store> =
+        [salvage(), salvage(), salvage(), salvage()].map(|one| one.join().unwrap()).into();
+    assert_eq!(stores.iter().filter(|store| store.salvaged().is_some()).count(), 1);
+    for store in &stores {
+        assert_eq!(store.last_turn("t49").await.unwrap().unwrap().id, "t");
+        store.commit(listed(record(&options().owner, 1))).await.unwrap();
+    }
+    let kept = fs::read_dir(dir.path()).unwrap();
+    let kept = kept.filter(|entry| {
+        entry.as_ref().unwrap().file_name().to_str().unwrap().ends_with("-lost.txt")
+    });
+    assert_eq!(kept.count(), 1);
+}
+
+#[tokio::test]
+async fn a_salvage_that_was_killed_is_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.commit(listed(record("a", 1))).await.unwrap();
+    store.close().await.unwrap();
+    // Killed while it filled a new database: begun again. Killed before the last steps: they are
+    // done, and the damaged file is kept with its log.
+    fs::write(dir.path().join("threads.db.salvage"), "half").unwrap();
+    let database = dir.path().join("threads.db");
+    fs::rename(&database, dir.path().join("threads.db.salvaged-for-threads.db.damaged-7")).unwrap();
+    fs::write(&database, "damaged").unwrap();
+    fs::write(dir.path().join("threads.db-wal"), "log").unwrap();
+    let store = Store::open(dir.path(), OpenOptions { salvage: true, ..options() }).unwrap();
+    assert!(store.thread("a").await.unwrap().is_some());
+    assert!(store.salvaged().is_none());
+    store.close().await.unwrap();
+    for (name, content) in
+        [("threads.db.damaged-7", "damaged"), ("threads.db.damaged-7-wal", "log")]
+    {
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), content);
+    }
+    fs::write(&database, "damaged again").unwrap();
+    let store = Store::open(dir.path(), OpenOptions { salvage: true, now_ms: 7, ..options() });
+    let kept = store.unwrap().salvaged().unwrap().kept.clone();
+    assert_eq!(kept, dir.path().join("threads.db.damaged-7-1"), "nothing is overwritten");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "damaged again");
+}
+
+#[tokio::test]
+async fn a_damaged_log_is_salvaged_behind_the_damage_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.commit(listed(record("old", 1))).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(dir.path());
+    for n in 0..40 {
+        store.commit(listed(record(&format!("t{n}"), n))).await.unwrap();
+    }
+    // As a killed process leaves it: with its log.
+    let copy = tempfile::tempdir().unwrap();
+    for name in ["threads.db", "threads.db-wal"] {
+        fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let log = copy.path().join("threads.db-wal");
+    let mut bytes = fs::read(&log).unwrap();
+    let frames = (bytes.len() - 32) / 4120;
+    bytes[32 + frames / 2 * 4120 + 100] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let store = Store::open(copy.path(), OpenOptions { salvage: true, ..options() }).unwrap();
+    let salvage = store.salvaged().unwrap();
+    assert!(salvage.damage.contains("log"), "{salvage:?}");
+    for id in ["old", "t0", "t39"] {
+        assert!(store.thread(id).await.unwrap().is_some(), "{id}");
+    }
+    let kept = format!("{}-wal", salvage.kept.display());
+    assert_eq!(fs::read(kept).unwrap(), bytes);
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = dir.path().join("threads.db");
+    let salvaging = || OpenOptions { salvage: true, ..options() };
+    let check = |expected: &str| {
+        let error = Store::open(dir.path(), salvaging()).unwrap_err().to_string();
+        assert!(error.contains("threads.db") && error.contains(expected), "{error}");
+    };
+    fs::create_dir(&database).unwrap();
+    check("is a folder");
+    fs::remove_dir(&database).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&database).unwrap();
+    check("a pipe, a socket or a device");
+    fs::remove_file(&database).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &database).unwrap();
+    check("a pipe, a socket or a device");
+    fs::remove_file(&database).unwrap();
+    Store::open(dir.path(), salvaging()).unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
+    let full = || async {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        store.commit(listed(record("a", 1))).await.unwrap();
+        store.close().await.unwrap();
+        dir
+    };
+    let salvaging = || OpenOptions { salvage: true, ..options() };
+    let dir = full().await;
+    fs::write(dir.path().join("threads.db"), "").unwrap();
+    let store = Store::open(dir.path(), salvaging()).unwrap();
+    assert!(store.salvaged().unwrap().damage.contains("empty"));
+    let dir = full().await;
+    fs::remove_file(dir.path().join("threads.db")).unwrap();
+    let conn = Connection::open(dir.path().join("threads.db")).unwrap();
+    conn.execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
+    drop(conn);
+    let store = Store::open(dir.path(), salvaging()).unwrap();
+    assert!(store.salvaged().unwrap().damage.contains("another program"));
+    // Whoever takes it away wants a new one.
+    let dir = full().await;
+    fs::remove_file(dir.path().join("threads.db")).unwrap();
+    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none());
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) async fn run(_arguments: &Arguments, world: &World) -> anyhow::Result
     };
     layers(&mut page, world).await;
     threads(&mut page, &dir);
-    set_aside(&mut page, &dir);
+    kept(&mut page, &dir);
     print(format_args!("{}", page.text.trim_end()))?;
     Ok(if page.wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -108,13 +108,13 @@ fn threads(page: &mut Page, dir: &Path) {
     } else {
         page.bad("threads", format_args!("{what}"));
     }
-    for problem in problems {
+    for problem in &problems {
         page.text.push_str(&format!("        - {problem}\n"));
     }
-    if page.wrong {
+    if !problems.is_empty() {
         page.text.push_str(
-            "        Make a copy of threads.db, threads.db-wal and threads.db-shm before anything \
-             else;\n        `agentd threads export` may still read single threads.\n",
+            "        The next server that has this home to itself saves what can be read into a new \
+             database\n        and keeps the damaged one beside it.\n",
         );
     }
     for holder in open_elsewhere {
@@ -122,17 +122,32 @@ fn threads(page: &mut Page, dir: &Path) {
     }
 }
 
-/// Databases that were damaged and put out of the way.
-fn set_aside(page: &mut Page, dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let is_one = name.starts_with("threads.db.damaged-");
-        if is_one && !name.ends_with("-wal") && !name.ends_with("-shm") {
-            page.bad(
-                "threads",
-                format_args!("a damaged database was set aside as {}", entry.path().display()),
-            );
+/// Most lines of a list that are shown; the rest is in the file.
+const LIST_LINES: usize = 40;
+
+/// Databases that were damaged, and what was lost of each.
+fn kept(page: &mut Page, dir: &Path) {
+    let lists = match store::salvage::lists(dir) {
+        Ok(lists) => lists,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            let dir = dir.display();
+            return page.bad("threads", format_args!("{dir} cannot be read: {error}"));
         }
+    };
+    for (path, list) in lists {
+        let path = path.display();
+        page.bad("threads", format_args!("a damaged database was set aside as {path}"));
+        let lines = list.lines().count();
+        for line in list.lines().take(LIST_LINES) {
+            page.text.push_str(&format!("        - {line}\n"));
+        }
+        if lines > LIST_LINES {
+            let more = lines - LIST_LINES;
+            page.text.push_str(&format!("        - {more} more lines in {path}-lost.txt\n"));
+        }
+        page.text.push_str(
+            "        Once nothing of it is missed, remove the file and those beside it.\n",
+        );
     }
 }

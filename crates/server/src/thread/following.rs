@@ -82,7 +82,10 @@ impl Actor {
 
     /// The newest turn that is stored. Without it a snapshot begins with the thread.
     async fn last_turn(&mut self) -> Option<Id> {
-        let store = self.core.store().await.ok().filter(|_| !self.ephemeral)?;
+        if self.ephemeral {
+            return None;
+        }
+        let store = self.core.store().await.ok()?;
         let turn = store.last_turn(&self.id).await.ok()??;
         Some(turn.id.as_str().into())
     }

@@ -91,9 +91,127 @@ async fn a_damaged_database_is_set_aside_and_told() {
     let kept = std::fs::read_dir(world.home())
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| path.display().to_string().contains(".damaged-"))
+        .find(|path| {
+            let path = path.display().to_string();
+            path.contains(".damaged-") && !path.ends_with("-lost.txt")
+        })
         .unwrap();
     assert_eq!(std::fs::read_to_string(kept).unwrap(), rubbish, "nothing of it is lost");
+}
+
+#[tokio::test]
+async fn damage_costs_what_is_damaged() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut threads = Vec::new();
+    for number in 0..30 {
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, &format!("Number {number}. {}", "x ".repeat(300))).await;
+        threads.push(thread);
+    }
+    server.stop().await;
+    // A hole in the middle of the threads' own rows.
+    let path = world.home().join("threads.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let has =
+        |page: &[u8], text: &str| page.windows(text.len()).any(|window| window == text.as_bytes());
+    let is_threads = |page: &[u8]| has(page, &threads[15]) && has(page, "\"sandbox\"");
+    let hole = bytes.chunks_mut(4096).find(|page| is_threads(page)).unwrap();
+    hole.fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let fresh = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
+    let mut late = server.connect().await;
+    late.notify("initialized", json!({})).await;
+    let summary = late.expect_where("warning", |told| told["threadId"].is_null()).await;
+    let summary = summary["message"].as_str().unwrap().to_owned();
+    assert!(summary.contains("threads.db.damaged-"), "{summary}");
+    let told = late.expect_where("warning", |told| told["threadId"].is_string()).await;
+    let hurt = told["threadId"].as_str().unwrap().to_owned();
+    assert!(told["message"].as_str().unwrap().contains(&hurt), "{told}");
+    assert!(threads.contains(&hurt), "{hurt}");
+    let page = peer.call("thread/list", json!({ "limit": 100 })).await;
+    assert_eq!(page["data"].as_array().unwrap().len(), 31, "those that lost something too");
+    // Also a thread that lost its settings goes on.
+    for thread in [&threads[0], &threads[29], &hurt] {
+        let read = json!({ "threadId": thread, "includeTurns": true });
+        let read = peer.call("thread/read", read).await;
+        assert_eq!(read["thread"]["turns"].as_array().unwrap().len(), 1, "{read}");
+        peer.call("thread/resume", json!({ "threadId": thread })).await;
+        assert_eq!(peer.run_turn(thread, "Go on.").await["status"], "completed");
+        let sent = world.model().raw_requests().pop().unwrap();
+        assert!(sent.contains("Number "), "the model still sees what was said: {sent}");
+    }
+    let log = std::fs::read_to_string(world.home().join("log/agentd.log")).unwrap();
+    assert!(log.contains(&hurt) && log.contains("threads.db.damaged-"), "{log}");
+    server.stop().await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let page = peer.call("thread/list", json!({ "limit": 100 })).await;
+    assert_eq!(page["data"].as_array().unwrap().len(), 31);
+}
+
+#[tokio::test]
+async fn without_a_usable_store_ephemeral_threads_work() {
+    let make_folder = |path: &std::path::Path| std::fs::create_dir(path).unwrap();
+    let make_socket =
+        |path: &std::path::Path| drop(std::os::unix::net::UnixListener::bind(path).unwrap());
+    let link = |to: &'static str| {
+        move |path: &std::path::Path| std::os::unix::fs::symlink(to, path).unwrap()
+    };
+    let pipe = |path: &std::path::Path| {
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+    };
+    type Make = Box<dyn Fn(&std::path::Path)>;
+    // The last one is a file that answers every read with an input/output error.
+    let kinds: [(&str, &str, Make); 7] = [
+        ("threads.db", "is a folder", Box::new(make_folder)),
+        ("threads.db", "a pipe, a socket or a device", Box::new(pipe)),
+        ("threads.db", "a pipe, a socket or a device", Box::new(make_socket)),
+        ("threads.db", "a pipe, a socket or a device", Box::new(link("/dev/zero"))),
+        ("threads.lock", "is a folder", Box::new(make_folder)),
+        ("threads.lock", "a pipe, a socket or a device", Box::new(pipe)),
+        ("threads.db", "threads.db", Box::new(link("/proc/self/mem"))),
+    ];
+    for (name, expected, make) in kinds {
+        let world = World::with_script(&talkative()).await;
+        make(&world.home().join(name));
+        let server = world.start();
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+        for (method, params) in [
+            ("thread/start", json!({})),
+            ("thread/list", json!({})),
+            ("thread/read", json!({ "threadId": "x" })),
+            ("thread/resume", json!({ "threadId": "x" })),
+            ("thread/fork", json!({ "threadId": "x" })),
+            ("thread/archive", json!({ "threadId": "x" })),
+            ("thread/unarchive", json!({ "threadId": "x" })),
+            ("thread/delete", json!({ "threadId": "x" })),
+            ("thread/turns/list", json!({ "threadId": "x" })),
+            ("thread/name/set", json!({ "threadId": "x", "name": "y" })),
+        ] {
+            let fault = peer.refused(method, params).await;
+            let clear = fault.message.contains(name) && fault.message.contains(expected);
+            assert!(fault.code == -32603 && clear, "{name}, {expected}, {method}: {fault:?}");
+        }
+        let thread = peer.start_thread(json!({ "ephemeral": true })).await;
+        assert_eq!(peer.run_turn(&thread, "One.").await["status"], "completed", "{name}");
+        assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed", "{name}");
+        let read = peer.call("thread/read", json!({ "threadId": thread })).await;
+        assert_eq!(read["thread"]["ephemeral"], true);
+        server.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,264 @@
+//! The first look at a database, before it is used: cheap where the last store closed it and nobody
+//! touched it since, thorough otherwise. One store at a time does this, also of several processes.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::connection::{BUSY_TIMEOUT, OWNERS, create_private_file, database_path};
+use crate::error::Failure;
+use crate::salvage::{self, Log, with_suffix};
+use crate::{StoreError, content, owner, schema};
+
+/// A database of which nothing is known is read whole up to this size: that takes some tenths of a
+/// second. In a larger one damage shows when it is read.
+const LOOK_UP_TO: u64 = 16 << 20;
+
+/// What the lock file says once damage was found while the database was in use.
+const DAMAGED: &str = "damaged\n";
+
+/// Path of the lock file in a store's folder. It is held while a store is opened, and notes how the
+/// last one ended: `closed SIZE MTIME` of the database, `damaged`, or nothing.
+pub(crate) fn lock_path(dir: &Path) -> PathBuf {
+    dir.join("threads.lock")
+}
+
+/// The lock; others wait for it to be dropped.
+pub(crate) struct Opening {
+    lock: File,
+    path: PathBuf,
+    database: PathBuf,
+    owners: PathBuf,
+    /// No other store has the database open.
+    pub(crate) alone: bool,
+}
+
+/// How the last store ended.
+#[derive(Debug, PartialEq, Eq)]
+enum LastUse {
+    /// It was closed, and the database has not been changed since.
+    Closed,
+    /// It was closed, and somebody else wrote to the database.
+    Touched,
+    /// It found damage.
+    Damaged,
+    /// It was killed, is of an earlier version, or there was none.
+    Unknown,
+}
+
+impl Opening {
+    /// Waits for the lock of the store in `dir`.
+    pub(crate) fn begin(dir: &Path) -> Result<Self, StoreError> {
+        let (path, database, owners) = (lock_path(dir), database_path(dir), dir.join(OWNERS));
+        for file in [&path, &database] {
+            check_kind(file)?;
+        }
+        let lock = create_private_file(&path)?;
+        lock.lock().map_err(|error| StoreError::io("lock", &path, error))?;
+        let alone = owner::living(&owners, "")?.is_empty();
+        Ok(Self { lock, path, database, owners, alone })
+    }
+
+    /// Says what is wrong with the database, by [`StoreError::Corrupt`] where it can be salvaged.
+    /// SQLite is let near it only when it begins as a database does: it removes the log of a file
+    /// that it cannot read.
+    pub(crate) fn look(&mut self) -> Result<(), StoreError> {
+        if !self.alone {
+            // Closing the file would let go of the locks of a store of this process.
+            return Ok(());
+        }
+        let last = self.last_use()?;
+        if last == LastUse::Closed {
+            return Ok(());
+        }
+        if salvage::finish(&self.database)? {
+            self.note("")?;
+            return Ok(());
+        }
+        let log = Log::read(&with_suffix(&self.database, "-wal"))?;
+        if log.damaged {
+            return Err(self.corrupt("its log is damaged"));
+        }
+        let Some((header, bytes)) = self.header()? else {
+            return match (log.has_commits(), last) {
+                (true, _) => Err(self.corrupt("it is gone, and its log is there")),
+                (false, _) => Ok(()),
+            };
+        };
+        if bytes == 0 {
+            return match log.has_commits() || last == LastUse::Touched {
+                true => Err(self.corrupt("it is empty, and it was not")),
+                false => Ok(()),
+            };
+        }
+        if !header.starts_with(b"SQLite format 3\0") || header.len() < 100 {
+            return Err(self.corrupt("it does not begin as a database does"));
+        }
+        if log.shows_truncation(bytes, &header) {
+            return Err(self.corrupt("its end is missing"));
+        }
+        let header = log.header.unwrap_or(header);
+        let thorough = last != LastUse::Unknown || bytes <= LOOK_UP_TO;
+        let verified = verify(&self.database, thorough);
+        match verified.map_err(|failure| failure.at(&self.database)) {
+            Ok(Content::None) => Ok(()),
+            // With such a header SQLite would write to it in another way than we expect.
+            Ok(Content::Threads) | Err(StoreError::Sqlite { .. }) if is_odd(&header) => {
+                Err(self.corrupt("its header is damaged"))
+            }
+            Ok(Content::Threads) => Ok(()),
+            Err(StoreError::Foreign { .. }) if last == LastUse::Touched => {
+                Err(self.corrupt("another program's database has taken its place"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// From now on the database is in use: how it ends is not known.
+    pub(crate) fn note_in_use(&mut self) -> Result<(), StoreError> {
+        self.note("")
+    }
+
+    /// Notes that the database was closed in order, if no other store has it open.
+    pub(crate) fn note_closed(&mut self, me: &str) -> Result<(), StoreError> {
+        let others = owner::living(&self.owners, me)?;
+        if !others.is_empty() || self.read()? == DAMAGED {
+            return Ok(());
+        }
+        let log = with_suffix(&self.database, "-wal");
+        if fs::metadata(&log).is_ok_and(|metadata| metadata.len() > 0) {
+            return Ok(());
+        }
+        match stamp(&self.database) {
+            Some(stamp) => self.note(&stamp),
+            None => Ok(()),
+        }
+    }
+
+    fn last_use(&mut self) -> Result<LastUse, StoreError> {
+        let text = self.read()?;
+        Ok(match text.as_str() {
+            DAMAGED => LastUse::Damaged,
+            closed if closed.starts_with("closed ") => {
+                let log = with_suffix(&self.database, "-wal");
+                let untouched = stamp(&self.database).as_deref() == Some(closed)
+                    && !fs::metadata(&log).is_ok_and(|metadata| metadata.len() > 0);
+                if untouched { LastUse::Closed } else { LastUse::Touched }
+            }
+            _ => LastUse::Unknown,
+        })
+    }
+
+    /// The first bytes of the database, and how many it has.
+    fn header(&self) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        let failed = |error| StoreError::io("read", &self.database, error);
+        let file = match File::open(&self.database) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| StoreError::io("open", &self.database, error))?,
+        };
+        let bytes = file.metadata().map_err(failed)?.len();
+        let mut header = Vec::new();
+        file.take(100).read_to_end(&mut header).map_err(failed)?;
+        Ok(Some((header, bytes)))
+    }
+
+    fn corrupt(&self, detail: &str) -> StoreError {
+        StoreError::Corrupt { path: self.database.clone(), detail: detail.to_owned() }
+    }
+
+    fn read(&mut self) -> Result<String, StoreError> {
+        let mut text = String::new();
+        let mut file = &self.lock;
+        let read = file.rewind().and_then(|()| file.take(200).read_to_string(&mut text));
+        match read {
+            // Not written by us: nothing is known.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(String::new()),
+            other => other.map(|_| text).map_err(|error| StoreError::io("read", &self.path, error)),
+        }
+    }
+
+    fn note(&mut self, text: &str) -> Result<(), StoreError> {
+        if self.read()? == text {
+            return Ok(());
+        }
+        let mut file = &self.lock;
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(text.as_bytes()));
+        written.map_err(|error| StoreError::io("write", &self.path, error))
+    }
+}
+
+/// Notes that the database is damaged: the next store that opens it alone salvages it.
+pub(crate) fn note_damage(database: &Path) -> Result<(), StoreError> {
+    let path = lock_path(database.parent().unwrap_or(Path::new(".")));
+    fs::write(&path, DAMAGED).map_err(|error| StoreError::io("write", &path, error))
+}
+
+/// Names the state of a file: it changes with the file.
+fn stamp(path: &Path) -> Option<String> {
+    let metadata = fs::metadata(path).ok()?;
+    let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(format!("closed {} {}\n", metadata.len(), changed.as_nanos()))
+}
+
+/// Opening a pipe would wait, opening a device may do anything.
+fn check_kind(path: &Path) -> Result<(), StoreError> {
+    let kind = match fs::metadata(path) {
+        Ok(metadata) => metadata.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(StoreError::io("read", path, error)),
+    };
+    if kind.is_file() {
+        return Ok(());
+    }
+    let what = if kind.is_dir() { "a folder" } else { "a pipe, a socket or a device" };
+    Err(StoreError::NotAFile { path: path.to_owned(), what })
+}
+
+/// Looks for damage with SQLite: whether the tables are ours and, where it is to be `thorough`,
+/// whether every page and every text can be read. Changes nothing.
+fn verify(path: &Path, thorough: bool) -> Result<Content, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    // The log of a damaged database stays as it is.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    let current = schema::is_current(&conn, path)?;
+    if schema::has_no_tables(&conn)? {
+        return Ok(Content::None);
+    }
+    if thorough {
+        let found: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            let detail = found.lines().next_back().unwrap_or_default().to_owned();
+            return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
+        }
+        if current {
+            content::check_all(&conn)?;
+        }
+    }
+    Ok(Content::Threads)
+}
+
+/// What is in a database that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// Our tables.
+    Threads,
+    /// No tables at all.
+    None,
+}
+
+/// Whether a header is not as those of our databases are: size of pages, write-ahead log, no
+/// reserved space, format 4, UTF-8.
+fn is_odd(header: &[u8]) -> bool {
+    let at =
+        |from: usize, bytes: &[u8]| header.get(from..).is_some_and(|rest| rest.starts_with(bytes));
+    !(at(16, &[0x10, 0, 2, 2, 0, 64, 32, 32]) && at(44, &[0, 0, 0, 4]) && at(56, &[0, 0, 0, 1]))
+}

@@ -1,0 +1,203 @@
+//! Saves what can be read of a damaged database into a fresh one, and puts the damaged file aside
+//! with its log. Reads pages rather than tables: SQLite stops at the first damaged page on its way,
+//! this finds every row on every page that is whole.
+//!
+//! The fresh database takes the place of the damaged one only when it is complete, in steps that a
+//! crash in between does not spoil: see [`finish`].
+
+mod lineages;
+mod pages;
+mod record;
+mod refill;
+mod scan;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use crate::error::Failure;
+use crate::{StoreError, schema, search};
+
+pub(crate) use pages::Log;
+
+/// The fresh database while it is filled.
+const FILLING: &str = "threads.db.salvage";
+/// Begin of the name of a complete one, which ends with the name that the damaged file gets.
+const COMPLETE: &str = "threads.db.salvaged-for-";
+/// Begin of the name of a damaged file.
+const DAMAGED: &str = "threads.db.damaged-";
+/// Added to the name of a damaged file: the list of what it had and the fresh one lacks.
+const LIST: &str = "-lost.txt";
+
+/// What became of a damaged database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Salvage {
+    /// Where the damaged file is now. Its log, if it had one, is beside it.
+    pub kept: PathBuf,
+    /// What was wrong with it.
+    pub damage: String,
+    /// Threads that the fresh database has.
+    pub threads: u64,
+    /// Those of them that are not whole.
+    pub lost: Vec<ThreadLoss>,
+}
+
+/// A thread that lost something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadLoss {
+    /// Its id; a made-up one when that is lost too.
+    pub thread: String,
+    /// What is lost, for people.
+    pub lost: String,
+}
+
+/// Salvages the database at `path`, which nobody has open. The caller keeps others out.
+pub(crate) fn salvage(path: &Path, damage: &str, now_ms: i64) -> Result<Salvage, StoreError> {
+    let filling = path.with_file_name(FILLING);
+    discard(&filling)?;
+    let pages = pages::Pages::open(path, &with_suffix(path, "-wal"))?;
+    let (threads, lost) = fill(&filling, &pages).map_err(|failure| failure.at(&filling))?;
+    let name = free_name(path, now_ms)?;
+    let kept = path.with_file_name(&name);
+    let salvage = Salvage { kept, damage: damage.to_owned(), threads, lost };
+    write_list(&salvage)?;
+    let complete = path.with_file_name(format!("{COMPLETE}{name}"));
+    rename(&filling, &complete)?;
+    finish(path)?;
+    Ok(salvage)
+}
+
+/// Ends the exchange of databases that was begun: a complete one takes its place, and the damaged
+/// one, with its log, gets the name that it was to get. `false` when none was begun.
+pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
+    let mut finished = false;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let failed = |error| StoreError::io("read", dir, error);
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let complete = entry.map_err(failed)?.path();
+        let name = complete.file_name().and_then(|name| name.to_str());
+        let Some(name) = name.and_then(|name| name.strip_prefix(COMPLETE)) else { continue };
+        let kept = path.with_file_name(name);
+        // The log first: a database that is without its log and not yet renamed would look older
+        // than it is.
+        for suffix in ["-wal", "-shm", ""] {
+            let (from, to) = (with_suffix(path, suffix), with_suffix(&kept, suffix));
+            if from.exists() && !to.exists() {
+                rename(&from, &to)?;
+            }
+        }
+        rename(&complete, path)?;
+        finished = true;
+    }
+    Ok(finished)
+}
+
+/// What the lists beside damaged databases in `dir` say, each with the damaged file.
+///
+/// # Errors
+/// The folder or a list cannot be read.
+pub fn lists(dir: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    let mut lists = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_kept = name.starts_with(DAMAGED)
+            && !["-wal", "-shm", LIST].iter().any(|suffix| name.ends_with(suffix));
+        if !is_kept {
+            continue;
+        }
+        let list = match fs::read_to_string(with_suffix(&path, LIST)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            other => other?,
+        };
+        lists.push((path, list));
+    }
+    lists.sort();
+    Ok(lists)
+}
+
+/// Makes the fresh database. Until it is complete nothing of it needs to survive a crash.
+fn fill(path: &Path, pages: &pages::Pages) -> Result<(u64, Vec<ThreadLoss>), Failure> {
+    private(path)?;
+    let mut conn = Connection::open(path)?;
+    conn.execute_batch(
+        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA temp_store = MEMORY;",
+    )?;
+    schema::migrate(&mut conn)?;
+    let scan = scan::scan(pages);
+    let transaction = conn.transaction()?;
+    let mut losses = refill::refill(&transaction, pages, &scan)?;
+    lineages::revive(&transaction, &scan, &mut losses)?;
+    lineages::sweep(&transaction)?;
+    let lost = lineages::examine(&transaction, &mut losses)?;
+    lineages::close_gaps(&transaction)?;
+    search::index_all(&transaction)?;
+    let threads =
+        transaction.query_row("SELECT count(*) FROM thread WHERE deleted = 0", [], |row| {
+            row.get::<_, i64>(0)
+        })?;
+    transaction.commit()?;
+    conn.execute_batch("PRAGMA journal_mode = WAL")?;
+    drop(conn);
+    let opened = File::options().write(true).open(path);
+    let file = opened.map_err(|error| StoreError::io("open", path, error))?;
+    file.sync_all().map_err(|error| StoreError::io("write", path, error))?;
+    Ok((u64::try_from(threads).unwrap_or(0), lost))
+}
+
+fn write_list(salvage: &Salvage) -> Result<(), StoreError> {
+    let path = with_suffix(&salvage.kept, LIST);
+    let failed = |error| StoreError::io("write", &path, error);
+    let mut list = format!("damage: {}\nthreads kept: {}\n", salvage.damage, salvage.threads);
+    for ThreadLoss { thread, lost } in &salvage.lost {
+        list.push_str(&format!("thread {thread} lost {lost}\n"));
+    }
+    let mut file = private(&path)?;
+    file.write_all(list.as_bytes()).map_err(failed)?;
+    file.sync_all().map_err(failed)
+}
+
+/// A name for the damaged file that nothing has.
+fn free_name(path: &Path, now_ms: i64) -> Result<String, StoreError> {
+    for number in 0..1000 {
+        let name = match number {
+            0 => format!("{DAMAGED}{now_ms}"),
+            _ => format!("{DAMAGED}{now_ms}-{number}"),
+        };
+        let taken = |suffix| with_suffix(&path.with_file_name(&name), suffix).exists();
+        if !["", "-wal", "-shm", LIST].into_iter().any(taken) {
+            return Ok(name);
+        }
+    }
+    let source = io::Error::other("there are too many damaged files beside it");
+    Err(StoreError::io("set aside", path, source))
+}
+
+fn private(path: &Path) -> Result<File, StoreError> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(|error| StoreError::io("create", path, error))
+}
+
+fn discard(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).map_err(|error| StoreError::io("rename", from, error))
+}
+
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
