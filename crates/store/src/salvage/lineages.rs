@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::ThreadLoss;
 use super::refill::{Losses, Lost};
-use super::scan::Scan;
+use super::scan::{Listed, Scan};
 use crate::error::Failure;
 use crate::lineage::{Lineage, Segment};
 use crate::{content, keys, removal};
@@ -27,11 +27,14 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
     for thread in ids.keys().copied().chain(used).collect::<BTreeSet<i64>>() {
         let (turns, last, from, to): (i64, Option<i64>, Option<i64>, Option<i64>) = conn
             .query_row(
-                "SELECT count(*), max(pk), min(started_at_ms), max(started_at_ms) FROM turn
-             WHERE thread = ?1",
+                "SELECT count(*), max(pk), min(started_at_ms) / 1000, max(started_at_ms) / 1000
+             FROM turn WHERE thread = ?1",
                 [thread],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
             )?;
+        let unlisted = Listed::default();
+        let listed = scan.indexed.listed.get(&thread).unwrap_or(&unlisted);
+        let times = || listed.times.iter().copied();
         let open_from: Option<i64> = conn.query_row(
             "SELECT max(last) + 1 FROM segment WHERE thread = ?1",
             [thread],
@@ -49,17 +52,20 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
             "INSERT OR IGNORE INTO thread (pk, id, turn_count, created_at, updated_at, archived,
                  source_kind, model_provider, cwd, preview, session_id, model, cli_version, source,
                  settings, last_ordinal, open_from, deleted)
-             VALUES (?1, ?2, ?3, ?4, ?5, 0, 'unknown', '', ?9, '', ?2, '', '', '', '', ?6, ?7, ?8)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?10, ?11, '', ?9, '', ?2, '', '', '', '', ?6, ?7, ?8)",
             params![
                 thread,
                 id,
                 turns.max(shows_turns.into()),
-                from.unwrap_or(0) / 1000,
-                to.unwrap_or(0) / 1000,
+                times().chain(from).min().unwrap_or(0),
+                times().chain(to).max().unwrap_or(0),
                 last.map_or(0, keys::ordinal).max(open_from),
                 open_from,
                 deleted,
-                scan.indexed.folders.get(&thread).map_or("", String::as_str)
+                listed.folder.as_deref().unwrap_or_default(),
+                listed.archived,
+                // A kind that lists show when nobody asks for one.
+                listed.source_kind.as_deref().unwrap_or("cli")
             ],
         )?;
         if !deleted {
@@ -183,7 +189,7 @@ fn report(conn: &Connection, losses: &Losses) -> Result<Vec<ThreadLoss>, Failure
     for (key, thread) in threads {
         let mut parts = Vec::new();
         if losses.threads.contains(&key) {
-            parts.push("its name, settings and times".to_owned());
+            parts.push("its name and settings".to_owned());
         }
         if losses.details.contains(&key) {
             parts.push("optional values such as its token usage".to_owned());

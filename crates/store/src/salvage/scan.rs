@@ -47,12 +47,22 @@ pub(super) struct Indexed {
     /// Candidates for a thread's id by its key. Indexes of leases look alike: their texts are not
     /// ids, and may stand at several keys.
     pub(super) threads: BTreeMap<i64, BTreeSet<String>>,
-    /// Working folders of threads by key.
-    pub(super) folders: BTreeMap<i64, String>,
+    /// What the indexes of lists say of threads, by key.
+    pub(super) listed: BTreeMap<i64, Listed>,
     pub(super) turns: BTreeSet<i64>,
     pub(super) items: BTreeSet<i64>,
     /// Thread and first place of each segment.
     pub(super) segments: BTreeSet<(i64, i64)>,
+}
+
+/// What the indexes of lists say of a thread.
+#[derive(Default)]
+pub(super) struct Listed {
+    pub(super) folder: Option<String>,
+    pub(super) source_kind: Option<String>,
+    pub(super) archived: bool,
+    /// When it was made or changed, Unix seconds.
+    pub(super) times: Vec<i64>,
 }
 
 /// Children of an inner page, each with the lowest and the highest key below it.
@@ -182,8 +192,13 @@ fn index(cells: &Cells<'_>, found: &mut Scan) {
             {
                 found.indexed.threads.entry(*thread).or_default().insert(id.clone());
             }
-            [Text(folder), Integer(_), Integer(_), Integer(thread)] if folder.starts_with('/') => {
-                found.indexed.folders.insert(*thread, folder.clone());
+            [Text(text), Integer(archived @ 0..=1), Integer(time), Integer(thread)] => {
+                let listed = found.indexed.listed.entry(*thread).or_default();
+                let is_folder = text.starts_with('/');
+                let place = if is_folder { &mut listed.folder } else { &mut listed.source_kind };
+                *place = Some(text.clone());
+                listed.archived = *archived == 1;
+                listed.times.push(*time);
             }
             [Integer(of), Text(_), Integer(key)] if *of > 0 && keys::thread_of(*key) == *of => {
                 found.indexed.turns.insert(*key);
