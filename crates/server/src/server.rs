@@ -170,10 +170,15 @@ impl Server {
         };
         // A thread that hangs on a dead file system must not hold the end up for ever.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
-        if let Some(store) = self.core.store.get() {
-            // What could not be written was reported to its callers already.
-            let _ = tokio::time::timeout(SHUTDOWN_GRACE, store.close()).await;
-        }
+        // The store may still be opening, which may be a salvage: wait for it to finish. If it does not,
+        // the next server starts it over.
+        let end = async {
+            if let Ok(store) = self.core.store().await {
+                // What could not be written was reported to its callers already.
+                let _ = store.close().await;
+            }
+        };
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, end).await;
     }
 }
 

@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use crate::error::Failure;
 use crate::{
-    Fragment, StoreError, ThreadChanges, ThreadRecord, TurnStatus, Write, content, keys, lineage,
-    removal, search,
+    Fragment, StoreError, ThreadChanges, ThreadRecord, TurnStatus, Write, content, joined, keys,
+    lineage, removal, search,
 };
 
 /// Applies one write on behalf of the store named `owner`.
@@ -53,7 +53,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
                 let (thread, turn) = (thread.clone(), turn.clone());
                 return Err(StoreError::TurnFinished { thread, turn }.into());
             }
-            Ok(())
+            joined::after_turn(conn, key)
         }
     }
 }
@@ -288,6 +288,10 @@ fn append_history(
     let mut insert = conn.prepare_cached(
         "INSERT INTO history (pk, fragment, packed, mark, anew) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
+    if !fragments.is_empty() {
+        let first = keys::next_entry(turn, last, "the model history of a turn")?;
+        joined::before_insert(conn, first)?;
+    }
     for fragment in fragments {
         let key = keys::next_entry(turn, last, "the model history of a turn")?;
         let content::Stored { text, packed } = content::store(conn, &fragment.text)?;

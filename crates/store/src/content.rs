@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Failure;
+use crate::joined;
 
 /// Shorter text is not worth packing.
 const PACK_FROM: usize = 512;
@@ -142,6 +143,7 @@ pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
             return Err(damaged("a chunk of text"));
         }
     }
+    joined::check_all(conn)?;
     for table in ["item", "history"] {
         let mut packed =
             conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
@@ -191,17 +193,50 @@ fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     let data = COMPRESSOR.with_borrow_mut(|kept| {
         let compressor = match kept {
             Some(compressor) => compressor,
-            None => kept.insert(Compressor::new(LEVEL).ok()?),
+            None => kept.insert(compressor()?),
         };
         compressor.compress(bytes).ok()
     })?;
     (data.len() < bytes.len() - bytes.len() / 8).then_some(data)
 }
 
+/// With a checksum, so that damage is not taken for text.
+fn compressor() -> Option<Compressor<'static>> {
+    let mut compressor = Compressor::new(LEVEL).ok()?;
+    compressor.include_checksum(true).ok()?;
+    Some(compressor)
+}
+
+/// A large piece of bytes, compressed; the reverse of [`expand_piece`].
+pub(crate) fn compress_piece(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
+    let mut compressor = Compressor::new(LEVEL).map_err(failed)?;
+    compressor.include_checksum(true).map_err(failed)?;
+    let mut packed = (bytes.len() as u64).to_le_bytes().to_vec();
+    packed.extend(compressor.compress(bytes).map_err(failed)?);
+    Ok(packed)
+}
+
+/// The bytes of a piece, of which there are `most` at most.
+pub(crate) fn expand_piece(packed: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
+    let (size, data) = packed.split_first_chunk().ok_or_else(|| damaged("a piece of text"))?;
+    let size = usize::try_from(u64::from_le_bytes(*size)).ok().filter(|size| *size <= most);
+    decompress(data, size.ok_or_else(|| damaged("a piece of text"))?)
+}
+
+/// Whether a packed value refers to chunks.
+pub(crate) fn is_chunked(packed: &[u8]) -> bool {
+    packed.first() == Some(&CHUNKED)
+}
+
 fn expand(data: &[u8], size: u64) -> Result<Vec<u8>, Failure> {
     // The sizes that we write are bounded by what is packed; anything else is damage.
     let size = usize::try_from(size).ok().filter(|size| *size <= MAX_CHUNK);
     let size = size.ok_or_else(|| damaged("a packed text"))?;
+    decompress(data, size)
+}
+
+fn decompress(data: &[u8], size: usize) -> Result<Vec<u8>, Failure> {
     let text = DECOMPRESSOR.with_borrow_mut(|kept| {
         let decompressor = match kept {
             Some(decompressor) => decompressor,
@@ -219,7 +254,7 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
-fn damaged(what: &str) -> Failure {
+pub(crate) fn damaged(what: &str) -> Failure {
     let why = format!("{what} cannot be read").into();
     Failure::Damaged(rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, why))
 }

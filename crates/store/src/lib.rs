@@ -11,6 +11,7 @@ mod connection;
 mod content;
 mod cursor;
 mod error;
+mod joined;
 mod keys;
 mod lease;
 mod lineage;

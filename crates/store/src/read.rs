@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::lineage::Lineage;
 use crate::{
     Direction, Fragment, ItemRow, Page, Place, StoreError, StoredThread, ThreadRecord, TurnRow,
-    TurnsQuery, content, keys,
+    TurnsQuery, content, joined, keys,
 };
 
 /// Columns that [`stored_thread`] reads, in its order.
@@ -198,8 +198,9 @@ pub(crate) fn items_page(
     Ok(page.map(|(key, item)| (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)))
 }
 
-/// The model items of a thread in order, from where its history last began anew.
-pub(crate) fn history(conn: &Connection, thread: &str) -> Result<Vec<Fragment>, Failure> {
+/// The model items of a thread in order, from where its history last began anew; and whether many of
+/// them had to be read row by row.
+pub(crate) fn history(conn: &Connection, thread: &str) -> Result<(Vec<Fragment>, bool), Failure> {
     let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
     let mut begins = conn.prepare_cached(
         "SELECT pk FROM history INDEXED BY history_anew
@@ -216,11 +217,11 @@ pub(crate) fn history(conn: &Connection, thread: &str) -> Result<Vec<Fragment>, 
             break;
         }
     }
-    let mut fragments = Vec::new();
+    let (mut fragments, mut loose) = (Vec::new(), 0);
     for range in ranges.into_iter().rev() {
-        fragments.extend(fragments_between(conn, range)?.into_iter().map(|(_, found, _)| found));
+        loose += joined::read(conn, range, &mut fragments)?;
     }
-    Ok(fragments)
+    Ok((fragments, loose > joined::LOOSE))
 }
 
 /// The places of a thread behind an ordinal, in order, with all that they hold: at most `limit`.
@@ -254,7 +255,7 @@ pub(crate) fn places(
     Ok(places)
 }
 
-fn fragments_between(
+pub(crate) fn fragments_between(
     conn: &Connection,
     range: Range<i64>,
 ) -> Result<Vec<(i64, Fragment, bool)>, Failure> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 
 use crate::apply::leased_thread;
 use crate::error::Failure;
-use crate::{content, keys, search};
+use crate::{content, joined, keys, search};
 
 /// Removes a thread, and what only its forks' ancestors still held for it.
 pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Failure> {
@@ -72,6 +72,7 @@ fn purge(conn: &Connection, thread: i64) -> Result<(), Failure> {
 /// Removes the turns with these keys, and all that belongs to them.
 fn erase(conn: &Connection, turns: Range<i64>) -> Result<(), Failure> {
     let entries = keys::entries_of(turns.start, turns.end - 1);
+    joined::erase(conn, &entries)?;
     for table in ["item", "history"] {
         let mut packed = conn.prepare(&format!(
             "SELECT packed FROM {table} WHERE pk >= ?1 AND pk < ?2 AND packed IS NOT NULL"

@@ -12,10 +12,10 @@ use crate::{StoreError, search};
 const APPLICATION_ID: i64 = 0x6167_7464;
 
 /// Entry `n` takes a file from version `n` to `n + 1`. Entries are never edited once released.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 /// A table of each version that the one before it does not have.
-const MARKS: &[&str] = &["thread", "segment"];
+const MARKS: &[&str] = &["thread", "segment", "joined"];
 
 /// No version gets this far; a header that says so is damaged.
 const UNLIKELY: i64 = 1 << 16;
@@ -146,6 +146,15 @@ CREATE TABLE thread_text (
 ) STRICT;
 ";
 
+// Copies of the rows of `history` from `pk` to `last`: see `joined`.
+const VERSION_3: &str = "
+CREATE TABLE joined (
+    pk              INTEGER PRIMARY KEY,
+    last            INTEGER NOT NULL,
+    packed          BLOB NOT NULL
+) STRICT;
+";
+
 /// Whether the file is at the latest version. Refuses files that are not ours, or newer. The header
 /// and the tables have to agree: where they do not, the file is damaged.
 pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
@@ -181,7 +190,7 @@ pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure
 pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
     let mut rows = conn.prepare(
         "SELECT (SELECT max(pk) FROM thread), (SELECT max(pk) FROM turn),
-             (SELECT max(pk) FROM item), (SELECT max(pk) FROM history), (SELECT max(id) FROM chunk),
+             (SELECT max(pk) FROM item), (SELECT max(pk) FROM history), (SELECT max(pk) FROM joined), (SELECT max(id) FROM chunk),
              (SELECT max(pk) FROM thread_text), (SELECT max(id) FROM thread),
              (SELECT max(hash) FROM chunk), (SELECT max(thread) FROM segment),
              (SELECT max(thread) FROM turn), (SELECT max(turn) FROM item)",

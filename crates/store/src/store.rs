@@ -289,8 +289,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
     pub async fn history(&self, thread: &str) -> Result<Vec<Fragment>, StoreError> {
-        let thread = thread.to_owned();
-        self.read(move |conn| read::history(conn, &thread)).await
+        let id = thread.to_owned();
+        let (history, loose) = self.read(move |conn| read::history(conn, &id)).await?;
+        if loose {
+            self.join_soon(thread);
+        }
+        Ok(history)
+    }
+
+    /// Has the writer join the history of a thread that was stored by an earlier version. Does
+    /// nothing when the writer is busy: the next reader asks again.
+    fn join_soon(&self, thread: &str) {
+        let Some(jobs) = &self.inner.jobs else { return };
+        if let Ok(place) = Arc::clone(&self.inner.places).try_acquire_owned() {
+            // A writer that is gone has nothing to join.
+            let _ = jobs.send((Job::Join(thread.to_owned()), place));
+        }
     }
 
     /// All that a thread shows behind the place `behind`, at most `limit` places: to copy it.

@@ -17,7 +17,7 @@ use crate::error::Failure;
 use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::pool::Pool;
-use crate::{OrphanedTurn, StoreError, Write, apply, lease, recovery};
+use crate::{OrphanedTurn, StoreError, Write, apply, joined, lease, recovery};
 
 /// Jobs that may wait for the writer; more wait in their callers.
 pub(crate) const QUEUE: usize = 256;
@@ -47,6 +47,8 @@ pub(crate) enum Job {
     Lease(String, oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
     /// Let go of a thread.
     Release(String, oneshot::Sender<Result<(), StoreError>>),
+    /// Join the history of a thread.
+    Join(String),
     /// A read of an in-memory database, which has this one connection.
     Read(Box<dyn FnOnce(&mut Link) + Send>),
     /// Finish what waits, then end.
@@ -110,6 +112,10 @@ impl Writer {
                     Job::Release(thread, reply) => {
                         let me = &self.owner;
                         let _ = reply.send(self.link.run(|conn| lease::release(conn, me, &thread)));
+                    }
+                    // The rows say as much; without the pieces reading them takes longer.
+                    Job::Join(thread) => {
+                        drop(self.link.run(|conn| joined::join_all(conn, &thread)))
                     }
                     Job::Read(read) => read(&mut self.link),
                     Job::Close(reply) => {

@@ -75,7 +75,7 @@ async fn version_1_keeps_everything() {
     assert_eq!(found.rows[0].turn_count, 3);
     store.close().await.unwrap();
     let report = store::check::check(dir.path()).unwrap().unwrap();
-    assert_eq!((report.version, report.problems), (2, Vec::<String>::new()));
+    assert_eq!((report.version, report.problems), (3, Vec::<String>::new()));
 }
 
 #[tokio::test]
@@ -106,4 +106,28 @@ async fn an_old_file_that_is_in_use_is_left_alone() {
     assert_eq!(fs::read(dir.path().join("threads.db")).unwrap(), before);
     drop(older);
     Store::open(dir.path(), options()).unwrap();
+}
+
+const VERSION_2: &[u8] = include_bytes!("old/version-2.db.zst");
+
+#[tokio::test]
+async fn version_2_keeps_its_histories_and_joins_them() {
+    let dir = tempfile::tempdir().unwrap();
+    unpack(VERSION_2, dir.path());
+    let old = Connection::open(dir.path().join("threads.db")).unwrap();
+    let count = |sql: &str| -> i64 { old.query_row(sql, [], |row| row.get(0)).unwrap() };
+    let (threads, turns) = (
+        count("SELECT count(*) FROM thread WHERE turn_count > 0"),
+        count("SELECT count(*) FROM turn"),
+    );
+    drop(old);
+    let store = Store::open(dir.path(), options()).unwrap();
+    let listed = |archived| ListQuery { limit: 1000, archived, ..ListQuery::default() };
+    let mut rows = store.threads(listed(false)).await.unwrap().rows;
+    rows.extend(store.threads(listed(true)).await.unwrap().rows);
+    assert_eq!(i64::try_from(rows.len()).unwrap(), threads);
+    store.close().await.unwrap();
+    let report = store::check::check(dir.path()).unwrap().unwrap();
+    assert_eq!((report.version, i64::try_from(report.turns).unwrap()), (3, turns));
+    assert_eq!(report.problems, Vec::<String>::new());
 }

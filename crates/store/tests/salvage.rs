@@ -67,7 +67,9 @@ async fn write_threads(dir: &Path) {
         } else {
             store.commit(vec![create(new)]).await.unwrap();
         }
-        for turn in 0..1 + random.below(5) {
+        // Some histories are long enough to be stored in pieces, too.
+        let turns = if number % 40 == 1 { 35 } else { 1 + random.below(5) };
+        for turn in 0..turns {
             let turn = format!("turn-{number}-{turn}");
             let mut writes = vec![start(&id, &turn, 1000 * i64::try_from(number).unwrap())];
             for item in 0..1 + random.below(4) {

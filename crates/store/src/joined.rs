@@ -1,0 +1,228 @@
+//! The model's history in large pieces: copies of runs of `history` rows, so that a long thread loads
+//! from few rows. The rows stay the truth: a piece can be dropped at any time, and where there is none
+//! the rows are read.
+//!
+//! A piece is one compressed text with a checksum. It holds for each fragment a mark, whether what
+//! follows is text or a packed value, a length, and that many bytes. No piece goes across a place where
+//! the history begins anew: reading starts at such places.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use crate::apply::find_thread;
+use crate::error::Failure;
+use crate::lineage::Lineage;
+use crate::{Fragment, content, keys};
+
+/// A thread's history is joined when a turn with such an ordinal ends: every so many turns.
+const TURNS: i64 = 16;
+/// A turn with more fragments than this is joined at its end, whatever its ordinal.
+const MANY: i64 = 64;
+/// A piece ends with the fragment that reaches this size. Fragments are smaller than 8 KiB here.
+const PIECE: usize = 256 << 10;
+/// No piece has more bytes; the last fragment may refer to as many chunks as it likes.
+const MOST: usize = 64 << 20;
+/// More loose fragments than this, met by a reader, are joined afterwards.
+pub(crate) const LOOSE: usize = 512;
+
+/// The bytes are text.
+const TEXT: u8 = 0;
+/// The bytes are a packed value of the column `packed`.
+const PACKED: u8 = 1;
+
+/// Joins the history of a thread when enough has come together with `turn`, which has just ended.
+pub(crate) fn after_turn(conn: &Connection, turn: i64) -> Result<(), Failure> {
+    let range = keys::entries_of(turn, turn);
+    let last: Option<i64> = conn
+        .prepare_cached(
+            "SELECT pk FROM history WHERE pk >= ?1 AND pk < ?2 ORDER BY pk DESC LIMIT 1",
+        )?
+        .query_row([range.start, range.end], |row| row.get(0))
+        .optional()?;
+    if keys::ordinal(turn) % TURNS != 0 && last.is_none_or(|last| keys::position(last) < MANY) {
+        return Ok(());
+    }
+    join(conn, keys::thread_of(turn), range.end)
+}
+
+/// Joins what is loose of all that a thread shows.
+pub(crate) fn join_all(conn: &mut Connection, thread: &str) -> Result<(), Failure> {
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let lineage = Lineage::of(&transaction, find_thread(&transaction, thread)?)?;
+    for segment in lineage.segments {
+        join(&transaction, segment.source, segment.history()?.end)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Joins what is loose of the history of a thread, in front of the key `end`.
+pub(crate) fn join(conn: &Connection, thread: i64, end: i64) -> Result<(), Failure> {
+    let turns = keys::turns_of(thread);
+    let all = keys::entries_of(turns.start, turns.end - 1);
+    let from = last_joined(conn, &all)?.map_or(all.start, |last| last + 1);
+    let mut piece = Piece::default();
+    let mut rows = conn.prepare_cached(
+        "SELECT pk, fragment, packed, mark, anew FROM history WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
+    )?;
+    let mut rows = rows.query([from, end.min(all.end)])?;
+    while let Some(row) = rows.next()? {
+        let (key, mark, anew): (i64, u8, bool) = (row.get(0)?, row.get(3)?, row.get(4)?);
+        if anew {
+            piece.write(conn)?;
+        }
+        match row.get::<_, Option<Vec<u8>>>(2)? {
+            None => piece.add(
+                key,
+                mark,
+                TEXT,
+                row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?,
+            ),
+            Some(packed) if content::is_chunked(&packed) => piece.add(key, mark, PACKED, &packed),
+            Some(packed) => {
+                let text = content::load(conn, String::new(), Some(packed))?;
+                piece.add(key, mark, TEXT, text.as_bytes());
+            }
+        }
+        if piece.bytes.len() >= PIECE {
+            piece.write(conn)?;
+        }
+    }
+    piece.write(conn)
+}
+
+/// Has pieces make way for a fragment that comes before the end of the last of them.
+pub(crate) fn before_insert(conn: &Connection, key: i64) -> Result<(), Failure> {
+    let turns = keys::turns_of(keys::thread_of(keys::turn_of(key)));
+    let all = keys::entries_of(turns.start, turns.end - 1);
+    let joined = last_joined(conn, &all)?;
+    if joined.is_some_and(|last| last > key) { erase(conn, &(key..all.end)) } else { Ok(()) }
+}
+
+/// The last key that the last piece in this range holds.
+fn last_joined(conn: &Connection, all: &Range<i64>) -> Result<Option<i64>, Failure> {
+    Ok(conn
+        .prepare_cached(
+            "SELECT last FROM joined WHERE pk >= ?1 AND pk < ?2 ORDER BY pk DESC LIMIT 1",
+        )?
+        .query_row([all.start, all.end], |row| row.get(0))
+        .optional()?)
+}
+
+/// Takes the pieces away that hold anything of the turns with these keys.
+pub(crate) fn erase(conn: &Connection, entries: &Range<i64>) -> Result<(), Failure> {
+    let turns = keys::turns_of(keys::thread_of(keys::turn_of(entries.start)));
+    let first = keys::entries_of(turns.start, turns.start).start;
+    conn.prepare_cached("DELETE FROM joined WHERE pk >= ?1 AND pk < ?2 AND last >= ?3")?
+        .execute([first, entries.end, entries.start])?;
+    Ok(())
+}
+
+/// Adds the fragments with these keys to `into`, and gives the number of those that were loose.
+pub(crate) fn read(
+    conn: &Connection,
+    range: Range<i64>,
+    into: &mut Vec<Fragment>,
+) -> Result<usize, Failure> {
+    let mut loose = 0;
+    let mut next = range.start;
+    let mut pieces = conn.prepare_cached(
+        "SELECT pk, last, packed FROM joined WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
+    )?;
+    let mut pieces = pieces.query([range.start, range.end])?;
+    while let Some(piece) = pieces.next()? {
+        let (first, last): (i64, i64) = (piece.get(0)?, piece.get(1)?);
+        if last >= range.end {
+            break;
+        }
+        loose += read_loose(conn, next..first, into)?;
+        let packed = piece.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+        let before = into.len();
+        match split(conn, packed, into) {
+            Ok(()) => {}
+            // The rows that it was made of say the same, or that they are damaged too.
+            Err(Failure::Damaged(_)) => {
+                into.truncate(before);
+                loose += read_loose(conn, first..last + 1, into)?;
+            }
+            Err(other) => return Err(other),
+        }
+        next = last + 1;
+    }
+    Ok(loose + read_loose(conn, next..range.end, into)?)
+}
+
+/// Reads every piece; an error for the first that cannot be read.
+pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
+    let mut pieces = conn.prepare("SELECT packed FROM joined")?;
+    let mut pieces = pieces.query([])?;
+    while let Some(piece) = pieces.next()? {
+        split(conn, piece.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?, &mut Vec::new())?;
+    }
+    Ok(())
+}
+
+fn read_loose(
+    conn: &Connection,
+    range: Range<i64>,
+    into: &mut Vec<Fragment>,
+) -> Result<usize, Failure> {
+    let before = into.len();
+    if range.start < range.end {
+        let found = crate::read::fragments_between(conn, range)?;
+        into.extend(found.into_iter().map(|(_, fragment, _)| fragment));
+    }
+    Ok(into.len() - before)
+}
+
+/// Takes a piece apart.
+fn split(conn: &Connection, packed: &[u8], into: &mut Vec<Fragment>) -> Result<(), Failure> {
+    let damaged = || content::damaged("a piece of the model's history");
+    let bytes = content::expand_piece(packed, MOST)?;
+    let mut rest = bytes.as_slice();
+    while let Some(([mark, kind, size @ ..], more)) = rest.split_first_chunk::<6>() {
+        let size = usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX);
+        let (data, more) = more.split_at_checked(size).ok_or_else(damaged)?;
+        rest = more;
+        let text: Arc<str> = match *kind {
+            TEXT => std::str::from_utf8(data).map_err(|_| damaged())?.into(),
+            PACKED => content::load(conn, String::new(), Some(data.to_vec()))?.into(),
+            _ => return Err(damaged()),
+        };
+        into.push(Fragment { text, mark: *mark });
+    }
+    if rest.is_empty() { Ok(()) } else { Err(damaged()) }
+}
+
+/// A piece that grows.
+#[derive(Default)]
+struct Piece {
+    /// Keys of the first and the last fragment.
+    keys: Option<(i64, i64)>,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn add(&mut self, key: i64, mark: u8, kind: u8, data: &[u8]) {
+        let first = self.keys.map_or(key, |(first, _)| first);
+        self.keys = Some((first, key));
+        self.bytes.extend([mark, kind]);
+        self.bytes.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_le_bytes());
+        self.bytes.extend(data);
+    }
+
+    /// Stores the piece, and begins the next one.
+    fn write(&mut self, conn: &Connection) -> Result<(), Failure> {
+        if let Some((first, last)) = self.keys.take() {
+            let packed = content::compress_piece(&self.bytes)?;
+            conn.prepare_cached(
+                "INSERT OR REPLACE INTO joined (pk, last, packed) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![first, last, packed])?;
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+}
