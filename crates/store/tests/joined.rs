@@ -99,7 +99,7 @@ async fn a_damaged_piece_costs_nothing() {
     store.close().await.unwrap();
     Connection::open(dir.path().join("threads.db"))
         .unwrap()
-        .execute("UPDATE joined SET packed = substr(packed, 1, length(packed) - 9) || x'000102030405060708'", [])
+        .execute("UPDATE joined SET packed = CAST(substr(packed, 1, length(packed) - 9) || x'000102030405060708' AS BLOB)", [])
         .unwrap();
     let options = store::OpenOptions { salvage: true, ..common::options() };
     let store = Store::open(dir.path(), options).unwrap();
