@@ -3,8 +3,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::files::Pool;
 use bytes::Bytes;
 use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
@@ -32,6 +34,9 @@ pub(crate) struct Pump {
     pub(crate) finished: watch::Sender<Option<Exit>>,
     /// Released when nothing of the command is left that could use their absence.
     pub(crate) placeholders: Vec<Placeholder>,
+    /// Releases them: that waits for the file system of `place`, the command's folder.
+    pub(crate) files: Pool,
+    pub(crate) place: PathBuf,
 }
 
 /// What happened next.
@@ -79,7 +84,11 @@ impl Pump {
                 Event::Room => {}
                 Event::Exit(how) => {
                     exit = Some((how, Instant::now()));
-                    self.placeholders.clear();
+                    let held = std::mem::take(&mut self.placeholders);
+                    if !held.is_empty() {
+                        // What a dead file system keeps is taken over by the next command there.
+                        let _ = self.files.run(&self.place, move || drop(held)).await;
+                    }
                     self.ended.send_replace(Some(how));
                 }
                 Event::Output(stream, Ok(n)) if n > 0 => {

@@ -195,6 +195,8 @@ impl Sandbox {
             ended,
             finished,
             placeholders,
+            files: self.files.clone(),
+            place: spawn.cwd.clone(),
         };
         if let Some((egress, socket)) = proxied {
             tokio::spawn(handover::proxy(egress, socket, shared.ended.clone()));

@@ -40,6 +40,8 @@ mod planning;
 mod requirements;
 mod reviews;
 mod rules;
+#[cfg(unix)]
+mod special_files;
 mod steering;
 mod streaming;
 mod threads;

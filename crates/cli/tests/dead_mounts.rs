@@ -1,0 +1,124 @@
+//! File systems that do not answer, with the real program: each request on one costs an error in
+//! time, other clients notice nothing, and the end of the server comes whatever hangs.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod common;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::dead_mount::DeadMount;
+use common::socket::Socket;
+use common::{Place, Running};
+use serde_json::{Value, json};
+
+/// The bound of a request on files, with room for a busy machine.
+const ANSWERED: Duration = Duration::from_secs(20);
+/// The bound of a request that has nothing to do with the dead file system.
+const UNDISTURBED: Duration = Duration::from_secs(2);
+/// The bounds of the end with `--shutdown-grace 1`, with room for a busy machine.
+const ENDED: Duration = Duration::from_secs(1 + 10 + 10);
+
+fn start(place: &Place) -> (Running, String) {
+    let mut command = place.agentd(&["app-server", "--listen", "ws://127.0.0.1:0"]);
+    let server = Running::start(command.args(["--shutdown-grace", "1"]));
+    let line = server.line_with("ws://");
+    (server, line.strip_prefix("listening on ws://").unwrap().to_owned())
+}
+
+fn client(address: &str) -> Socket {
+    let mut client = Socket::tcp(address, None).unwrap().ok().unwrap();
+    client.initialize();
+    client
+}
+
+/// Sends the request and asks other things over another connection until it is answered.
+fn beside(attacker: &mut Socket, other: &mut Socket, method: &str, params: &Value) -> Value {
+    let begun = Instant::now();
+    attacker.say(&json!({"id": 7, "method": method, "params": params}));
+    for id in 100..150 {
+        let asked = Instant::now();
+        let answer = other.call(id, "thread/list", json!({}));
+        assert!(answer["result"].is_object(), "{answer}");
+        assert!(asked.elapsed() < UNDISTURBED, "{method}: {:?}", asked.elapsed());
+    }
+    let answer = attacker.message(|message| message["id"] == 7);
+    assert!(begun.elapsed() < ANSWERED, "{method}: {:?}", begun.elapsed());
+    answer
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
+    let place = Place::new();
+    let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
+    let (server, address) = start(&place);
+    let (mut attacker, mut other) = (client(&address), client(&address));
+    let script = place.script(&json!([{"steps": [{"message": "Hello."}]}]));
+    let thread = attacker.thread(&script);
+    let image = dead.path.join("image.png");
+    let input = json!([{"type": "localImage", "path": image}]);
+    let unread = dead.path.join("thread.jsonl");
+    for (method, params) in [
+        ("turn/start", json!({"threadId": thread, "input": input})),
+        ("thread/start", json!({"cwd": dead.path})),
+        ("command/exec", json!({"command": ["true"], "cwd": dead.path})),
+        ("config/read", json!({"cwd": dead.path})),
+        ("thread/start", json!({"config": {"model_instructions_file": unread}})),
+    ] {
+        let answer = beside(&mut attacker, &mut other, method, &params);
+        let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        assert!(message.contains("did not answer within 10 s"), "{method}: {message}");
+    }
+    // Everything else goes on, and the end does not wait for what hangs.
+    let input = json!([{"type": "text", "text": "Hi."}]);
+    let started = attacker.call(8, "turn/start", json!({"threadId": thread, "input": input}));
+    assert!(started["result"]["turn"].is_object(), "{started}");
+    let begun = Instant::now();
+    server.signal("TERM");
+    assert!(server.end().0.success());
+    assert!(begun.elapsed() < ENDED, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn the_end_comes_even_when_all_threads_of_the_runtime_hang() {
+    let place = Place::new();
+    let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
+    let log = dead.path.join("log");
+    std::fs::write(place.home().join("config.toml"), format!("log_dir = {:?}\n", text(&log)))
+        .unwrap();
+    let (server, address) = start(&place);
+    // What goes wrong is logged, by the thread of the runtime that notices it.
+    let mut clients: Vec<Socket> = (0..4).map(|_| client(&address)).collect();
+    let model = place.tmp().join("there is no such script");
+    let threads: Vec<String> =
+        clients.iter_mut().map(|client| client.thread(text(&model))).collect();
+    for (client, thread) in clients.iter_mut().zip(threads) {
+        let input = json!([{"type": "text", "text": "Hi."}]);
+        let params = json!({"threadId": thread, "input": input});
+        client.say(&json!({"id": 4, "method": "turn/start", "params": params}));
+    }
+    let begun = Instant::now();
+    while answers(&address) {
+        assert!(begun.elapsed() < common::PATIENCE, "the threads of the runtime do not hang");
+    }
+    let begun = Instant::now();
+    server.signal("TERM");
+    let status = server.end().0;
+    assert_eq!(status.code(), Some(1), "the watchdog ended it: {status}");
+    assert!(begun.elapsed() < ENDED, "{:?}", begun.elapsed());
+}
+
+/// Whether the server answers anything.
+fn answers(address: &str) -> bool {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(UNDISTURBED)).unwrap();
+    write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    common::socket::head(&mut stream).is_ok()
+}

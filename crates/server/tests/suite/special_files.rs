@@ -1,0 +1,345 @@
+//! Every place that reads a file which a client, the model or a workspace names, with every kind of
+//! file that would make a careless reader wait: a clear error or a bounded read, and the requests
+//! of another client are answered meanwhile. `-- --nocapture` prints the table.
+#![cfg(unix)]
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testkit::{Peer, TestServer, World};
+
+use crate::{calls, patches, says, tool_outputs};
+
+/// An answer that takes longer has waited for the file.
+const ANSWERED: Duration = Duration::from_secs(10);
+/// The generous bound of another client's request; the table has the times.
+const UNDISTURBED: Duration = Duration::from_secs(2);
+
+/// A kind of file, and what an error says of it.
+const KINDS: [(&str, &str); 8] = [
+    ("FIFO", "a named pipe (FIFO)"),
+    ("socket", "a socket"),
+    ("device", "a device"),
+    ("folder", "a folder"),
+    ("dangling link", "No such file"),
+    ("link to FIFO", "a named pipe (FIFO)"),
+    ("10 GB sparse", "larger than"),
+    ("growing", ""),
+];
+
+/// A file of a kind, until dropped.
+struct Planted {
+    path: PathBuf,
+    beside: PathBuf,
+    _socket: Option<UnixListener>,
+    growing: Option<(Arc<AtomicBool>, std::thread::JoinHandle<()>)>,
+}
+
+impl Planted {
+    fn new(kind: &str, path: &Path) -> Self {
+        let parent = path.parent().unwrap();
+        fs::create_dir_all(parent).unwrap();
+        remove(path);
+        let beside = parent.join("beside.fifo");
+        let mut planted = Self { path: path.to_owned(), beside, _socket: None, growing: None };
+        match kind {
+            "FIFO" => fifo(path),
+            "socket" => planted._socket = Some(UnixListener::bind(path).unwrap()),
+            "device" => symlink("/dev/zero", path).unwrap(),
+            "folder" => fs::create_dir(path).unwrap(),
+            "dangling link" => symlink("nowhere", path).unwrap(),
+            "link to FIFO" => {
+                fifo(&planted.beside);
+                symlink(&planted.beside, path).unwrap();
+            }
+            "10 GB sparse" => fs::File::create(path).unwrap().set_len(10 << 30).unwrap(),
+            _ => planted.growing = Some(grow(path)),
+        }
+        planted
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        if let Some((stop, writer)) = self.growing.take() {
+            stop.store(true, Ordering::Relaxed);
+            writer.join().unwrap();
+        }
+        remove(&self.path);
+        remove(&self.beside);
+    }
+}
+
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+    let _ = fs::remove_dir_all(path);
+}
+
+fn fifo(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Appends lines until told to stop, but no more than a disk can spare.
+fn grow(path: &Path) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
+    const MOST: usize = 64 << 20;
+    let mut file = fs::File::create(path).unwrap();
+    let lines = "# growing\n".repeat(6_000);
+    file.write_all(lines.as_bytes()).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let writer = std::thread::spawn(move || {
+        let mut written = 0;
+        while !stopped.load(Ordering::Relaxed) && written < MOST {
+            file.write_all(lines.as_bytes()).unwrap();
+            written += lines.len();
+            std::thread::yield_now();
+        }
+    });
+    (stop, writer)
+}
+
+/// What an attack came to.
+enum Outcome {
+    /// Refused with these words.
+    Refused(String),
+    /// It went on; what the client or the model was told of the file, if anything.
+    WentOn(String),
+}
+
+use Outcome::{Refused, WentOn};
+
+/// A place that reads files.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    LocalImage,
+    ViewImage,
+    ProjectDoc,
+    GitFile,
+    GitHead,
+    GitConfig,
+    Instructions,
+    CompactPrompt,
+    ModelCatalog,
+    ProjectConfig,
+    Rules,
+    Patch,
+    ThreadFile,
+    ReviewedFile,
+    Script,
+    PromptHistory,
+}
+
+use Place::*;
+
+const PLACES: [Place; 16] = [
+    LocalImage,
+    ViewImage,
+    ProjectDoc,
+    GitFile,
+    GitHead,
+    GitConfig,
+    Instructions,
+    CompactPrompt,
+    ModelCatalog,
+    ProjectConfig,
+    Rules,
+    Patch,
+    ThreadFile,
+    ReviewedFile,
+    Script,
+    PromptHistory,
+];
+
+impl Place {
+    /// Where the file lies.
+    fn path(self, world: &World) -> PathBuf {
+        let work = world.workspace();
+        match self {
+            ProjectDoc => work.join("AGENTS.md"),
+            GitFile => work.join(".git"),
+            GitHead => work.join(".git/HEAD"),
+            GitConfig => work.join(".git/config"),
+            ProjectConfig => work.join(".agent/config.toml"),
+            Rules => work.join(".agent/rules/x.rules"),
+            PromptHistory => world.home().join("history.jsonl"),
+            _ => work.join("victim.png"),
+        }
+    }
+
+    /// Whether the file is only left out: what is done without it goes on.
+    fn goes_on(self) -> bool {
+        matches!(self, ProjectDoc | GitFile | GitHead | GitConfig | ReviewedFile | PromptHistory)
+            || matches!(self, ProjectConfig | Rules)
+    }
+
+    async fn attack(self, world: &World, server: &TestServer, path: &Path) -> Outcome {
+        let mut peer = server.connect().await;
+        let file = path.to_str().unwrap();
+        match self {
+            LocalImage => {
+                let thread = peer.start_thread(json!({})).await;
+                let input = json!([{ "type": "localImage", "path": file }]);
+                refusal(&mut peer, "turn/start", json!({ "threadId": thread, "input": input }))
+                    .await
+            }
+            ViewImage | Patch => {
+                let thread = peer.start_thread(json!({})).await;
+                peer.run_turn(&thread, &format!("{self:?}")).await;
+                Refused(tool_outputs(world).pop().unwrap_or_default())
+            }
+            Instructions => {
+                let config = json!({ "model_instructions_file": file });
+                refusal(&mut peer, "thread/start", json!({ "config": config })).await
+            }
+            CompactPrompt => {
+                let config = json!({ "experimental_compact_prompt_file": file });
+                refusal(&mut peer, "thread/start", json!({ "config": config })).await
+            }
+            ModelCatalog => {
+                let config = json!({ "model_catalog_json": file });
+                refusal(&mut peer, "thread/start", json!({ "config": config })).await
+            }
+            ThreadFile => {
+                let params = json!({ "threadId": "", "path": file });
+                refusal(&mut peer, "thread/resume", params).await
+            }
+            ReviewedFile => {
+                let thread = peer.start_thread(json!({})).await;
+                let target = json!({ "type": "uncommittedChanges" });
+                let params = json!({ "threadId": thread, "target": target });
+                let started = peer.call("review/start", params).await;
+                let turn = started["turn"]["id"].as_str().unwrap().to_owned();
+                assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+                WentOn(String::new())
+            }
+            Script => {
+                let params = json!({ "modelProvider": "offline", "model": file });
+                let thread = peer.start_thread(params).await;
+                let turn = peer.run_turn(&thread, "Hi.").await;
+                Refused(turn["error"]["message"].as_str().unwrap_or_default().to_owned())
+            }
+            _ => {
+                let answer = peer.try_call("thread/start", json!({})).await;
+                let thread = match answer {
+                    Err(fault) => return Refused(fault.message),
+                    Ok(started) => started["thread"]["id"].as_str().unwrap().to_owned(),
+                };
+                assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
+                peer.settled().await;
+                let told = peer.transcript().iter().filter(|line| line.contains("configWarning"));
+                WentOn(told.cloned().collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+}
+
+async fn refusal(peer: &mut Peer, method: &str, params: Value) -> Outcome {
+    match peer.try_call(method, params).await {
+        Err(fault) => Refused(fault.message),
+        Ok(answer) => WentOn(answer.to_string()),
+    }
+}
+
+/// Asks until the attack is over, at least 20 times; how long each answer took.
+async fn ask_meanwhile(other: &mut Peer, over: &AtomicBool) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while times.len() < 20 || !over.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        let method = if times.len() % 2 == 0 { "thread/list" } else { "model/list" };
+        other.try_call(method, json!({})).await.ok();
+        times.push(asked.elapsed());
+    }
+    times
+}
+
+/// A world whose model does what the place is about.
+async fn world(place: Place) -> World {
+    let mut responses = vec![says("Done.")];
+    match place {
+        ViewImage => responses.insert(0, calls("view_image", json!({ "path": "victim.png" }))),
+        Patch => {
+            responses.insert(0, patches("*** Update File: victim.png\n@@\n-old\n+new"));
+        }
+        _ => {}
+    }
+    let script = json!({ "on_exhausted": "repeat_last", "responses": responses });
+    let world = World::with_script(&script).await;
+    let config = fs::read_to_string(world.home().join("config.toml")).unwrap();
+    let trusted = format!("[projects.{:?}]\ntrust_level = \"trusted\"\n", world.workspace());
+    world.write_config(&format!("{config}{trusted}"));
+    if place == ReviewedFile {
+        let mut git = std::process::Command::new("git");
+        assert!(git.args(["init", "-q"]).arg(world.workspace()).status().unwrap().success());
+    }
+    world
+}
+
+fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
+    let special = !matches!(kind, "dangling link" | "10 GB sparse" | "growing");
+    match outcome {
+        Refused(why) => {
+            assert!(!place.goes_on() || place == ProjectConfig, "{place:?}, {kind}: {why}");
+            assert!(!why.is_empty(), "{place:?}, {kind}: no reason");
+            assert!(!special || why.contains(said), "{place:?}, {kind}: {why}");
+            let is_long = ["larger than", "more than", "longer than"];
+            let is_told = is_long.iter().any(|words| why.contains(words));
+            assert!(kind != "10 GB sparse" || is_told, "{place:?}, {kind}: {why}");
+        }
+        WentOn(told) => {
+            // What was read of a file that grows is text, and within the bound.
+            let is_read = kind == "growing" && matches!(place, Instructions | CompactPrompt);
+            assert!(place.goes_on() || is_read, "{place:?}, {kind} was accepted: {told}");
+            let is_told = matches!(place, ProjectDoc | Rules);
+            assert!(!special || !is_told || told.contains(said), "{place:?}, {kind}: {told}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_kind_of_file_stops_the_server_in_any_place() {
+    let mut all = Vec::new();
+    println!(
+        "{:<15} {:<14} {:<9} {:>9} {:>9} {:>9}",
+        "place", "file", "outcome", "took", "p99", "most"
+    );
+    for place in PLACES {
+        let world = world(place).await;
+        let server = world.start();
+        let mut other = server.connect().await;
+        for (kind, said) in KINDS {
+            let planted = Planted::new(kind, &place.path(&world));
+            let over = AtomicBool::new(false);
+            let begun = Instant::now();
+            let attack = async {
+                let attacked = place.attack(&world, &server, &planted.path);
+                let outcome = tokio::time::timeout(ANSWERED, attacked).await;
+                over.store(true, Ordering::Relaxed);
+                (outcome, begun.elapsed())
+            };
+            let ((outcome, took), mut times) =
+                tokio::join!(attack, ask_meanwhile(&mut other, &over));
+            let outcome = outcome.unwrap_or_else(|_| panic!("{place:?}, {kind}: no answer"));
+            check(place, kind, said, &outcome);
+            times.sort_unstable();
+            let (p99, most) = (times[times.len() * 99 / 100], times[times.len() - 1]);
+            let name = if matches!(outcome, Refused(_)) { "refused" } else { "went on" };
+            println!(
+                "{:<15} {kind:<14} {name:<9} {took:>9.1?} {p99:>9.1?} {most:>9.1?}",
+                format!("{place:?}")
+            );
+            assert!(most < UNDISTURBED, "{place:?}, {kind}: another client waited {most:?}");
+            all.append(&mut times);
+        }
+        server.stop().await;
+    }
+    all.sort_unstable();
+    let (p99, most) = (all[all.len() * 99 / 100], all[all.len() - 1]);
+    println!("requests of another client: {}, p99 {p99:.1?}, most {most:.1?}", all.len());
+}
