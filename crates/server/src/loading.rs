@@ -164,7 +164,7 @@ async fn load_thread(
         let message = format!("thread {id} is archived; call thread/unarchive first");
         return Err(ErrorObject::invalid_request(message));
     }
-    let mut settings = settings_of(core, &record)?;
+    let mut settings = settings_of(core, &record).await?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, wishes).await?;
     for told in required::constrain_settings(&mut settings, &config) {
@@ -236,7 +236,7 @@ pub(crate) async fn fork_thread(
             None => unknown(fork.parent),
         });
     };
-    let mut settings = settings_of(core, &parent)?;
+    let mut settings = settings_of(core, &parent).await?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, &wishes).await?;
     settings.apply(overrides(&config, &wishes, cwd, core.options.tmpdir())?);
@@ -303,11 +303,11 @@ pub(crate) async fn fork_thread(
 
 /// The settings that a thread was stored with. A thread that lost them to damage of the database gets
 /// those of the configuration.
-fn settings_of(core: &Core, record: &ThreadRecord) -> Result<Settings, ErrorObject> {
+async fn settings_of(core: &Arc<Core>, record: &ThreadRecord) -> Result<Settings, ErrorObject> {
     if record.settings.is_empty() {
         let cwd = Some(&record.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         let cwd = cwd.unwrap_or_else(|| core.options.cwd.clone());
-        let loaded = core.configuration(&cwd, None)?;
+        let loaded = core.configuration(&cwd, None).await?;
         return Ok(configured(core, &loaded.resolved.config, &cwd));
     }
     serde_json::from_str(&record.settings).map_err(|error| {

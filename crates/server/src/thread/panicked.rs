@@ -45,7 +45,7 @@ impl Actor {
             "an error in the server ended the thread ({panic}); call thread/resume to go on"
         );
         let kind = FailureKind::InternalServerError;
-        let error = TurnError { message, kind, http_status: None };
+        let error = TurnError { message, kind, http_status: None, details: None };
         self.let_go();
         let open: Vec<u64> = self.asks.keys().copied().collect();
         for request in open {

@@ -215,7 +215,8 @@ fn end_again(view: &TurnView, message: &str) -> Vec<Step> {
     let mut effects = Vec::new();
     if view.status == TurnStatus::Completed {
         let kind = FailureKind::InternalServerError;
-        let error = TurnError { message: message.to_owned(), kind, http_status: None };
+        let error =
+            TurnError { message: message.to_owned(), kind, http_status: None, details: None };
         view.status = TurnStatus::Failed;
         view.error = Some(error.clone());
         let turn = view.id.clone();
