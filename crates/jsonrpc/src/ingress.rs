@@ -16,8 +16,9 @@ pub struct Ingress {
     bytes: Budget,
 }
 
+/// An amount that many share.
 #[derive(Debug)]
-struct Budget {
+pub(crate) struct Budget {
     used: AtomicUsize,
     most: usize,
 }
@@ -33,8 +34,7 @@ impl Ingress {
     /// A budget of so many messages and bytes.
     #[must_use]
     pub fn new(messages: usize, bytes: usize) -> Self {
-        let budget = |most| Budget { used: AtomicUsize::new(0), most };
-        Self { messages: budget(messages), bytes: budget(bytes) }
+        Self { messages: Budget::new(messages), bytes: Budget::new(bytes) }
     }
 
     /// Takes one message of so many bytes out of the budget, for a connection that has `waiting`
@@ -62,14 +62,18 @@ impl Ingress {
 }
 
 impl Budget {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { used: AtomicUsize::new(0), most }
+    }
+
     /// Leaves as much as `own`, what the taker has already.
-    fn take(&self, wanted: usize, own: usize) -> bool {
+    pub(crate) fn take(&self, wanted: usize, own: usize) -> bool {
         let fits = |sum: &usize| sum.saturating_add(own) <= self.most;
         let add = |used: usize| used.checked_add(wanted).filter(fits);
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    fn give_back(&self, taken: usize) {
+    pub(crate) fn give_back(&self, taken: usize) {
         self.used.fetch_sub(taken, Ordering::Relaxed);
     }
 }

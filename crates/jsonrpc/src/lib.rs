@@ -11,6 +11,7 @@
 //! Everything that waits has a bound, stated in [`Limits`].
 
 mod client;
+mod close;
 mod connection;
 mod encode;
 mod error;
@@ -27,6 +28,7 @@ mod outbox;
 mod params;
 mod queued;
 mod respell;
+mod spool;
 #[cfg(unix)]
 mod stdio;
 #[cfg(not(unix))]
@@ -36,6 +38,7 @@ pub mod websocket;
 mod writer;
 
 pub use client::{CallError, Client, Event, Events};
+pub use close::CloseReason;
 pub use connection::Connection;
 pub use encode::{
     DeltaFrame, EncodeError, encode_error, encode_notification, encode_request, encode_response,
@@ -50,7 +53,8 @@ pub use line::{Line, LineReader};
 pub use message::{Malformed, Message, decode};
 pub use method::{Method, Notification};
 pub use misread::{Misread, same_name};
-pub use outbox::{CloseReason, Outbox, OutboxReceiver, outbox};
+pub use outbox::{Outbox, OutboxReceiver, outbox};
 pub use params::{decode_params, decode_result, read_params};
 pub use queued::{Outgoing, Queued};
+pub use spool::Spool;
 pub use stdio::{FdReader, FdWriter};

@@ -17,8 +17,8 @@ pub struct Limits {
     /// Most bytes of lines that were read and not yet taken; one line is always let through. At the
     /// bound the reader stops reading.
     pub incoming_bytes: usize,
-    /// A message is accepted while fewer bytes than this wait to be written. The first one beyond
-    /// closes the connection: [`crate::CloseReason::SlowClient`].
+    /// Bytes that may wait in memory to be written. What comes beyond waits on disk where there is a
+    /// [`crate::Spool`]; otherwise whoever makes messages waits ([`crate::Outbox::room`]).
     pub outgoing_bytes: usize,
     /// Above this many waiting bytes, consecutive deltas of one frame are merged into one message.
     pub merge_above: usize,

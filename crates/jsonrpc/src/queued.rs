@@ -1,5 +1,6 @@
-//! What stands in an outgoing queue: whole messages, and the pieces of streams that can be merged
-//! with their neighbours. When to merge is the queue's decision.
+//! What stands in an outgoing queue: whole messages, the pieces of streams that can be merged with
+//! their neighbours, and parts of messages that come back from disk. When to merge is the queue's
+//! decision.
 
 use bytes::Bytes;
 
@@ -28,55 +29,117 @@ impl From<Bytes> for Outgoing {
     }
 }
 
+impl Outgoing {
+    /// Length of the message in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Whole(message) => message.len(),
+            Self::Delta { head, text, tail } => head.len() + text.len() + tail.len(),
+        }
+    }
+}
+
 /// Longest text that merging makes; more goes into another message.
 const MERGED_BYTES: usize = 1 << 20;
 
-/// One queued message, maybe merged out of several deltas.
+/// One queued message, maybe merged out of several deltas, or a part of one.
 #[derive(Debug)]
-pub struct Queued(Entry);
+pub struct Queued {
+    entry: Entry,
+    /// Pushes that are written once this is.
+    pushes: u32,
+}
 
 #[derive(Debug)]
 enum Entry {
     Whole(Bytes),
-    Delta { head: Bytes, text: Bytes, tail: Bytes },
-    Merged { head: Bytes, text: Vec<u8>, tail: Bytes },
+    Delta {
+        head: Bytes,
+        text: Bytes,
+        tail: Bytes,
+    },
+    Merged {
+        head: Bytes,
+        text: Vec<u8>,
+        tail: Bytes,
+    },
+    /// The parts of a message follow each other.
+    Part {
+        bytes: Bytes,
+        /// Length of the message; `None` when this is not its first part.
+        message: Option<u64>,
+        is_last: bool,
+    },
 }
 
 impl From<Outgoing> for Queued {
     fn from(message: Outgoing) -> Self {
-        Self(match message {
+        let entry = match message {
             Outgoing::Whole(message) => Entry::Whole(message),
             Outgoing::Delta { head, text, tail } => Entry::Delta { head, text, tail },
-        })
+        };
+        Self { entry, pushes: 1 }
     }
 }
 
 impl Queued {
-    /// Length of the message in bytes.
+    /// A message of `pushes` pushes.
+    pub(crate) fn whole(bytes: Bytes, pushes: u32) -> Self {
+        Self { entry: Entry::Whole(bytes), pushes }
+    }
+
+    /// A part of a message that is `message` bytes long, given with its first part; `pushes` counts
+    /// with its last one.
+    pub(crate) fn part(bytes: Bytes, message: Option<u64>, is_last: bool, pushes: u32) -> Self {
+        let pushes = if is_last { pushes } else { 0 };
+        Self { entry: Entry::Part { bytes, message, is_last }, pushes }
+    }
+
+    /// Length of the message, or of the part, in bytes.
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // no message is empty
     pub fn len(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Appends the message, without a newline.
+    /// Appends the message, or the part, without a newline.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         for part in self.parts() {
             out.extend_from_slice(part);
         }
     }
 
-    /// The message, when it is in one piece already.
-    pub(crate) fn as_whole(&self) -> Option<&Bytes> {
-        match &self.0 {
-            Entry::Whole(message) => Some(message),
-            _ => None,
+    /// Length of the message that begins here; `None` for what is a later part of one.
+    pub(crate) fn begins(&self) -> Option<u64> {
+        match &self.entry {
+            Entry::Part { message, .. } => *message,
+            _ => Some(self.len() as u64),
         }
     }
 
-    fn parts(&self) -> [&[u8]; 3] {
-        match &self.0 {
-            Entry::Whole(message) => [message, &[], &[]],
+    /// Whether a message ends here.
+    pub(crate) fn ends(&self) -> bool {
+        !matches!(&self.entry, Entry::Part { is_last: false, .. })
+    }
+
+    /// Pushes that are written once this is.
+    pub(crate) fn pushes(&self) -> u32 {
+        self.pushes
+    }
+
+    /// Its pieces in order, without copying.
+    pub(crate) fn into_pieces(self) -> [Bytes; 3] {
+        match self.entry {
+            Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, Bytes::new(), Bytes::new()],
+            Entry::Delta { head, text, tail } => [head, text, tail],
+            Entry::Merged { head, text, tail } => [head, text.into(), tail],
+        }
+    }
+
+    /// Its pieces in order.
+    pub(crate) fn parts(&self) -> [&[u8]; 3] {
+        match &self.entry {
+            Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, &[], &[]],
             Entry::Delta { head, text, tail } => [head, text, tail],
             Entry::Merged { head, text, tail } => [head, text, tail],
         }
@@ -93,17 +156,18 @@ impl Queued {
     ) -> Option<isize> {
         let before = self.len();
         let fits = |length: usize| length + new_text.len() <= MERGED_BYTES;
-        match &mut self.0 {
+        match &mut self.entry {
             Entry::Merged { head, text, tail } if same(head, new_head) && fits(text.len()) => {
                 text.extend_from_slice(new_text);
                 tail.clone_from(new_tail);
             }
             Entry::Delta { head, text, .. } if same(head, new_head) && fits(text.len()) => {
                 let text = [&text[..], new_text].concat();
-                self.0 = Entry::Merged { head: head.clone(), text, tail: new_tail.clone() };
+                self.entry = Entry::Merged { head: head.clone(), text, tail: new_tail.clone() };
             }
             _ => return None,
         }
+        self.pushes += 1;
         Some(self.len() as isize - before as isize)
     }
 }

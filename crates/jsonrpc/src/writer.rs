@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
+use crate::outbox::Shared;
 use crate::queued::Queued;
 use crate::websocket::{self, Header, Opcode, Role};
 use crate::{CloseReason, OutboxReceiver};
@@ -46,10 +47,19 @@ impl OutboxReceiver {
         framing: Framing,
     ) {
         let writer = pin!(writer);
-        let mut writing = Writing { writer, framing, gathered: Vec::new(), written: 0, big: None };
+        let gathered = Vec::new();
+        let mut writing = Writing {
+            writer,
+            framing,
+            gathered,
+            written: 0,
+            big: None,
+            mask: None,
+            within_message: false,
+        };
         while self.take().await {
             if let Err(reason) = writing.write_batch(&mut self, stall).await {
-                self.shared.close(reason);
+                Shared::close(&self.shared, reason);
                 break;
             }
         }
@@ -66,9 +76,13 @@ struct Writing<'a, W> {
     /// Framed, in order; `gathered[..written]` is out.
     gathered: Vec<u8>,
     written: usize,
-    /// Comes after `gathered`, with what of it is out: a big message is written from where it is
+    /// Comes after `gathered`, with what of it is out: a big piece is written from where it is
     /// instead of being copied.
     big: Option<(Bytes, usize)>,
+    /// Of the message that is being written: how it is masked, and how much of it was.
+    mask: Option<([u8; 4], u64)>,
+    /// A message was begun, and not all of it was added.
+    within_message: bool,
 }
 
 impl<W: AsyncWrite> Writing<'_, W> {
@@ -77,15 +91,26 @@ impl<W: AsyncWrite> Writing<'_, W> {
         outbox: &mut OutboxReceiver,
         stall: Duration,
     ) -> Result<(), CloseReason> {
-        self.add_controls(outbox);
+        if !self.within_message {
+            self.add_controls(outbox);
+        }
+        let mut has_written = false;
         while let Some(message) = outbox.next_queued() {
-            self.add(&message);
-            if self.gathered.len() >= WRITE_BYTES || self.big.is_some() {
-                self.write_out(outbox, stall).await?;
-                self.add_controls(outbox);
+            let ends = message.ends();
+            self.begin(&message);
+            for piece in message.into_pieces() {
+                self.add(piece);
+                if self.gathered.len() >= WRITE_BYTES || self.big.is_some() {
+                    self.write_out(outbox, stall).await?;
+                    has_written = true;
+                }
             }
-            if let Framing::Lines = self.framing {
+            self.within_message = !ends;
+            if ends && let Framing::Lines = self.framing {
                 self.gathered.push(b'\n');
+            }
+            if ends && std::mem::take(&mut has_written) {
+                self.add_controls(outbox);
             }
         }
         self.write_out(outbox, stall).await?;
@@ -93,6 +118,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
         guarded(outbox, stall, self.writer.flush()).await
     }
 
+    /// Between two messages.
     fn add_controls(&mut self, outbox: &OutboxReceiver) {
         let Framing::Frames(role) = self.framing else { return };
         let controls = outbox.take_controls();
@@ -104,25 +130,25 @@ impl<W: AsyncWrite> Writing<'_, W> {
         }
     }
 
-    fn add(&mut self, message: &Queued) {
-        let mask = match self.framing {
-            Framing::Lines => None,
-            Framing::Frames(role) => {
-                let length = message.len() as u64;
-                let header =
-                    Header { is_final: true, opcode: Opcode::Text, mask: role.key(), length };
-                header.write(&mut self.gathered);
-                header.mask
-            }
-        };
-        if let Some(key) = mask {
+    /// Adds what comes before a message.
+    fn begin(&mut self, message: &Queued) {
+        self.within_message = true;
+        let (Framing::Frames(role), Some(length)) = (self.framing, message.begins()) else { return };
+        let header = Header { is_final: true, opcode: Opcode::Text, mask: role.key(), length };
+        header.write(&mut self.gathered);
+        self.mask = header.mask.map(|key| (key, 0));
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        if let Some((key, masked)) = &mut self.mask {
             let begin = self.gathered.len();
-            message.append_to(&mut self.gathered);
-            return websocket::mask(&mut self.gathered[begin..], key, 0);
-        }
-        match message.as_whole() {
-            Some(big) if big.len() >= WRITE_BYTES => self.big = Some((big.clone(), 0)),
-            _ => message.append_to(&mut self.gathered),
+            self.gathered.extend_from_slice(&piece);
+            websocket::mask(&mut self.gathered[begin..], *key, *masked);
+            *masked += piece.len() as u64;
+        } else if piece.len() >= WRITE_BYTES {
+            self.big = Some((piece, 0));
+        } else {
+            self.gathered.extend_from_slice(&piece);
         }
     }
 
@@ -165,7 +191,8 @@ impl<W: AsyncWrite> Writing<'_, W> {
     /// Ends the stream, a WebSocket with the reason.
     async fn end(&mut self, reason: Option<CloseReason>) -> io::Result<()> {
         let reason = reason.unwrap_or(CloseReason::Finished);
-        if let (Framing::Frames(role), Some(code)) = (self.framing, reason.code()) {
+        let code = reason.code().filter(|_| !self.within_message);
+        if let (Framing::Frames(role), Some(code)) = (self.framing, code) {
             // A frame that was begun comes first: within it a close frame would be payload.
             while self.write_some().await?.is_some() {}
             let words = match reason {

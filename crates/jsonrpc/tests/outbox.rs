@@ -141,20 +141,28 @@ async fn merging_stops_at_a_megabyte_a_message() {
     for _ in 0..30 {
         outbox.push(frame.delta(&piece)).unwrap();
     }
-    let lengths: Vec<_> = take_all(&mut receiver).await.iter().map(String::len).collect();
+    // A batch is about as long.
+    let mut messages = take_all(&mut receiver).await;
+    messages.extend(take_all(&mut receiver).await);
+    let lengths: Vec<_> = messages.iter().map(String::len).collect();
     assert_eq!(lengths.len(), 3, "{lengths:?}");
     assert!(lengths.iter().all(|length| *length < (1 << 20) + 100), "{lengths:?}");
 }
 
 #[tokio::test]
-async fn beyond_the_budget_the_client_is_too_slow() {
+async fn who_pushes_twice_the_budget_without_waiting_for_room_closes() {
     let limits = Limits { outgoing_bytes: 100, ..Limits::default() };
     let (outbox, mut receiver) = outbox(&limits);
     let fifty = whole(&"x".repeat(50));
     outbox.push(fifty.clone()).unwrap();
     assert_eq!(take_all(&mut receiver).await.len(), 1);
     assert_eq!(outbox.queued_bytes(), 50, "what is being written still counts");
+    assert!(!outbox.is_full());
     outbox.push(fifty.clone()).unwrap();
+    assert!(outbox.is_full());
+    for _ in 0..2 {
+        outbox.push(fifty.clone()).unwrap();
+    }
     assert_eq!(outbox.close_reason(), None);
     assert_eq!(outbox.push(fifty.clone()), Err(CloseReason::SlowClient));
     assert_eq!(outbox.push(fifty), Err(CloseReason::SlowClient));
@@ -162,6 +170,59 @@ async fn beyond_the_budget_the_client_is_too_slow() {
     assert!(!receiver.take().await, "what was queued is dropped");
     drop(receiver);
     assert_eq!(outbox.flushed().await, Err(CloseReason::SlowClient));
+}
+
+#[tokio::test]
+async fn what_follows_a_message_larger_than_the_budget_is_queued_too() {
+    let (outbox, receiver) = outbox(&Limits { outgoing_bytes: 1000, ..Limits::default() });
+    let big = "x".repeat(100_000);
+    outbox.push(whole(&big)).unwrap();
+    for text in ["1", "2", "3"] {
+        outbox.push(whole(text)).unwrap();
+    }
+    drop(outbox);
+    let recorder = Recorder::default();
+    receiver.run(recorder.clone(), STALL).await;
+    assert_eq!(recorder.text(), format!("{big}\n1\n2\n3\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_comes_back_and_a_client_that_is_waited_for_has_to_read() {
+    let (outbox, mut receiver) = outbox(&Limits { outgoing_bytes: 100, ..Limits::default() });
+    let hundred = whole(&"x".repeat(100));
+    outbox.push(hundred.clone()).unwrap();
+    let mut room = Box::pin(outbox.room());
+    assert!(poll_once(room.as_mut()).is_pending());
+    assert_eq!(take_all(&mut receiver).await.len(), 1);
+    let waiting = outbox.clone();
+    let taking = tokio::spawn(async move { receiver.take().await });
+    room.await;
+    outbox.push(hundred.clone()).unwrap();
+    taking.await.unwrap();
+    // The receiver is gone with its task, which closes; so another one, that takes nothing.
+    drop(waiting);
+    let (outbox, _receiver) = jsonrpc::outbox(&Limits { outgoing_bytes: 100, ..Limits::default() });
+    outbox.push(hundred).unwrap();
+    let began = tokio::time::Instant::now();
+    outbox.room().await;
+    assert_eq!(outbox.close_reason(), Some(CloseReason::SlowClient));
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn answers_are_counted_until_they_are_written() {
+    let (outbox, mut receiver) = outbox(&Limits::default());
+    outbox.push_answer(whole(&"x".repeat(60))).unwrap();
+    outbox.push(whole(&"y".repeat(60))).unwrap();
+    outbox.push_answer(whole(&"x".repeat(60))).unwrap();
+    outbox.answers_below(121).await;
+    let mut below = pin!(outbox.answers_below(61));
+    assert!(poll_once(below.as_mut()).is_pending());
+    assert_eq!(take_all(&mut receiver).await.len(), 3);
+    assert!(poll_once(below.as_mut()).is_pending(), "taken is not written");
+    let mut taking = pin!(receiver.take());
+    assert!(poll_once(taking.as_mut()).is_pending());
+    assert!(poll_once(below.as_mut()).is_ready());
 }
 
 #[tokio::test]

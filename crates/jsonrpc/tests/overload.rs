@@ -225,19 +225,21 @@ async fn long_messages_that_are_not_whole_count_too() {
     serve(&mut connection, 1).await;
 }
 
-#[tokio::test]
-async fn who_asks_and_does_not_read_the_refusals_is_cut_off() {
-    let limits = Limits { outgoing_bytes: 10_000, ..limits() };
+#[tokio::test(start_paused = true)]
+async fn who_asks_and_does_not_read_the_refusals_is_read_no_further_and_cut_off_in_the_end() {
+    let limits = Limits { outgoing_bytes: 1 << 20, ..limits() };
     let (connection, mut client) = connect(limits, &Arc::default());
+    let began = tokio::time::Instant::now();
     let asking = async {
-        for id in 0..1_000_000 {
+        for id in 0..10_000_000 {
             client.ask(id).await;
         }
     };
     tokio::select! {
         () = asking => panic!("there is no end to it"),
-        reason = connection.outbox.closed() => assert_eq!(reason, CloseReason::SlowClient),
+        reason = connection.outbox.closed() => assert_eq!(reason, CloseReason::Stalled),
     }
+    assert_eq!(began.elapsed(), limits.stall);
 }
 
 #[tokio::test]

@@ -266,6 +266,12 @@ impl Reading {
             Incoming::Malformed(malformed) => encode_error(malformed.id.as_ref(), &malformed.error),
             Incoming::Message(_) => return true,
         };
-        outbox.push(answer).is_ok()
+        let is_queued = outbox.push_answer(answer).is_ok();
+        // Who does not read what was refused is read no further.
+        outbox.answers_below(UNREAD_REFUSALS).await;
+        is_queued
     }
 }
+
+/// Refusals of a connection that wait to be written, in bytes.
+const UNREAD_REFUSALS: usize = 1 << 20;
