@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::{ErrorObject, Message, Outgoing, RequestId};
+use crate::{Answer, ErrorObject, Message, Outgoing, RequestId};
 
 /// A value that has no JSON form, such as a map whose keys are not strings.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,25 @@ pub fn encode_response<T: Serialize + ?Sized>(id: &RequestId, result: &T) -> Byt
         let error = ErrorObject::internal(format!("cannot write the result as JSON: {why}"));
         encode_error(Some(id), &error)
     })
+}
+
+/// The success response whose `result` is this JSON, which is not copied: it may be long. It must
+/// be one valid JSON value.
+#[must_use]
+pub fn encode_answer(id: &RequestId, result: Bytes) -> Answer {
+    let mut head = Vec::with_capacity(FIRST_BYTES);
+    head.push(b'{');
+    member(&mut head, "id", id).expect("an id is a number or a string");
+    head.extend_from_slice(b",\"result\":");
+    let result = match memchr::memchr(b'\n', &result) {
+        None => result,
+        Some(_) => {
+            let mut owned = Vec::from(result);
+            keep_on_one_line(&mut owned);
+            owned.into()
+        }
+    };
+    Answer([head.into(), result, Bytes::from_static(b"}")])
 }
 
 /// An error response; `None` writes `"id":null`, for a line whose id could not be read.

@@ -41,8 +41,8 @@ pub use client::{CallError, Client, Event, Events};
 pub use close::CloseReason;
 pub use connection::Connection;
 pub use encode::{
-    DeltaFrame, EncodeError, encode_error, encode_notification, encode_request, encode_response,
-    escape,
+    DeltaFrame, EncodeError, encode_answer, encode_error, encode_notification, encode_request,
+    encode_response, escape,
 };
 pub use error::{ErrorObject, code};
 pub use id::RequestId;
@@ -55,6 +55,6 @@ pub use method::{Method, Notification};
 pub use misread::{Misread, same_name};
 pub use outbox::{Outbox, OutboxReceiver, outbox};
 pub use params::{decode_params, decode_result, read_params};
-pub use queued::{Outgoing, Queued};
+pub use queued::{Answer, Outgoing, Queued};
 pub use spool::Spool;
 pub use stdio::{FdReader, FdWriter};

@@ -39,6 +39,32 @@ impl Outgoing {
     }
 }
 
+/// The answer to a request of the peer, as [`crate::encode_answer`] makes it.
+#[derive(Clone, Debug)]
+pub struct Answer(pub(crate) [Bytes; 3]);
+
+impl From<Bytes> for Answer {
+    fn from(message: Bytes) -> Self {
+        Self([message, Bytes::new(), Bytes::new()])
+    }
+}
+
+/// What is pushed.
+pub(crate) enum Pushed {
+    Message(Outgoing),
+    Answer(Answer),
+}
+
+impl Pushed {
+    /// Length of the message in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Message(message) => message.len(),
+            Self::Answer(Answer(pieces)) => pieces.iter().map(Bytes::len).sum(),
+        }
+    }
+}
+
 /// Longest text that merging makes; more goes into another message.
 const MERGED_BYTES: usize = 1 << 20;
 
@@ -53,6 +79,7 @@ pub struct Queued {
 #[derive(Debug)]
 enum Entry {
     Whole(Bytes),
+    Pieces([Bytes; 3]),
     Delta {
         head: Bytes,
         text: Bytes,
@@ -72,13 +99,22 @@ enum Entry {
     },
 }
 
-impl From<Outgoing> for Queued {
-    fn from(message: Outgoing) -> Self {
+impl From<Pushed> for Queued {
+    fn from(message: Pushed) -> Self {
         let entry = match message {
-            Outgoing::Whole(message) => Entry::Whole(message),
-            Outgoing::Delta { head, text, tail } => Entry::Delta { head, text, tail },
+            Pushed::Message(Outgoing::Whole(message)) => Entry::Whole(message),
+            Pushed::Message(Outgoing::Delta { head, text, tail }) => {
+                Entry::Delta { head, text, tail }
+            }
+            Pushed::Answer(Answer(pieces)) => Entry::Pieces(pieces),
         };
         Self { entry, pushes: 1 }
+    }
+}
+
+impl From<Outgoing> for Queued {
+    fn from(message: Outgoing) -> Self {
+        Pushed::Message(message).into()
     }
 }
 
@@ -131,6 +167,7 @@ impl Queued {
     pub(crate) fn into_pieces(self) -> [Bytes; 3] {
         match self.entry {
             Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, Bytes::new(), Bytes::new()],
+            Entry::Pieces(pieces) => pieces,
             Entry::Delta { head, text, tail } => [head, text, tail],
             Entry::Merged { head, text, tail } => [head, text.into(), tail],
         }
@@ -140,6 +177,7 @@ impl Queued {
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
         match &self.entry {
             Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, &[], &[]],
+            Entry::Pieces([first, second, third]) => [first, second, third],
             Entry::Delta { head, text, tail } => [head, text, tail],
             Entry::Merged { head, text, tail } => [head, text, tail],
         }

@@ -255,7 +255,6 @@ fn header(bytes: &[u8]) -> Option<Rest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Outgoing;
 
     fn text(read: &[Queued]) -> Vec<u8> {
         let mut all = Vec::new();
@@ -277,7 +276,7 @@ mod tests {
                 .map(|length| {
                     let body = vec![b'a' + (round % 26) as u8; *length];
                     expected.extend(&body);
-                    Queued::from(Outgoing::Whole(body.into()))
+                    Queued::whole(body.into(), 1)
                 })
                 .collect();
             assert!(files.reserve(messages.iter().map(Queued::len).sum()));

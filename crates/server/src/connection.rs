@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use jsonrpc::{
-    CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Notification, Outbox, Outgoing,
-    RequestId, encode_error, encode_notification, encode_response,
+    Answer, CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Notification, Outbox,
+    Outgoing, RequestId, encode_answer, encode_error, encode_notification,
 };
 use protocol::connection::InitializeCapabilities;
 use protocol::{MessageInfo, Ordering, Stability};
@@ -26,6 +26,10 @@ pub(crate) type ConnectionId = u64;
 /// Requests of one connection that may be handled beside each other; at the bound the connection
 /// is read no further until one of them is answered.
 const CONCURRENT_REQUESTS: usize = 64;
+/// A connection is read no further while it has left so many bytes of answers unread.
+const UNREAD_ANSWERS: usize = 1 << 20;
+/// Methods whose answers can be as long as a thread. Few of them are made at a time.
+pub(crate) const LONG_ANSWERS: &[&str] = &["thread/read", "thread/turns/list", "thread/items/list"];
 
 /// What the rest of the server knows of a connection.
 pub(crate) struct Peer {
@@ -123,6 +127,11 @@ impl Peer {
         }
     }
 
+    /// Queues the answer to a request of this client. As [`Peer::send`].
+    fn answer(&self, answer: impl Into<Answer>) {
+        let _ = self.outbox.push_answer(answer);
+    }
+
     /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.
     pub(crate) fn send(&self, message: impl Into<Outgoing>) {
         let _ = self.outbox.push(message);
@@ -200,6 +209,7 @@ impl Server {
         at_end: AtEnd,
     ) {
         let Connection { incoming, outbox } = connection;
+        outbox.spool_to(self.core.spool.clone());
         let (mut requests, mut answers) = incoming.split();
         let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone(), newcomer));
         self.core.attach(peer.clone());
@@ -223,6 +233,20 @@ impl Server {
         outbox.close(CloseReason::Finished);
         // A client that has gone away reads nothing: then there is nobody to tell.
         let _ = outbox.flushed().await;
+        self.report_cut(peer.id, &outbox);
+    }
+
+    /// Writes into the log why a connection was cut, if it was.
+    fn report_cut(&self, connection: ConnectionId, outbox: &Outbox) {
+        if let Some(reason) = outbox.close_reason()
+            && matches!(
+                reason,
+                CloseReason::SlowClient | CloseReason::Stalled | CloseReason::SpoolFailed(_)
+            )
+        {
+            let message = format!("connection {connection} was closed: {reason}");
+            self.core.warn("connection", &message);
+        }
     }
 
     /// Handles requests until the connection ends.
@@ -231,7 +255,7 @@ impl Server {
         let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
         loop {
             let next = tokio::select! {
-                next = requests.recv() => next,
+                next = next_request(peer, requests) => next,
                 Some(_) = running.join_next(), if !running.is_empty() => continue,
                 reason = peer.outbox.closed() => match reason {
                     // What came before the client left was accepted.
@@ -242,7 +266,7 @@ impl Server {
             match next {
                 None => break,
                 Some(Incoming::Malformed(malformed)) => {
-                    peer.send(encode_error(malformed.id.as_ref(), &malformed.error));
+                    peer.answer(encode_error(malformed.id.as_ref(), &malformed.error));
                     if malformed.answers.is_some() {
                         let answer = Err(malformed.error);
                         self.core.requests.answer(peer, malformed.answers, answer).await;
@@ -308,15 +332,22 @@ impl Server {
 
     async fn answer_in(&self, cx: Cx, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
         let peer = &cx.peer.clone();
+        let _turn = self.core.turn_for_long_answer(method).await;
         let outcome = match admit(peer, method, params.as_deref()) {
             Ok(()) if self.core.is_draining() && begins_work(method) => Err(shutting_down()),
             Ok(()) => protocol::dispatch(self, cx.clone(), method, params.as_deref()).await,
             Err(error) => Err(error),
         };
-        peer.send(response(&id, outcome));
+        peer.answer(response(&id, outcome));
         // Dropping the gates opens them.
         cx.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// The next message, once the client has read enough of the answers that it has.
+async fn next_request(peer: &Peer, requests: &mut Inbox) -> Option<Incoming> {
+    peer.outbox.answers_below(UNREAD_ANSWERS).await;
+    requests.recv().await
 }
 
 /// Whether a request may be handled at all: the handshake and the experimental gate.
@@ -357,12 +388,9 @@ fn shutting_down() -> ErrorObject {
     ErrorObject::new(jsonrpc::code::OVERLOADED, message)
 }
 
-fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Bytes {
+fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Answer {
     match outcome {
-        Err(error) => encode_error(Some(id), &error),
-        Ok(result) => match serde_json::from_slice::<&RawValue>(&result) {
-            Ok(raw) => encode_response(id, raw),
-            Err(why) => encode_error(Some(id), &ErrorObject::internal(why.to_string())),
-        },
+        Err(error) => encode_error(Some(id), &error).into(),
+        Ok(result) => encode_answer(id, result),
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 /// Larger files are refused: providers refuse them too.
-pub(crate) const MAX_BYTES: u64 = 20 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = crate::bounds::IMAGE_BYTES as u64;
 
 /// The image at `path`. The error is for a person or a model. Waits for the file system.
 pub(crate) fn data_url(path: &Path) -> Result<String, String> {

@@ -3,6 +3,7 @@
 //!
 //! It reads no environment, no command line and no clock by itself: see [`Options`].
 
+mod bounds;
 mod change;
 mod config_source;
 mod config_watch;
@@ -33,6 +34,7 @@ mod snapshots;
 mod thread;
 mod warnings;
 
+pub use bounds::{LINE_BYTES, connection_limits};
 pub use config_source::{check_configuration_text, configuration, configuration_here};
 pub use options::{Clock, Ids, Options};
 pub use rules::{Explained, explain_command};

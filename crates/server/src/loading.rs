@@ -183,6 +183,10 @@ async fn load_thread(
     let parts = told_parts(core, peer, &config, &extra, settings).await?;
     // There is one actor a thread, and none while it is archived or deleted.
     let _loading = core.loading.lock().await;
+    if let Some(ending) = core.loaded(id).filter(|handle| !handle.lives()) {
+        // Its last turn is being closed.
+        ending.ended().await;
+    }
     let now = store.thread(id).await.map_err(|error| stored(&error))?;
     let is_loaded = core.loaded(id).is_some_and(|handle| handle.lives());
     if is_loaded || now.is_none_or(|now| now.record != record) {

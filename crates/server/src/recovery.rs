@@ -1,52 +1,89 @@
-//! Closes the turns that a process which is gone left in flight: as `interrupted`, their
-//! unfinished items as `failed`. Exactly one end a turn, also after a crash.
+//! Closes turns in flight that nobody runs any more: as `interrupted` when their process is gone, as
+//! `failed` when their thread panicked; their unfinished items as `failed`. Exactly one end a turn,
+//! also after a crash.
 
 use serde_json::Value;
 use store::{OrphanedTurn, Store, StoreError, TurnOutcome, Write};
 
-/// Closes every orphaned turn.
-pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
-    close(store, store.claim_orphaned_turns().await?, now_ms).await
+/// How a turn ends that nobody runs any more.
+pub(crate) enum Outcome {
+    Interrupted,
+    Failed {
+        /// As the store keeps it.
+        error: String,
+    },
 }
 
-/// Closes these turns.
+/// An item that was closed with its turn.
+pub(crate) struct ClosedItem {
+    pub(crate) turn: String,
+    pub(crate) item: String,
+    /// As clients see it.
+    pub(crate) payload: String,
+}
+
+/// Closes every orphaned turn.
+pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
+    let orphans = store.claim_orphaned_turns().await?;
+    close(store, orphans, now_ms, &Outcome::Interrupted).await.map(drop)
+}
+
+/// Closes these turns; the items that were closed with them.
 pub(crate) async fn close(
     store: &Store,
     orphans: Vec<OrphanedTurn>,
     now_ms: i64,
-) -> Result<(), StoreError> {
+    outcome: &Outcome,
+) -> Result<Vec<ClosedItem>, StoreError> {
+    let mut closed = Vec::new();
     for orphan in orphans {
-        store.commit(closing_writes(orphan, now_ms)).await?;
+        let (writes, items) = closing_writes(orphan, now_ms, outcome);
+        store.commit(writes).await?;
+        closed.extend(items);
     }
-    Ok(())
+    Ok(closed)
 }
 
-fn closing_writes(orphan: OrphanedTurn, now_ms: i64) -> Vec<Write> {
+fn closing_writes(
+    orphan: OrphanedTurn,
+    now_ms: i64,
+    outcome: &Outcome,
+) -> (Vec<Write>, Vec<ClosedItem>) {
     let OrphanedTurn { thread, turn, started_at_ms, items } = orphan;
-    let mut writes = Vec::new();
+    let (mut writes, mut closed) = (Vec::new(), Vec::new());
     for item in items {
         if item.status.as_deref() != Some("inProgress") {
             continue;
         }
         let Ok(Value::Object(mut payload)) = serde_json::from_str(&item.payload) else { continue };
         payload.insert("status".to_owned(), Value::from("failed"));
+        let payload = Value::Object(payload).to_string();
+        closed.push(ClosedItem {
+            turn: turn.clone(),
+            item: item.id.clone(),
+            payload: payload.clone(),
+        });
         writes.push(Write::PutItem {
             thread: thread.clone(),
             turn: turn.clone(),
             item: item.id,
             kind: item.kind,
             status: Some("failed".to_owned()),
-            payload: Value::Object(payload).to_string(),
+            payload,
         });
     }
+    let (outcome, error) = match outcome {
+        Outcome::Interrupted => (TurnOutcome::Interrupted, None),
+        Outcome::Failed { error } => (TurnOutcome::Failed, Some(error.clone())),
+    };
     writes.push(Write::FinishTurn {
         thread,
         turn,
-        outcome: TurnOutcome::Interrupted,
-        error: None,
+        outcome,
+        error,
         completed_at_ms: now_ms,
         duration_ms: (now_ms - started_at_ms).max(0),
         usage: None,
     });
-    writes
+    (writes, closed)
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use jsonrpc::{CloseReason, ErrorObject, Notification, encode_notification};
+use jsonrpc::{CloseReason, ErrorObject, Notification, Spool, encode_notification};
 use protocol::{
     ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
@@ -15,13 +15,13 @@ use sandbox::Sandbox;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use store::{OpenOptions, Store, StoreError};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use protocol::connection::WarningNotification;
 
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
-use crate::connection::{ConnectionId, Peer};
+use crate::connection::{ConnectionId, LONG_ANSWERS, Peer};
 use crate::loading::stored;
 use crate::log::Log;
 use crate::notify::Notifier;
@@ -79,7 +79,17 @@ pub(crate) struct Core {
     watching: OnceLock<Watching>,
     /// The server is going to end: nothing new is begun.
     draining: AtomicBool,
+    /// Where messages wait that clients have not read.
+    pub(crate) spool: Arc<Spool>,
+    /// See [`LONG_ANSWERS_AT_ONCE`].
+    long_answers: Semaphore,
 }
+
+/// Bytes that wait on disk for all slow clients together.
+const SPOOL_BYTES: usize = 1 << 30;
+/// Answers as long as a thread that are made at the same time, for all connections. What is made
+/// and not read waits on disk.
+const LONG_ANSWERS_AT_ONCE: usize = 2;
 
 /// How long the end of the server waits for clients to read the end.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -95,7 +105,9 @@ impl Server {
         make_home(&options.home)
             .map_err(|source| StartError::Home { path: options.home.clone(), source })?;
         let jitter = options.jitter.clone();
-        let core = Arc::new(Core {
+        let core = Arc::new_cyclic(|core: &Weak<Core>| Core {
+            spool: spool(core.clone(), options.home.clone()),
+            long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
             config: ConfigSource::new(&options),
             model: model::Client::new(Box::new(move || jitter())),
             models: Models::default(),
@@ -178,7 +190,26 @@ impl Server {
     }
 }
 
+/// Room on disk for what clients have not read; its errors go into the log.
+fn spool(core: Weak<Core>, folder: PathBuf) -> Arc<Spool> {
+    Spool::new(folder, SPOOL_BYTES, move |error| {
+        if let Some(core) = core.upgrade() {
+            let message = format!("messages for slow clients cannot wait on disk: {error}");
+            core.warn("spool", &message);
+        }
+    })
+}
+
 impl Core {
+    /// Waits until an answer of this method may be made; `None` for one that does not matter.
+    pub(crate) async fn turn_for_long_answer(&self, method: &str) -> Option<SemaphorePermit<'_>> {
+        if !LONG_ANSWERS.contains(&method) {
+            return None;
+        }
+        // It is never closed.
+        self.long_answers.acquire().await.ok()
+    }
+
     /// The store, opened on first use. Turns that a dead process left in flight are closed before
     /// anybody can see them.
     pub(crate) async fn store(&self) -> Result<&Store, ErrorObject> {
@@ -218,7 +249,9 @@ impl Core {
         let store = self.store().await?;
         let orphans = store.lease(thread).await.map_err(|error| stored(&error))?;
         let now = self.options.clock.now_ms();
-        crate::recovery::close(store, orphans, now).await.map_err(|error| stored(&error))
+        let interrupted = &crate::recovery::Outcome::Interrupted;
+        let closed = crate::recovery::close(store, orphans, now, interrupted).await;
+        closed.map(drop).map_err(|error| stored(&error))
     }
 
     /// Closes what servers that died left in flight.

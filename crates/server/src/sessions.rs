@@ -31,10 +31,9 @@ const MAX_ORDERS: usize = 64;
 const MAX_INPUT: usize = 4 << 20;
 /// Between asking a session to end and killing it.
 const GRACE: Duration = Duration::from_millis(500);
-/// A client with more than this in its queue is waited for before more output is read.
+/// While a client has more than this in its queue, no more output of its sessions is read: they are
+/// its own, and wait with it.
 const BEHIND: usize = 1 << 20;
-/// At most so long for each piece of output.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Which methods a session belongs to: each has names of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -336,6 +335,9 @@ async fn supervise(
     let mut kept = [Kept::new(cap), Kept::new(cap)];
     let (mut timed_out, mut terminated) = (false, false);
     loop {
+        let outbox = &peer.outbox;
+        let is_open = outbox.close_reason().is_none();
+        let is_behind = streams && is_open && outbox.queued_bytes() > BEHIND;
         tokio::select! {
             biased;
             order = next_order(&mut registered) => {
@@ -346,12 +348,12 @@ async fn supervise(
                 timed_out = true;
                 process.kill();
             }
-            chunk = process.output.recv() => {
+            () = outbox.below(BEHIND), if is_behind => {}
+            chunk = process.output.recv(), if !is_behind => {
                 let Some(chunk) = chunk else { break };
                 let at = usize::from(chunk.stream == Stream::Stderr);
                 let Some(kept) = kept.get_mut(at) else { continue };
                 take(kept, streams, &chunk.bytes, |delta, capped| tell(chunk.stream, delta, capped));
-                pace(peer).await;
             }
         }
     }
@@ -399,14 +401,6 @@ fn take(kept: &mut Kept, streams: bool, bytes: &[u8], tell: impl FnOnce(String, 
     kept.left -= fits.len();
     kept.capped = fits.len() < bytes.len();
     tell(STANDARD.encode(fits), kept.capped);
-}
-
-/// Waits a little for a client that is behind: the command waits with it.
-async fn pace(peer: &Peer) {
-    if peer.outbox.queued_bytes() > BEHIND {
-        // A client that reads nothing is cut off by its own budget.
-        let _ = tokio::time::timeout(PATIENCE, peer.outbox.flushed()).await;
-    }
 }
 
 async fn next_order(registered: &mut Option<Registered>) -> Order {

@@ -22,6 +22,13 @@ impl Machine {
         self.end(TurnStatus::Failed, Some(error));
     }
 
+    /// The last turn ended, but its end could not be stored: it has failed.
+    pub fn turn_failed_to_end(&mut self) {
+        if self.status == Status::Idle {
+            self.status = Status::SystemError;
+        }
+    }
+
     pub(crate) fn store_failed(&mut self, message: String) {
         let failure = Failure {
             kind: FailureKind::InternalServerError,

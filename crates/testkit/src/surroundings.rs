@@ -1,6 +1,6 @@
 //! Time and ids that are the same in every run.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use server::{Clock, Ids};
 
@@ -8,24 +8,33 @@ use server::{Clock, Ids};
 const START_MS: i64 = 1_767_225_600_000;
 
 /// A clock that stands still until it is moved.
-pub struct HandClock(AtomicI64);
+pub struct HandClock {
+    now_ms: AtomicI64,
+    is_broken: AtomicBool,
+}
 
 impl Default for HandClock {
     fn default() -> Self {
-        Self(AtomicI64::new(START_MS))
+        Self { now_ms: AtomicI64::new(START_MS), is_broken: AtomicBool::new(false) }
     }
 }
 
 impl HandClock {
     /// Moves the clock on by `ms` milliseconds.
     pub fn advance(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
+        self.now_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Whoever asks for the time next panics: a defect, wherever the test wants it.
+    pub fn panic_next(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
     }
 }
 
 impl Clock for HandClock {
     fn now_ms(&self) -> i64 {
-        self.0.load(Ordering::Relaxed)
+        assert!(!self.is_broken.swap(false, Ordering::Relaxed), "the clock is broken");
+        self.now_ms.load(Ordering::Relaxed)
     }
 
     fn today(&self) -> String {

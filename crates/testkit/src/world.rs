@@ -183,7 +183,7 @@ impl TestServer {
 
     /// A connection after its handshake, with these capabilities; its transcript begins there.
     pub async fn connect_with(&self, capabilities: Value) -> Peer {
-        let mut peer = self.open(Limits::default());
+        let mut peer = self.open(server::connection_limits());
         peer.initialize(capabilities).await;
         peer.forget();
         peer

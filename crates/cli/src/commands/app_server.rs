@@ -35,8 +35,9 @@ pub(crate) struct Arguments {
     /// or a name of your own
     #[arg(long, value_name = "NAME", default_value = "editor")]
     session_source: String,
-    /// Longest line that a client may send, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = Limits::default().line_bytes)]
+    /// Longest line, or WebSocket message, that a client may send, in bytes; by default any input
+    /// that is allowed fits
+    #[arg(long, value_name = "BYTES", default_value_t = server::LINE_BYTES)]
     max_line_bytes: usize,
     #[command(subcommand)]
     action: Option<Action>,

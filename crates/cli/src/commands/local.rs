@@ -4,7 +4,7 @@
 use std::io;
 
 use anyhow::{Context, anyhow, bail};
-use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Limits, Method};
+use jsonrpc::{CallError, Client, Connection, ErrorObject, Event, Events, Method};
 use protocol::{
     AdditionalPermissionProfile, ClientInfo, CommandExecutionApprovalDecision,
     CommandExecutionRequestApprovalResponse, Empty, FileChangeApprovalDecision,
@@ -65,7 +65,7 @@ impl Local {
     pub(crate) async fn start(world: World, source: &str) -> anyhow::Result<Self> {
         let sandbox = world.sandbox();
         let server = Server::start(world.options(source), sandbox)?;
-        let limits = Limits::default();
+        let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
         let serving = tokio::spawn(async move { server.serve_only(theirs).await });
         let (client, events) = Client::new(ours, &limits);

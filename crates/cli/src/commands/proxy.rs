@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
     let path = arguments.socket.clone().unwrap_or_else(|| control_socket(world));
     // Bounds are the server's business and the client's: here nothing is to be lost.
-    let limits = Limits { outgoing_bytes: 64 << 20, line_bytes: 64 << 20, ..Limits::default() };
+    let limits = Limits { line_bytes: LONGEST_BYTES, ..Limits::default() };
     let server = transport::connect(&path, limits).await.with_context(|| {
         format!("no server answers at {}; start one with `--listen unix://`", path.display())
     })?;
@@ -95,5 +95,8 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
     bail!("the server ended the connection{reason}")
 }
 
+/// Longest message, in either direction. The server's bound holds for what clients send; its own
+/// answers may be as long as a thread.
+const LONGEST_BYTES: usize = 1 << 30;
 /// With more than this unwritten, reading waits.
 const PACE_BYTES: usize = 1 << 20;

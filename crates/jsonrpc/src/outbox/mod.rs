@@ -16,7 +16,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::queued::Outgoing;
+use crate::queued::{Answer, Outgoing, Pushed};
 use crate::spool::Spool;
 use crate::{CloseReason, Limits};
 
@@ -53,7 +53,7 @@ impl Outbox {
     /// twice the budget without waiting for [`Outbox::room`] closes it as
     /// [`CloseReason::SlowClient`].
     pub fn push(&self, message: impl Into<Outgoing>) -> Result<(), CloseReason> {
-        Shared::push(&self.handle.shared, message.into(), false)
+        Shared::push(&self.handle.shared, Pushed::Message(message.into()))
     }
 
     /// Queues what the peer asked for. As [`Outbox::push`], but it counts in
@@ -61,8 +61,8 @@ impl Outbox {
     ///
     /// # Errors
     /// As for [`Outbox::push`].
-    pub fn push_answer(&self, message: impl Into<Outgoing>) -> Result<(), CloseReason> {
-        Shared::push(&self.handle.shared, message.into(), true)
+    pub fn push_answer(&self, answer: impl Into<Answer>) -> Result<(), CloseReason> {
+        Shared::push(&self.handle.shared, Pushed::Answer(answer.into()))
     }
 
     /// From now on what finds no room in memory waits in files of `spool`. Later calls change

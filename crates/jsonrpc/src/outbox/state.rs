@@ -12,7 +12,7 @@ use std::task::Waker;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use crate::queued::{Outgoing, Queued};
+use crate::queued::{Outgoing, Pushed, Queued};
 use crate::spool::{Done, Files, Job, Spool, Work};
 use crate::{CloseReason, Limits};
 
@@ -105,8 +105,7 @@ impl Shared {
 
     pub(super) fn push(
         this: &Arc<Self>,
-        message: Outgoing,
-        is_answer: bool,
+        message: Pushed,
     ) -> Result<(), CloseReason> {
         let mut state = this.lock();
         if let Some(reason) = state.closed {
@@ -119,7 +118,7 @@ impl Shared {
             return Err(CloseReason::SlowClient);
         }
         state.pushed += 1;
-        if is_answer {
+        if let Pushed::Answer(_) = message {
             let push = state.pushed;
             state.answers.push_back((push, length));
             state.answer_bytes += length;
@@ -251,7 +250,7 @@ impl State {
         admitted
     }
 
-    fn add(&mut self, message: Outgoing, length: usize, merge_above: usize) {
+    fn add(&mut self, message: Pushed, length: usize, merge_above: usize) {
         if self.spooled.is_none()
             && self.held + length > self.budget
             && let Some(spool) = &self.spool
@@ -263,7 +262,7 @@ impl State {
             Some(spooled) => (&mut spooled.tail, &mut spooled.tail_bytes),
             None => (&mut self.queue, &mut self.queue_bytes),
         };
-        if let Outgoing::Delta { head, text, tail } = &message
+        if let Pushed::Message(Outgoing::Delta { head, text, tail }) = &message
             && merges
             && let Some(last) = queue.back_mut()
             && let Some(more) = last.merge(head, text, tail)

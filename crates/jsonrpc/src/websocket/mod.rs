@@ -241,6 +241,8 @@ impl Reading {
                 Ok(text) => (read(text), text.len()),
                 Err(reason) => return Some(reason),
             };
+            // A long message is charged to the server's budget once, not twice.
+            socket.reader.let_go();
             if !self.pass_on(incoming, bytes).await {
                 return None;
             }

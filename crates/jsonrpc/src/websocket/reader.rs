@@ -158,6 +158,13 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }))
     }
 
+    /// Lets go of the message that [`MessageReader::next`] gave last, and of what it holds of the
+    /// server's budget.
+    pub(crate) fn let_go(&mut self) {
+        self.whole = None;
+        self.message.take_if(|message| message.is_given);
+    }
+
     /// The message that [`MessageReader::next`] gave last; empty when it gave something else.
     pub(crate) fn taken(&self) -> &[u8] {
         match (&self.whole, &self.message) {

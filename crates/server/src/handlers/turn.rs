@@ -13,6 +13,7 @@ use protocol::{
 use session::{Answer, Input, Mode, Overrides, Refusal, UserContent};
 use tokio::sync::oneshot;
 
+use crate::bounds;
 use crate::connection::{Cx, Gate};
 use crate::convert;
 use crate::convert::settings::{approval, name, named_model, sandbox, service_tier};
@@ -153,10 +154,12 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
 
 /// The user's input; image files are read here, so that the session needs no files.
 async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
+    bounds::check_text(input)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
         content.push(user_part(core, at, part).await?);
     }
+    bounds::check_images(&content)?;
     Ok(content)
 }
 

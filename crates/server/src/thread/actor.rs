@@ -10,7 +10,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::value::RawValue;
 use session::{
     Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prepared, Prompt, Record,
-    Refusal, Status,
+    Refusal, Status, TurnView,
 };
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,6 +23,7 @@ use crate::thread::Command;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
+use crate::thread::panicked;
 use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
 use crate::thread::subscribers::Subscribers;
@@ -75,7 +76,9 @@ pub(crate) struct Actor {
     pub(super) asks: BTreeMap<u64, OpenAsk>,
     /// Who waits to hear whether a host may be reached, by the key of the question.
     reaching: HashMap<u64, oneshot::Sender<bool>>,
-    status: Arc<watch::Sender<Option<Status>>>,
+    pub(super) status: Arc<watch::Sender<Option<Status>>>,
+    /// The turns that clients were told the beginning of, and not the end.
+    pub(super) open_turns: Vec<TurnView>,
     /// What the actor's own work found: taken before anything else.
     soon: VecDeque<Input>,
     pub(super) heard: Heard,
@@ -137,6 +140,7 @@ impl Actor {
             asks: BTreeMap::new(),
             reaching: HashMap::new(),
             status,
+            open_turns: Vec::new(),
             soon: VecDeque::new(),
             heard: Heard::default(),
             next_reply: 0,
@@ -146,6 +150,12 @@ impl Actor {
 
     /// Runs until the thread is unloaded.
     pub(super) async fn run(mut self) {
+        if let Err(panic) = panicked::catch(self.serve()).await {
+            self.end_after_panic(&panic).await;
+        }
+    }
+
+    async fn serve(&mut self) {
         while !self.ended {
             let mut steps = Vec::new();
             match self.next().await {
@@ -365,6 +375,11 @@ impl Actor {
                 if let Event::StatusChanged(status) = &event {
                     self.status.send_replace(Some(*status));
                 }
+                match &event {
+                    Event::TurnStarted(view) => self.open_turns.push(view.clone()),
+                    Event::TurnCompleted(view) => self.open_turns.retain(|open| open.id != view.id),
+                    _ => {}
+                }
                 self.teller.tell(&mut self.subscribers, &event, json.as_deref());
                 self.overhear(&event);
             }
@@ -405,6 +420,18 @@ impl Actor {
             Effect::Allow { cwd, prefix } => self.allow(&cwd, &prefix),
             Effect::TurnEnded { turn } => self.patches.turn_ended(&turn),
         }
+    }
+
+    /// Ends what runs for the thread, and takes nothing more: whoever waits for an answer hears that
+    /// the thread is not loaded any more.
+    pub(super) fn let_go(&mut self) {
+        self.inbox.close();
+        while self.inbox.try_recv().is_ok() {}
+        self.stream = None;
+        self.running.clear();
+        self.waiting.clear();
+        self.reaching.clear();
+        self.soon.clear();
     }
 
     fn sample(&mut self, sample: u64, mut prompt: Prompt) {

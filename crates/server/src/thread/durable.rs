@@ -1,9 +1,12 @@
-//! Written before told: the records of a batch are on disk before anything of it is carried out,
-//! and what to do when they cannot be.
+//! Written before told: the records of a batch are on disk before anything of it is carried out.
+//! What happens when they cannot be: `unstored`.
 
-use session::{Answer, Effect, Event, Input, Record, Refusal};
-use store::Write;
+mod unstored;
 
+use session::{Effect, Record};
+use store::{ThreadRecord, Write};
+
+use crate::loading::Extra;
 use crate::thread::actor::{Actor, Step};
 use crate::thread::log;
 
@@ -18,61 +21,34 @@ impl Actor {
         }
     }
 
+    /// Stores the records of a batch, all or none; what is loaded of the thread follows.
     async fn store(&mut self, steps: &[Step]) -> Result<(), String> {
         let mut writes: Vec<Write> = Vec::new();
+        let mut before: Option<(ThreadRecord, Extra)> = None;
         for step in steps {
             let Effect::Persist(record) = &step.effect else { continue };
+            if changes_loaded(record) && before.is_none() {
+                before = Some((self.record.clone(), self.extra.clone()));
+            }
             self.note(record);
             if !self.ephemeral {
                 writes.push(log::write(&self.id, record, step.json.as_deref(), &self.extra));
             }
         }
+        let outcome = self.commit(writes).await;
+        if let (Err(_), Some((record, extra))) = (&outcome, before) {
+            (self.record, self.extra) = (record, extra);
+        }
+        outcome
+    }
+
+    async fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
         if writes.is_empty() {
             return Ok(());
         }
-        let store = self.core.store().await.map_err(|error| error.message)?;
+        let core = self.core.clone();
+        let store = core.store().await.map_err(|error| error.message)?;
         store.commit(writes).await.map_err(|error| error.to_string())
-    }
-
-    /// Nothing of the batch is on disk, so nothing of it may be claimed: callers get the error,
-    /// durable claims are left out, and the turn fails. Its end is told all the same.
-    async fn execute_unstored(&mut self, steps: Vec<Step>, message: &str) {
-        let told = format!("the thread cannot be stored: {message}");
-        let mut ends = Vec::new();
-        for step in steps {
-            match step.effect {
-                Effect::Reply {
-                    reply,
-                    result:
-                        Ok(
-                            Answer::Started(_)
-                            | Answer::Steered { .. }
-                            | Answer::Done
-                            | Answer::Goal(_)
-                            | Answer::Cleared(_),
-                        ),
-                } => {
-                    let result = Err(Refusal::from(told.clone()));
-                    self.perform(Step { effect: Effect::Reply { reply, result }, json: None })
-                        .await;
-                }
-                Effect::Emit(Event::ItemCompleted { .. } | Event::TurnStarted(_)) => {}
-                Effect::Sample { .. } | Effect::Run { .. } | Effect::Apply { .. } => {}
-                _ => ends.push(step),
-            }
-        }
-        for step in ends {
-            self.perform(step).await;
-        }
-        let mut steps = Vec::new();
-        self.core.warn("store", &told);
-        self.step(Input::StoreFailed { message: told }, &mut steps);
-        // Tried once more: with luck the turn's end is stored. If not, it is told nevertheless,
-        // and the next start of the server closes the turn.
-        let _ = self.store(&steps).await;
-        for step in steps {
-            self.perform(step).await;
-        }
     }
 
     /// Keeps the loaded record as the store has it.
@@ -87,7 +63,27 @@ impl Actor {
             }
             Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
             Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
-            _ => {}
+            Record::Item { .. }
+            | Record::History { .. }
+            | Record::Anew { .. }
+            | Record::TurnFinished { .. }
+            | Record::TokenUsage { .. } => {}
         }
+    }
+}
+
+/// Whether [`Actor::note`] changes anything.
+fn changes_loaded(record: &Record) -> bool {
+    match record {
+        Record::TurnStarted { .. }
+        | Record::Preview(_)
+        | Record::Settings(_)
+        | Record::Introduced(_)
+        | Record::Goal(_) => true,
+        Record::Item { .. }
+        | Record::History { .. }
+        | Record::Anew { .. }
+        | Record::TurnFinished { .. }
+        | Record::TokenUsage { .. } => false,
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod event_log;
 mod following;
 mod inspect;
 mod log;
+mod panicked;
 mod patches;
 pub(crate) mod reload;
 mod subscribers;
@@ -140,7 +141,7 @@ impl ThreadHandle {
         let actor = Actor::new(start, sender.clone(), inbox, told.clone());
         let running = tokio::spawn(actor.run());
         tokio::spawn(async move {
-            // Also after a panic: whoever waits for the thread must not wait for ever, and whoever
+            // Whatever its end was: whoever waits for the thread must not wait for ever, and whoever
             // asks for it next loads it anew.
             let _ = running.await;
             told.send_replace(None);

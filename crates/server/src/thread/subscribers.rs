@@ -1,13 +1,14 @@
 //! The connections that follow a thread. A message is made once; every subscriber gets the same
 //! bytes.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use serde::Serialize;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::{ConnectionId, Peer};
@@ -16,17 +17,17 @@ use crate::thread::event_log::{About, EventLog};
 #[derive(Default)]
 pub(crate) struct Subscribers {
     peers: Vec<Arc<Peer>>,
-    /// Those behind that read nothing when they were last waited for.
-    stuck: HashSet<ConnectionId>,
+    /// Those behind that read nothing when they were last waited for, and what each had read.
+    stuck: HashMap<ConnectionId, u64>,
     /// Since the first client that wants to know the places of events.
     pub(super) log: Option<EventLog>,
 }
 
 /// A client with more than this in its queue is behind.
 const BEHIND: usize = 1024 * 1024;
-/// A client that reads nothing for so long is not waited for.
+/// A client that reads nothing for so long is not waited for, until it reads again.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Nobody is waited for longer at a time.
+/// While every client is behind, the thread waits no longer at a time.
 const LONGEST_PACE: Duration = Duration::from_millis(500);
 
 impl Subscribers {
@@ -99,28 +100,45 @@ impl Subscribers {
         send_to(everybody.iter(), method, &message, placed.as_ref());
     }
 
-    /// Waits for clients that are behind, so that work which makes messages faster than they can
-    /// be read slows down instead of cutting its clients off. One that reads nothing at all is not
-    /// waited for, and one that reads little not for long: their budget decides about them.
+    /// Holds work back that makes messages faster than they can be read.
+    ///
+    /// A client that keeps up is never held back by one that does not: what a slow client has not
+    /// read waits in memory and on disk. The thread waits only
+    ///
+    /// - while every client is behind, for the first of them, and not for those that read nothing;
+    /// - for a client whose room is used up on disk too. [`jsonrpc::Outbox::room`] closes it if it
+    ///   takes next to nothing.
     pub(crate) async fn pace(&mut self) {
+        let full: Vec<Arc<Peer>> =
+            self.peers.iter().filter(|peer| peer.outbox.is_full()).cloned().collect();
+        all(full.into_iter().map(|peer| async move { peer.outbox.room().await })).await;
+        let behind = |peer: &&Arc<Peer>| peer.outbox.queued_bytes() >= BEHIND;
+        self.stuck.retain(|id, written| {
+            let peer = self.peers.iter().find(|peer| peer.id == *id);
+            peer.is_some_and(|peer| peer.outbox.written_bytes() == *written)
+        });
         let deadline = Instant::now() + LONGEST_PACE;
-        for peer in &self.peers {
-            if peer.outbox.queued_bytes() < BEHIND {
-                self.stuck.remove(&peer.id);
-                continue;
+        while Instant::now() < deadline && self.peers.iter().all(|peer| behind(&peer)) {
+            let reading: Vec<(Arc<Peer>, u64)> = self
+                .peers
+                .iter()
+                .filter(|peer| peer.outbox.close_reason().is_none())
+                .filter(|peer| !self.stuck.contains_key(&peer.id))
+                .map(|peer| (peer.clone(), peer.outbox.written_bytes()))
+                .collect();
+            if reading.is_empty() {
+                return;
             }
-            while !self.stuck.contains(&peer.id) && Instant::now() < deadline {
-                let queued = peer.outbox.queued_bytes();
-                // An outbox that closes meanwhile is not behind any more.
-                let _ = timeout(PATIENCE, peer.outbox.flushed()).await;
-                let left = peer.outbox.queued_bytes();
-                if left < BEHIND {
-                    break;
-                }
-                if left >= queued {
-                    self.stuck.insert(peer.id);
-                }
-            }
+            let waits = reading.iter().map(|(peer, _)| {
+                let peer = peer.clone();
+                async move { peer.outbox.below(BEHIND).await }
+            });
+            // Whoever has read nothing by then is not waited for.
+            let _ = timeout(PATIENCE, first(waits)).await;
+            let stuck = reading.iter().filter(|(peer, written)| {
+                peer.outbox.written_bytes() == *written
+            });
+            self.stuck.extend(stuck.map(|(peer, written)| (peer.id, *written)));
         }
     }
 
@@ -133,6 +151,18 @@ impl Subscribers {
     pub(crate) fn is_deaf(&self) -> bool {
         self.peers.is_empty() && self.log.is_none()
     }
+}
+
+/// Waits for all of them, beside each other.
+async fn all(waits: impl Iterator<Item: Future<Output = ()> + Send + 'static>) {
+    let mut waiting: JoinSet<()> = waits.collect();
+    while waiting.join_next().await.is_some() {}
+}
+
+/// Waits for the first of them.
+async fn first(waits: impl Iterator<Item: Future<Output = ()> + Send + 'static>) {
+    let mut waiting: JoinSet<()> = waits.collect();
+    let _ = waiting.join_next().await;
 }
 
 fn send_to<'a>(

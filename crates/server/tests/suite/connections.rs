@@ -1,6 +1,5 @@
 //! Several connections: on one thread, slow, gone, or with much to say.
 
-use jsonrpc::Limits;
 use serde_json::{Value, json};
 use testkit::World;
 
@@ -27,24 +26,6 @@ async fn two_connections_on_a_thread_get_the_same_bytes() {
     }
     assert!(told(&first).len() > 8);
     assert_eq!(told(&first), told(&second));
-}
-
-#[tokio::test]
-async fn a_slow_client_is_cut_off_and_the_others_go_on() {
-    let much = json!({ "steps": [{ "message": { "chunks": ["0123456789"], "repeat": 40_000 } }] });
-    let world = World::with_responses(json!([much, says("Still here.")])).await;
-    let server = world.start();
-    let mut quick = server.connect().await;
-    let thread = quick.start_thread(json!({})).await;
-    let limits = Limits { outgoing_bytes: 128 << 10, ..Limits::default() };
-    let mut slow = server.open(limits);
-    slow.initialize(Value::Null).await;
-    slow.call("thread/resume", json!({ "threadId": thread })).await;
-    assert_eq!(quick.run_turn(&thread, "Much.").await["status"], "completed");
-    slow.closed().await;
-    let told = slow.raw_lines().iter().any(|line| line.contains("turn/completed"));
-    assert!(!told, "a client that was cut off was told the end");
-    assert_eq!(quick.run_turn(&thread, "More.").await["status"], "completed");
 }
 
 #[tokio::test]

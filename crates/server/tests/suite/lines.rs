@@ -1,6 +1,8 @@
 //! Lines that are no messages, and messages that are no requests of this protocol: each is
 //! answered, and the connection lives on.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jsonrpc::Limits;
 use serde_json::{Value, json};
 use testkit::{Peer, World};
@@ -71,6 +73,34 @@ async fn a_line_that_is_too_long_is_skipped() {
     assert_eq!(fault.code, -32600);
     assert!(fault.message.contains("4096 bytes"), "{}", fault.message);
     lives(&mut peer).await;
+}
+
+/// A picture of so many bytes that nobody can make smaller.
+fn png(bytes: usize) -> String {
+    let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
+    image.resize(bytes, b'x');
+    format!("data:image/png;base64,{}", STANDARD.encode(image))
+}
+
+#[tokio::test]
+async fn the_largest_image_fits_on_a_line_and_one_input_too_many_says_so() {
+    const MIB: usize = 1 << 20;
+    let world = World::with_responses(json!([says("A picture.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let text = json!({ "type": "text", "text": "\u{1}".repeat(MIB - 1000) });
+    let image = json!({ "type": "image", "url": png(20 * MIB) });
+    let input = json!([text, image]);
+    let turn = peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
+    assert_eq!(turn["status"], "completed");
+    let all = json!([image, { "type": "image", "url": png(17 * MIB) }]);
+    let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": all })).await;
+    assert_eq!(fault.code, -32602);
+    assert!(fault.message.contains("50 MiB as base64, 48 MiB at most"), "{}", fault.message);
+    let long = json!([{ "type": "text", "text": "x".repeat(MIB) }]);
+    let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": long })).await;
+    assert!(fault.message.contains("1048576 at most"), "{}", fault.message);
 }
 
 #[tokio::test]

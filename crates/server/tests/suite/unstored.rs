@@ -1,0 +1,136 @@
+//! Commits that fail: nothing is sent that claims what was lost, whatever its kind.
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use testkit::{Peer, World};
+
+use crate::says;
+
+/// A world whose model always gives this response.
+async fn world(response: Value) -> World {
+    let script = json!({ "responses": [response], "on_exhausted": "repeat_last" });
+    let mut world = World::with_script(&script).await;
+    world.config_overrides.push("features.goals=true".to_owned());
+    world
+}
+
+/// From now on the store refuses this.
+fn refuse(world: &World, what: &str) {
+    let database = Connection::open(world.home().join("threads.db")).unwrap();
+    let trigger = format!(
+        "CREATE TRIGGER refused BEFORE {what} BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+    );
+    database.execute_batch(&trigger).unwrap();
+}
+
+fn relent(world: &World) {
+    let database = Connection::open(world.home().join("threads.db")).unwrap();
+    database.execute_batch("DROP TRIGGER refused").unwrap();
+}
+
+/// What was sent since the last [`Peer::forget`], but for what is on its way anyway.
+async fn sent(peer: &mut Peer) -> Vec<String> {
+    let mut methods = peer.settled().await;
+    methods.retain(|method| method != "warning");
+    methods
+}
+
+async fn turns(world: &World, thread: &str) -> Vec<Value> {
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let read = json!({ "threadId": thread, "includeTurns": true });
+    let mut read = peer.call("thread/read", read).await;
+    let turns = read["thread"]["turns"].take();
+    turns.as_array().cloned().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_turn_whose_beginning_is_lost_is_refused_and_nothing_is_said_of_it() {
+    let mut world = world(says("Hello.")).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    peer.settled().await;
+    refuse(&world, "INSERT ON turn");
+    peer.forget();
+    let input = json!([{ "type": "text", "text": "Lost." }]);
+    let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
+    assert!(fault.message.contains("the thread cannot be stored"), "{}", fault.message);
+    assert!(fault.message.contains("the disk is full"), "{}", fault.message);
+    let status = peer.expect("thread/status/changed").await;
+    assert_eq!(status["status"]["type"], "systemError");
+    assert_eq!(sent(&mut peer).await, [""; 0]);
+    relent(&world);
+    assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
+    world.crash();
+    let statuses: Vec<Value> =
+        turns(&world, &thread).await.iter().map(|turn| turn["status"].clone()).collect();
+    assert_eq!(statuses, ["completed", "completed"]);
+}
+
+#[tokio::test]
+async fn a_turn_whose_end_is_lost_has_failed() {
+    let mut world = world(says("Hello.")).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    refuse(&world, "UPDATE OF status ON turn WHEN NEW.status = 1");
+    let turn = peer.start_turn(&thread, "Lost.").await;
+    let ended = peer.turn_end(&turn).await;
+    assert_eq!(ended["status"], "failed");
+    let error = ended["error"]["message"].as_str().unwrap();
+    assert!(error.contains("the thread cannot be stored"), "{error}");
+    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError").await;
+    // That it failed could be stored.
+    world.crash();
+    assert_eq!(turns(&world, &thread).await[1]["status"], "failed");
+}
+
+#[tokio::test]
+async fn an_item_that_is_lost_is_not_said_to_be_complete() {
+    let mut world = world(says("Hello.")).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    peer.settled().await;
+    refuse(&world, "INSERT ON item WHEN NEW.kind = 'agentMessage'");
+    peer.forget();
+    let turn = peer.start_turn(&thread, "Lost.").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "failed");
+    peer.settled().await;
+    let complete = peer.transcript().iter().filter(|line| line.contains("item/completed"));
+    let complete: Vec<&String> = complete.collect();
+    assert!(complete.iter().all(|line| !line.contains("agentMessage")), "{complete:?}");
+    world.crash();
+    let stored = turns(&world, &thread).await;
+    let items = stored[1]["items"].as_array().unwrap();
+    assert!(items.iter().all(|item| item["type"] != "agentMessage"), "{items:?}");
+    assert_ne!(stored[1]["status"], "completed");
+}
+
+#[tokio::test]
+async fn facts_about_a_thread_that_are_lost_are_not_sent() {
+    let usage = json!({ "input_tokens": 100, "output_tokens": 20, "total_tokens": 120 });
+    let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });
+    let world = world(response).await;
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    peer.settled().await;
+    refuse(&world, "UPDATE OF extra ON thread");
+    peer.forget();
+    let goal = json!({ "threadId": thread, "objective": "Be done." });
+    let fault = peer.refused("thread/goal/set", goal).await;
+    assert!(fault.message.contains("the thread cannot be stored"), "{}", fault.message);
+    assert!(!sent(&mut peer).await.contains(&"thread/goal/updated".to_owned()));
+    relent(&world);
+    refuse(&world, "UPDATE OF token_usage ON thread WHEN NEW.token_usage IS NOT NULL");
+    peer.forget();
+    let turn = peer.start_turn(&thread, "Lost.").await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "failed");
+    assert!(!sent(&mut peer).await.contains(&"thread/tokenUsage/updated".to_owned()));
+}
