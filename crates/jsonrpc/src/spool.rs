@@ -42,7 +42,13 @@ impl Spool {
 
     /// The files of one connection: none yet.
     pub(crate) fn files(self: &Arc<Self>) -> Files {
-        Files { spool: self.clone(), segments: VecDeque::new(), charged: 0, rest: None, broken: false }
+        Files {
+            spool: self.clone(),
+            segments: VecDeque::new(),
+            charged: 0,
+            rest: None,
+            broken: false,
+        }
     }
 
     /// Has the thread do this.

@@ -133,7 +133,9 @@ impl<W: AsyncWrite> Writing<'_, W> {
     /// Adds what comes before a message.
     fn begin(&mut self, message: &Queued) {
         self.within_message = true;
-        let (Framing::Frames(role), Some(length)) = (self.framing, message.begins()) else { return };
+        let (Framing::Frames(role), Some(length)) = (self.framing, message.begins()) else {
+            return;
+        };
         let header = Header { is_final: true, opcode: Opcode::Text, mask: role.key(), length };
         header.write(&mut self.gathered);
         self.mask = header.mask.map(|key| (key, 0));

@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn an_input_within_the_bounds_is_taken_and_one_beyond_says_what_is() {
-        let text = |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
+        let text =
+            |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
         assert!(check_text(&[text(INPUT_CHARS - PART_CHARS)]).is_ok());
         let refused = check_text(&[text(INPUT_CHARS)]).unwrap_err();
         assert!(refused.message.contains("1048576 at most"), "{}", refused.message);

@@ -18,6 +18,7 @@ mod overload;
 mod process;
 mod report;
 mod requests;
+mod slow_readers;
 mod socket;
 mod stalled_client;
 mod start;

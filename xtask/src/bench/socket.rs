@@ -33,6 +33,8 @@ pub(crate) struct Socket {
     /// Bytes that were ever queued, and written.
     queued_bytes: u64,
     written_bytes: u64,
+    /// Bytes that were ever read.
+    received_bytes: u64,
     /// The beginning of a frame.
     input: Vec<u8>,
     ended: Option<Ended>,
@@ -72,6 +74,7 @@ impl Socket {
             written: 0,
             queued_bytes: 0,
             written_bytes: 0,
+            received_bytes: 0,
             input: Vec::new(),
             ended: None,
             next_id: 1,
@@ -126,6 +129,11 @@ impl Socket {
         self.written_bytes
     }
 
+    /// Bytes that were ever read.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
     /// How the server ended the connection, as far as was read.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.as_ref()
@@ -148,6 +156,7 @@ impl Socket {
                 return Ok(true);
             }
         };
+        self.received_bytes += count as u64;
         let read = &room.0[..count];
         if self.input.is_empty() {
             let taken = self.take_frames(read, &mut each)?;

@@ -1,5 +1,5 @@
 //! A busy thread that a hundred WebSocket clients follow, one of which stops reading: what the
-//! others notice, and what becomes of it.
+//! others notice, and what becomes of it. Then `slow_readers`.
 //!
 //! Turns with it and without it alternate, on two threads that the same 99 follow, so that whatever
 //! else happens on the machine happens to both.
@@ -15,9 +15,9 @@ use serde_json::json;
 use super::load::Times;
 use super::model_server::Script;
 use super::report::{Figure, median};
-use super::socket::{Ended, Room, Socket, wait};
+use super::socket::{Room, Socket, wait};
 use super::target::Server;
-use super::{Run, Scenario, load, process};
+use super::{Run, Scenario, load, process, slow_readers};
 
 const HEALTHY: usize = 99;
 const MESSAGES: usize = 16;
@@ -32,8 +32,8 @@ pub(crate) const SCENARIO: Scenario = Scenario {
     measure,
 };
 
-/// Pairs of turns, at most: they end when the one that does not read is cut off, after more than its
-/// budget and what the system keeps for it.
+/// Pairs of turns, at most: they end when the one that does not read is cut off, 30 s after it was
+/// last sent something.
 const PAIRS: usize = 12;
 /// Receive buffer of the one that stops reading: what it leaves unread waits in the server.
 const SMALL: usize = 16 << 10;
@@ -56,17 +56,16 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     stalled.call("thread/resume", &json!({"threadId": with}))?;
     let (mut calm, mut troubled) = (Seen::default(), Seen::default());
     let sign = Sign::of(&mut stalled, server.pid())?;
-    let mut cut_off = None;
-    for pair in 0..PAIRS {
+    let (mut cut_off, began) = (None, Instant::now());
+    for _ in 0..PAIRS {
         // Both are watched in the same way: watching costs too.
         let alone = one_turn(&mut healthy, &without, &mut |_| {
             sign.is_gone();
             Ok(())
         })?;
-        let before = pair * MESSAGES * DELTAS;
-        let beside = one_turn(&mut healthy, &with, &mut |deltas| {
+        let beside = one_turn(&mut healthy, &with, &mut |_| {
             if sign.is_gone() && cut_off.is_none() {
-                cut_off = Some(2 * BYTES * (before + deltas));
+                cut_off = Some(began.elapsed().as_secs_f64());
             }
             Ok(())
         })?;
@@ -76,20 +75,22 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         calm.add(alone);
         troubled.add(beside);
     }
-    let (words, read) = last_words(&mut stalled)?;
+    let read = what_came(&mut stalled)?;
     let caught_up = pause(&mut healthy, address, &third)?;
     let gave_up = stop_reading(&server, address, &with)?;
+    let reference = slow_readers::reference(&mut healthy[0], &without)?;
+    let length = reference.len();
+    let slow = slow_readers::read_slowly(address, &without, reference);
+    let threads = (third.as_str(), with.as_str());
+    let cost = slow_readers::stop_reading(&mut healthy, address, server.pid(), threads)?;
+    let slow = slow.join().map_err(|_| anyhow::anyhow!("the slow reader panicked"))??;
+    eprintln!("stalled-client: {slow:?}, in answers of {length} bytes");
     drop(healthy);
     server.finish()?;
     let row = |what, value, unit, goal| Figure { what, value, unit, goal };
     let ratios = troubled.latest.iter().zip(&calm.latest).map(|(with, without)| with / without);
     let ratio = median(ratios.collect());
-    let cut_off = cut_off.map_or(f64::NAN, |bytes| bytes as f64 / 1e6);
-    let code = match &words {
-        Ended::Closed { code, .. } => f64::from(*code),
-        Ended::Gone(_) => f64::NAN,
-    };
-    eprintln!("stalled-client: the server's last words: {words:?}");
+    let cut_off = cut_off.unwrap_or(f64::NAN);
     Ok(vec![
         row(
             "a delta to 99 clients: how much later than the first, 99th percentile",
@@ -101,15 +102,34 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
         row("the second against the first, turn by turn", ratio, "", Some(1.1)),
         row("longest pause between deltas", longest(&calm.pauses), "ms", None),
         row("the same beside one that does not read", longest(&troubled.pauses), "ms", None),
-        row("it is cut off after so much was sent to it", cut_off, "MB", None),
-        row("what of it had left the server", read as f64 / 1e6, "MB", None),
-        row("the code that it is closed with", code, "", None),
+        row("it is cut off after", cut_off, "s", Some(45.0)),
+        row("what had left the server for it", read as f64 / 1e6, "MB", None),
         row("after a pause within its budget: deltas that are missing", caught_up, "", Some(0.0)),
         row(
             "one that reads nothing more of what it asked for is given up after",
             gave_up,
             "s",
             Some(31.0),
+        ),
+        row(
+            "one that reads 1 MB/s through 200 MB of answers and streams: bytes missing",
+            slow.missing as f64,
+            "",
+            Some(0.0),
+        ),
+        row("the same: what it read", slow.bytes as f64 / 1e6, "MB", None),
+        row("the same: how fast", slow.bytes as f64 / 1e6 / slow.seconds, "MB/s", None),
+        row(
+            "ten that ask for much and read nothing: memory",
+            cost.memory as f64 / 1e6,
+            "MB",
+            Some(150.0),
+        ),
+        row(
+            "ten that read nothing: the others against without them",
+            median(cost.ratios),
+            "",
+            Some(1.1),
         ),
     ])
 }
@@ -126,7 +146,7 @@ fn start_thread(sockets: &mut [Socket], work: &Path) -> Result<String> {
 }
 
 /// A client for which the system keeps little.
-fn narrow(address: SocketAddr) -> Result<Socket> {
+pub(crate) fn narrow(address: SocketAddr) -> Result<Socket> {
     let stream = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     sockopt::set_socket_recv_buffer_size(&stream, SMALL)?;
     rustix::net::connect(&stream, &address)?;
@@ -154,7 +174,7 @@ fn longest(values: &[f64]) -> f64 {
 }
 
 /// One turn, read by all to its end; `watch` is called now and then.
-fn one_turn(
+pub(crate) fn one_turn(
     sockets: &mut [Socket],
     thread: &str,
     watch: &mut dyn FnMut(usize) -> Result<()>,
@@ -215,12 +235,12 @@ impl Progress {
     }
 }
 
-/// Reads what is left of a connection that was cut off; how it ended, and how many bytes came.
-fn last_words(socket: &mut Socket) -> Result<(Ended, usize)> {
+/// Reads what is left of a connection that was cut off: how many bytes came.
+fn what_came(socket: &mut Socket) -> Result<usize> {
     let mut bytes = 0;
     load::read_to_end(socket, Duration::from_secs(10), |text| bytes += text.len())?;
-    let ended = socket.ended().cloned();
-    Ok((ended.context("a client that never read was not cut off")?, bytes))
+    socket.ended().context("a client that never read was not cut off")?;
+    Ok(bytes)
 }
 
 /// A client that reads nothing for two turns, and then everything: how many deltas it misses.

@@ -103,10 +103,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn push(
-        this: &Arc<Self>,
-        message: Pushed,
-    ) -> Result<(), CloseReason> {
+    pub(super) fn push(this: &Arc<Self>, message: Pushed) -> Result<(), CloseReason> {
         let mut state = this.lock();
         if let Some(reason) = state.closed {
             return Err(reason);

@@ -135,9 +135,8 @@ impl Subscribers {
             });
             // Whoever has read nothing by then is not waited for.
             let _ = timeout(PATIENCE, first(waits)).await;
-            let stuck = reading.iter().filter(|(peer, written)| {
-                peer.outbox.written_bytes() == *written
-            });
+            let stuck =
+                reading.iter().filter(|(peer, written)| peer.outbox.written_bytes() == *written);
             self.stuck.extend(stuck.map(|(peer, written)| (peer.id, *written)));
         }
     }

@@ -129,9 +129,9 @@ async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_o
     }
     let more = quick.run_turn(&thread, "More.").await;
     assert_eq!(more["status"], "completed", "{more}");
-    let log = std::fs::read_dir(world.home().join("log")).unwrap().map(|entry| {
-        std::fs::read_to_string(entry.unwrap().path()).unwrap()
-    });
+    let log = std::fs::read_dir(world.home().join("log"))
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
     assert!(log.collect::<String>().contains("the client stopped reading"));
 }
 

@@ -9,7 +9,8 @@ use crate::{runs, says};
 #[tokio::test]
 async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() {
     for ephemeral in [false, true] {
-        let world = World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
+        let world =
+            World::with_responses(json!([runs("touch made"), says("Never."), says("On.")])).await;
         let server = world.start();
         let mut peer = server.connect().await;
         let mut other = server.connect().await;
@@ -37,9 +38,8 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
             other.refused("thread/read", read).await;
             continue;
         }
-        let item = other.expect_where("item/completed", |told| {
-            told["item"]["type"] == "commandExecution"
-        });
+        let item =
+            other.expect_where("item/completed", |told| told["item"]["type"] == "commandExecution");
         assert_eq!(item.await["item"]["status"], "failed");
         // In the store too, at once.
         let stored = other.call("thread/read", read).await;

@@ -82,7 +82,8 @@ async fn a_turn_whose_end_is_lost_has_failed() {
     assert_eq!(ended["status"], "failed");
     let error = ended["error"]["message"].as_str().unwrap();
     assert!(error.contains("the thread cannot be stored"), "{error}");
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError").await;
+    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError")
+        .await;
     // That it failed could be stored.
     world.crash();
     assert_eq!(turns(&world, &thread).await[1]["status"], "failed");

@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use session::{
-    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, TurnError,
-    TurnStatus, TurnView,
+    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, TurnError, TurnStatus,
+    TurnView,
 };
 
 use crate::thread::actor::{Actor, Step};
@@ -139,7 +139,9 @@ impl Actor {
                 };
                 self.perform(Step { effect: Effect::Reply { reply, result }, json }).await;
             }
-            Effect::Emit(event) => self.emit_unstored(Step { effect: Effect::Emit(event), json }, message, lost).await,
+            Effect::Emit(event) => {
+                self.emit_unstored(Step { effect: Effect::Emit(event), json }, message, lost).await
+            }
             // The record itself; and work for a turn that fails.
             Effect::Persist(_)
             | Effect::Sample { .. }

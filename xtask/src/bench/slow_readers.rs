@@ -1,0 +1,252 @@
+//! Part of `stalled-client`: a client that reads a megabyte a second through 200 MB of answers and
+//! streams, which must get every byte; and ten clients that ask for much and read nothing, which must
+//! cost little memory and which others must hardly notice.
+
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::process;
+use super::socket::{Room, Socket, wait};
+use super::stalled_client::{narrow, one_turn};
+
+/// Bytes a second.
+const RATE: f64 = 1e6;
+/// What the slow reader gets, in bytes on the wire: about as much of each kind.
+const ANSWERS: usize = 100_000_000;
+/// Bytes of output, which is base64 on the wire.
+const STREAMED: usize = 75_000_000;
+/// Answers that are asked for before the first of them is read.
+const AHEAD: usize = 16;
+/// A line of the streamed output.
+const PATTERN: &[u8] = b"0123456789abcdef\n";
+/// Longest wait for the next byte.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const STUCK: usize = 10;
+/// Answers that each of those who read nothing asks for.
+const UNREAD: usize = 50;
+/// Turns with them and without: they are dropped after 30 s.
+const PAIRS: usize = 4;
+
+/// What the slow reader saw.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Received {
+    /// Bytes of answers and of output that are wrong or missing.
+    pub(crate) missing: usize,
+    pub(crate) bytes: usize,
+    pub(crate) seconds: f64,
+}
+
+/// Reads in a thread of its own, from now on.
+pub(crate) fn read_slowly(
+    address: SocketAddr,
+    thread: &str,
+    reference: Vec<u8>,
+) -> JoinHandle<Result<Received>> {
+    let thread = thread.to_owned();
+    std::thread::spawn(move || {
+        let socket = narrow(address)?;
+        Reader { socket, checked: Checked::new(reference, STREAMED) }.run(&thread)
+    })
+}
+
+/// The `result` that every `thread/read` of this thread is answered with, while nothing happens in it.
+pub(crate) fn reference(socket: &mut Socket, thread: &str) -> Result<Vec<u8>> {
+    let id = socket.take_id();
+    socket.queue(read_request(id, thread).as_bytes());
+    let (mut room, mut found) = (Room::default(), None);
+    let began = Instant::now();
+    while found.is_none() {
+        ensure!(began.elapsed() < PATIENCE, "no answer to thread/read");
+        socket.flush()?;
+        wait(std::iter::once(&*socket), Duration::from_millis(100))?;
+        socket.receive(&mut room, |text| {
+            found = found.take().or_else(|| result_of(text).map(<[u8]>::to_vec));
+        })?;
+    }
+    found.context("an answer")
+}
+
+fn read_request(id: u64, thread: &str) -> String {
+    json!({"id": id, "method": "thread/read",
+        "params": {"threadId": thread, "includeTurns": true}})
+    .to_string()
+}
+
+/// The result of an answer to `thread/read`.
+fn result_of(text: &[u8]) -> Option<&[u8]> {
+    let text = text.strip_prefix(br#"{"id":"#)?;
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let result = text[digits..].strip_prefix(br#","result":"#)?.strip_suffix(b"}")?;
+    result.starts_with(br#"{"thread":"#).then_some(result)
+}
+
+/// Compares what comes with what must come.
+struct Checked {
+    reference: Vec<u8>,
+    wanted: usize,
+    answers: usize,
+    streamed: usize,
+    has_exited: bool,
+    wrong: usize,
+    bytes: usize,
+}
+
+impl Checked {
+    fn new(reference: Vec<u8>, wanted: usize) -> Self {
+        Self { reference, wanted, answers: 0, streamed: 0, has_exited: false, wrong: 0, bytes: 0 }
+    }
+
+    fn see(&mut self, text: &[u8]) {
+        self.bytes += text.len();
+        if let Some(result) = result_of(text) {
+            self.answers += 1;
+            if result != self.reference {
+                self.wrong += self.reference.len();
+            }
+        } else if text.starts_with(br#"{"method":"command/exec/outputDelta""#) {
+            self.see_output(text);
+        } else if is_exit(text) {
+            self.has_exited = true;
+        }
+    }
+
+    fn see_output(&mut self, text: &[u8]) {
+        let message: Value = serde_json::from_slice(text).unwrap_or_default();
+        let piece = message["params"]["deltaBase64"].as_str().unwrap_or_default();
+        for byte in STANDARD.decode(piece).unwrap_or_default() {
+            self.wrong += usize::from(byte != PATTERN[self.streamed % PATTERN.len()]);
+            self.streamed += 1;
+        }
+    }
+
+    fn missing(&self, asked: usize) -> usize {
+        let answers = asked.saturating_sub(self.answers) * self.reference.len();
+        self.wrong + answers + self.wanted.saturating_sub(self.streamed)
+    }
+}
+
+/// Whether this answers the command.
+fn is_exit(text: &[u8]) -> bool {
+    const MEMBER: &[u8] = br#""exitCode":"#;
+    text.len() < 1000 && text.windows(MEMBER.len()).any(|window| window == MEMBER)
+}
+
+struct Reader {
+    socket: Socket,
+    checked: Checked,
+}
+
+impl Reader {
+    fn run(mut self, thread: &str) -> Result<Received> {
+        let began = Instant::now();
+        let asks = ANSWERS.div_ceil(self.checked.reference.len());
+        let script = format!("yes 0123456789abcdef | head -c {STREAMED}");
+        let run = json!({"id": self.socket.take_id(), "method": "command/exec", "params": {
+            "command": ["sh", "-c", script], "processId": "stream", "streamStdoutStderr": true,
+            "disableOutputCap": true, "disableTimeout": true,
+            "sandboxPolicy": {"type": "dangerFullAccess"}}});
+        self.socket.queue(run.to_string().as_bytes());
+        let (mut room, mut asked, mut last) = (Room::default(), 0, Instant::now());
+        while self.checked.answers < asks || !self.checked.has_exited {
+            ensure!(last.elapsed() < PATIENCE, "nothing more comes to a slow reader");
+            while asked < asks && asked < self.checked.answers + AHEAD {
+                let id = self.socket.take_id();
+                self.socket.queue(read_request(id, thread).as_bytes());
+                asked += 1;
+            }
+            self.socket.flush()?;
+            wait(std::iter::once(&self.socket), Duration::from_millis(100))?;
+            let checked = &mut self.checked;
+            if self.socket.receive(&mut room, |text| checked.see(text))? {
+                last = Instant::now();
+            }
+            if let Some(ended) = self.socket.ended() {
+                anyhow::bail!("a client that reads slowly was cut off: {ended:?}");
+            }
+            let due = Duration::from_secs_f64(self.socket.received_bytes() as f64 / RATE);
+            std::thread::sleep(due.saturating_sub(began.elapsed()));
+        }
+        Ok(Received {
+            missing: self.checked.missing(asks),
+            bytes: self.checked.bytes,
+            seconds: began.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// What ten that read nothing cost.
+pub(crate) struct Cost {
+    /// Bytes of resident memory at most, more than before they came.
+    pub(crate) memory: u64,
+    /// A delta's arrival at the others, with them against without them, turn by turn.
+    pub(crate) ratios: Vec<f64>,
+}
+
+/// Ten clients follow `with`, ask for much and read nothing, while the others have turns on both
+/// threads by turns.
+pub(crate) fn stop_reading(
+    healthy: &mut [Socket],
+    address: SocketAddr,
+    pid: u32,
+    (without, with): (&str, &str),
+) -> Result<Cost> {
+    let before = process::resident(pid)?;
+    let mut stuck = Vec::new();
+    for _ in 0..STUCK {
+        let mut client = narrow(address)?;
+        client.call("thread/resume", &json!({"threadId": with}))?;
+        for _ in 0..UNREAD {
+            let id = client.take_id();
+            client.queue(read_request(id, with).as_bytes());
+        }
+        client.flush()?;
+        stuck.push(client);
+    }
+    let (mut memory, mut ratios) = (0, Vec::new());
+    for _ in 0..PAIRS {
+        let mut watch = |_: usize| {
+            memory = memory.max(process::resident(pid)?.saturating_sub(before));
+            Ok(())
+        };
+        let (alone, _) = one_turn(healthy, without, &mut watch)?;
+        let (beside, _) = one_turn(healthy, with, &mut watch)?;
+        ratios.push(beside / alone);
+    }
+    Ok(Cost { memory, ratios })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_wrong_is_counted() {
+        let mut checked = Checked::new(br#"{"thread":{}}"#.to_vec(), 20);
+        checked.see(br#"{"id":17,"result":{"thread":{}}}"#);
+        assert_eq!(checked.missing(1), 20);
+        let output = |text: &[u8]| {
+            let piece = STANDARD.encode(text);
+            format!(
+                r#"{{"method":"command/exec/outputDelta","params":{{"deltaBase64":"{piece}"}}}}"#
+            )
+        };
+        checked.see(output(b"0123456789abc").as_bytes());
+        checked.see(output(b"def\n012").as_bytes());
+        assert_eq!(checked.missing(1), 0);
+        assert!(!checked.has_exited);
+        checked.see(br#"{"id":1,"result":{"exitCode":0,"stdout":"","stderr":""}}"#);
+        assert!(checked.has_exited);
+        assert_eq!(checked.missing(2), 13, "an answer that did not come");
+        checked.see(br#"{"id":18,"result":{"thread":{"x":1}}}"#);
+        assert_eq!(checked.missing(2), 13, "an answer that is wrong");
+        checked.see(output(b"x").as_bytes());
+        assert_eq!(checked.missing(2), 14);
+    }
+}
