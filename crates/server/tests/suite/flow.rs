@@ -114,7 +114,9 @@ async fn a_client_that_does_not_read_for_a_whole_turn_holds_nobody_up_and_misses
 
 #[tokio::test]
 async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_on() {
-    let world = World::with_responses(json!([much(MIB), says("Still here.")])).await;
+    // One more for the compaction.
+    let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
+    let world = World::with_responses(responses).await;
     let server = world.start();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
