@@ -2,6 +2,7 @@
 //! It needs a network the first time, and is no part of `cargo xtask test`.
 
 mod clients;
+mod patches;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,12 +20,15 @@ usage: cargo xtask interop [STEP…] [--write]
 
 It needs python3 with venv and pip, node and npm.";
 
-const STEPS: &[Step] = &[Step { name: "gateway clients", when: InTurn, check: clients::check }];
+const STEPS: &[Step] = &[
+    Step { name: "patches", when: InTurn, check: patches::check },
+    Step { name: "gateway clients", when: InTurn, check: clients::check },
+];
 
 /// A step's name, and what writes its page.
 type Writer = (&'static str, fn(&Path) -> Result<()>);
 
-const WRITERS: &[Writer] = &[("gateway clients", clients::write)];
+const WRITERS: &[Writer] = &[("patches", patches::write), ("gateway clients", clients::write)];
 
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let options = match Options::parse(arguments) {
@@ -117,6 +121,9 @@ mod tests {
         assert_eq!(read(&["gateway clients", "--write"]), Ok(Some(one)));
         assert_eq!(read(&["--help"]), Ok(None));
         let message = read(&["--fast"]).unwrap_err();
-        assert!(message.starts_with("no step `--fast`; there are: gateway clients"), "{message}");
+        assert!(
+            message.starts_with("no step `--fast`; there are: patches, gateway clients"),
+            "{message}"
+        );
     }
 }

@@ -51,7 +51,7 @@ const TABLE: &[(&str, May)] = &[
     ("gateway", Only(&["files", "ratelimit"])),
     ("cli", EverythingBut(&["xtask"])),
     ("testkit", EverythingBut(&["cli", "xtask"])),
-    ("xtask", Only(&["protocol", "config", "store"])),
+    ("xtask", Only(&["protocol", "config", "store", "patch"])),
 ];
 
 /// Crates whose tests may use `testkit`, which itself depends on all the others.
