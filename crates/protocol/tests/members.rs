@@ -94,14 +94,14 @@ struct Case {
 }
 
 /// Of an object's type, its schema and its smallest value: changed objects.
-type Cases = dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case>;
+type Cases<'a> = dyn Fn(&str, &Map<String, Value>, &Value) -> Vec<Case> + 'a;
 /// Judges a case of a message; the last argument decodes the message.
-type Check = dyn Fn(&str, &Case, &dyn Fn(&Value) -> Result<Value, String>);
+type Check<'a> = dyn Fn(&str, &Case, &dyn Fn(&Value) -> Result<Value, String>) + 'a;
 
 /// Makes cases of each object of a schema.
 struct Walk<'d> {
     definitions: &'d Map<String, Value>,
-    cases: &'d Cases,
+    cases: &'d Cases<'d>,
 }
 
 impl Walk<'_> {
@@ -185,10 +185,7 @@ fn is_strict(schema: &Map<String, Value>) -> bool {
 }
 
 /// Runs every case of every message that a client sends; gives their number.
-fn run(
-    cases: &Cases,
-    check: &Check,
-) -> usize {
+fn run(cases: &Cases<'_>, check: &Check<'_>) -> usize {
     let definitions = definitions();
     let walk = Walk { definitions: &definitions, cases };
     let validator: Validator = generate::validator(true);
