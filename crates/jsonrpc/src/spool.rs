@@ -66,9 +66,9 @@ impl Spool {
                 Err(error) => return Err(job.fail(error)),
             }
         }
-        match jobs.as_ref().map(|jobs| jobs.send(job)) {
-            None | Some(Ok(())) => Ok(()),
-            Some(Err(refused)) => {
+        match jobs.as_ref().and_then(|jobs| jobs.send(job).err()) {
+            None => Ok(()),
+            Some(refused) => {
                 Err(refused.0.fail(io::Error::other("the thread that writes to disk has ended")))
             }
         }

@@ -115,7 +115,7 @@ impl Writer {
                     }
                     // The rows say as much; without the pieces reading them takes longer.
                     Job::Join(thread) => {
-                        drop(self.link.run(|conn| joined::join_all(conn, &thread)))
+                        drop(self.link.run(|conn| joined::join_all(conn, &thread)));
                     }
                     Job::Read(read) => read(&mut self.link),
                     Job::Close(reply) => {

@@ -241,7 +241,7 @@ impl Source<'_> {
     /// says so.
     fn opened_files(&mut self) {
         let source = |name: &&str| self.file.starts_with(format!("crates/{name}/src"));
-        if !READERS.iter().any(|name| source(&name)) {
+        if !READERS.iter().any(source) {
             return;
         }
         for line in 0..self.tests_from {

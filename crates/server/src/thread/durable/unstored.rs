@@ -140,7 +140,7 @@ impl Actor {
                 self.perform(Step { effect: Effect::Reply { reply, result }, json }).await;
             }
             Effect::Emit(event) => {
-                self.emit_unstored(Step { effect: Effect::Emit(event), json }, message, lost).await
+                self.emit_unstored(Step { effect: Effect::Emit(event), json }, message, lost).await;
             }
             // The record itself; and work for a turn that fails.
             Effect::Persist(_)
