@@ -168,7 +168,7 @@ async fn without_room_on_disk_whoever_makes_messages_waits() {
         let (outbox, theirs) = lines(Some(spool));
         let count = 300;
         let reading = tokio::spawn(async move {
-            // tidy: sleep: a reader that starts late, so that the room runs out first
+            // tidy: sleep because the room must run out before anything is read.
             tokio::time::sleep(Duration::from_millis(50)).await;
             read_all(theirs, count).await;
         });
