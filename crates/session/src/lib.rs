@@ -27,6 +27,7 @@ mod patches;
 mod plan_tags;
 mod planning;
 mod processes;
+mod reasoning;
 mod retry;
 mod review;
 mod review_findings;

@@ -12,6 +12,7 @@ use crate::input::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, U
 use crate::item::{Item, ItemStatus, Phase};
 use crate::machine::Machine;
 use crate::plan_tags::{self, Piece, Splitter};
+use crate::reasoning::Reasoning;
 use crate::retry::{self, Attempts, Next};
 use crate::settings::Mode;
 use crate::turn::{Turn, closed_item};
@@ -23,7 +24,7 @@ const REPLACED: &str = "the model's response went on with something else";
 const UNFINISHED: &str = "the model's response ended before this did";
 
 /// What an empty item or section counts of the bound on a response.
-const ITEM_BYTES: usize = 64;
+pub(crate) const ITEM_BYTES: usize = 64;
 
 /// A response that is being streamed.
 pub(crate) struct Sample {
@@ -33,7 +34,7 @@ pub(crate) struct Sample {
 }
 
 /// An output item that is not whole yet.
-enum Streaming {
+pub(crate) enum Streaming {
     Message {
         id: Id,
         text: String,
@@ -49,29 +50,9 @@ enum Streaming {
     Other,
 }
 
-/// Reasoning that is not whole yet.
-struct Reasoning {
-    id: Id,
-    summary: Vec<String>,
-    content: Vec<String>,
-    /// How many summary sections were announced.
-    announced: usize,
-}
-
-impl Reasoning {
-    fn new(id: Id) -> Self {
-        Self { id, summary: Vec::new(), content: Vec::new(), announced: 0 }
-    }
-
-    fn shown(&self) -> Item {
-        let Self { id, summary, content, .. } = self;
-        Item::Reasoning { id: id.clone(), summary: summary.clone(), content: content.clone() }
-    }
-}
-
 /// The plan inside a message of plan mode.
 #[derive(Default)]
-struct Plan {
+pub(crate) struct Plan {
     splitter: Splitter,
     /// Whether any text came.
     fed: bool,
@@ -136,7 +117,7 @@ impl Machine {
         }
     }
 
-    fn streaming(&mut self, index: usize) -> Option<&mut Streaming> {
+    pub(crate) fn streaming(&mut self, index: usize) -> Option<&mut Streaming> {
         self.turn.as_mut()?.sample.as_mut()?.items.get_mut(&index)
     }
 
@@ -154,7 +135,7 @@ impl Machine {
         false
     }
 
-    fn open_item(&mut self, turn: &Id, index: usize, kind: ModelItemKind) {
+    pub(crate) fn open_item(&mut self, turn: &Id, index: usize, kind: ModelItemKind) {
         self.close_item(turn, index, REPLACED);
         if !self.within_bound(ITEM_BYTES) {
             return;
@@ -243,60 +224,6 @@ impl Machine {
         }
     }
 
-    fn summary_part(&mut self, turn: &Id, index: usize, part: usize) {
-        if self.streaming(index).is_none() {
-            self.open_item(turn, index, ModelItemKind::Reasoning);
-        }
-        if !self.within_bound(ITEM_BYTES) {
-            return;
-        }
-        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
-        if slot(&mut reasoning.summary, part).is_some() {
-            self.announce_summary(turn, index);
-        }
-    }
-
-    /// Tells of every summary section that was not told of, so that each has its boundary, whether
-    /// the provider sends one or not.
-    fn announce_summary(&mut self, turn: &Id, index: usize) {
-        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
-        let item = reasoning.id.clone();
-        let sections = reasoning.announced..reasoning.summary.len();
-        reasoning.announced = sections.end;
-        for index in sections {
-            let (turn, item) = (turn.clone(), item.clone());
-            self.emit(Event::SummaryPartAdded { turn, item, index });
-        }
-    }
-
-    fn reasoning_delta(
-        &mut self,
-        turn: &Id,
-        index: usize,
-        part: usize,
-        text: String,
-        is_summary: bool,
-    ) {
-        if !self.within_bound(text.len().max(ITEM_BYTES)) {
-            return;
-        }
-        if self.streaming(index).is_none() {
-            self.open_item(turn, index, ModelItemKind::Reasoning);
-        }
-        let Some(Streaming::Reasoning(reasoning)) = self.streaming(index) else { return };
-        let item = reasoning.id.clone();
-        let parts = if is_summary { &mut reasoning.summary } else { &mut reasoning.content };
-        let Some(target) = slot(parts, part) else { return };
-        target.push_str(&text);
-        self.announce_summary(turn, index);
-        let turn = turn.clone();
-        self.emit(if is_summary {
-            Event::SummaryDelta { turn, item, index: part, text }
-        } else {
-            Event::ReasoningDelta { turn, item, index: part, text }
-        });
-    }
-
     fn item_done(&mut self, turn: &Id, index: usize, raw: Arc<str>, item: ModelItem) {
         if !self.within_bound(raw.len()) {
             return;
@@ -376,12 +303,6 @@ impl Machine {
 
     fn take_streaming(&mut self, index: usize) -> Option<Streaming> {
         self.turn.as_mut()?.sample.as_mut()?.items.remove(&index)
-    }
-
-    fn started_reasoning(&mut self, turn: &Id) -> Id {
-        let reasoning = Reasoning::new(self.ids.item());
-        self.item_started(turn, reasoning.shown());
-        reasoning.id
     }
 
     fn call(&mut self, turn: &Id, called: Called, call: Result<tools::Call, String>) {
@@ -504,17 +425,4 @@ impl Machine {
 /// A search that has begun.
 fn search(id: &Id, query: &str) -> Item {
     Item::WebSearch { id: id.clone(), query: query.to_owned(), action: None, reason: None }
-}
-
-/// The part at `index`, made when it is the next one or near it; far ones are refused, so that a
-/// number in the stream cannot make us allocate.
-fn slot(parts: &mut Vec<String>, index: usize) -> Option<&mut String> {
-    const MAX_GAP: usize = 16;
-    if index >= parts.len() + MAX_GAP {
-        return None;
-    }
-    while parts.len() <= index {
-        parts.push(String::new());
-    }
-    parts.get_mut(index)
 }
