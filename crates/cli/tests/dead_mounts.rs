@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::dead_mount::DeadMount;
 use common::socket::Socket;
 use common::{Place, Running};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The bound of a request on files, with room for a busy machine.
 const ANSWERED: Duration = Duration::from_secs(20);
@@ -35,21 +35,6 @@ fn client(address: &str) -> Socket {
     client
 }
 
-/// Sends the request and asks other things over another connection until it is answered.
-fn beside(attacker: &mut Socket, other: &mut Socket, method: &str, params: &Value) -> Value {
-    let begun = Instant::now();
-    attacker.say(&json!({"id": 7, "method": method, "params": params}));
-    for id in 100..150 {
-        let asked = Instant::now();
-        let answer = other.call(id, "thread/list", json!({}));
-        assert!(answer["result"].is_object(), "{answer}");
-        assert!(asked.elapsed() < UNDISTURBED, "{method}: {:?}", asked.elapsed());
-    }
-    let answer = attacker.message(|message| message["id"] == 7);
-    assert!(begun.elapsed() < ANSWERED, "{method}: {:?}", begun.elapsed());
-    answer
-}
-
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -59,26 +44,39 @@ fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
     let place = Place::new();
     let Some(dead) = DeadMount::new(&place.work().join("dead")) else { return };
     let (server, address) = start(&place);
-    let (mut attacker, mut other) = (client(&address), client(&address));
+    let mut other = client(&address);
     let script = place.script(&json!([{"steps": [{"message": "Hello."}]}]));
-    let thread = attacker.thread(&script);
+    let thread = other.thread(&script);
     let image = dead.path.join("image.png");
     let input = json!([{"type": "localImage", "path": image}]);
     let unread = dead.path.join("thread.jsonl");
-    for (method, params) in [
+    let requests = [
         ("turn/start", json!({"threadId": thread, "input": input})),
         ("thread/start", json!({"cwd": dead.path})),
         ("command/exec", json!({"command": ["true"], "cwd": dead.path})),
         ("config/read", json!({"cwd": dead.path})),
         ("thread/start", json!({"config": {"model_instructions_file": unread}})),
-    ] {
-        let answer = beside(&mut attacker, &mut other, method, &params);
+    ];
+    let mut clients: Vec<Socket> = requests.iter().map(|_| client(&address)).collect();
+    let begun = Instant::now();
+    for (client, (method, params)) in clients.iter_mut().zip(&requests) {
+        client.say(&json!({"id": 7, "method": method, "params": params}));
+    }
+    for id in 100..200 {
+        let asked = Instant::now();
+        let answer = other.call(id, "thread/list", json!({}));
+        assert!(answer["result"].is_object(), "{answer}");
+        assert!(asked.elapsed() < UNDISTURBED, "{:?}", asked.elapsed());
+    }
+    for (client, (method, _)) in clients.iter_mut().zip(&requests) {
+        let answer = client.message(|message| message["id"] == 7);
         let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(message.contains("did not answer within 10 s"), "{method}: {message}");
+        assert!(begun.elapsed() < ANSWERED, "{method}: {:?}", begun.elapsed());
     }
     // Everything else goes on, and the end does not wait for what hangs.
     let input = json!([{"type": "text", "text": "Hi."}]);
-    let started = attacker.call(8, "turn/start", json!({"threadId": thread, "input": input}));
+    let started = other.call(8, "turn/start", json!({"threadId": thread, "input": input}));
     assert!(started["result"]["turn"].is_object(), "{started}");
     let begun = Instant::now();
     server.signal("TERM");

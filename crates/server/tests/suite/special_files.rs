@@ -180,7 +180,7 @@ impl Place {
     }
 
     async fn attack(self, world: &World, server: &TestServer, path: &Path) -> Outcome {
-        let mut peer = server.connect().await;
+        let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let file = path.to_str().unwrap();
         match self {
             LocalImage => {
@@ -288,7 +288,7 @@ fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
             assert!(!place.goes_on() || place == ProjectConfig, "{place:?}, {kind}: {why}");
             assert!(!why.is_empty(), "{place:?}, {kind}: no reason");
             assert!(!special || why.contains(said), "{place:?}, {kind}: {why}");
-            let is_long = ["larger than", "more than", "longer than"];
+            let is_long = ["larger than", "more than", "longer than", "at most"];
             let is_told = is_long.iter().any(|words| why.contains(words));
             assert!(kind != "10 GB sparse" || is_told, "{place:?}, {kind}: {why}");
         }
