@@ -26,7 +26,7 @@ pub struct Spool {
     room: Arc<Budget>,
     on_failure: Box<dyn Fn(&io::Error) + Send + Sync>,
     /// To the thread, once there is one.
-    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    jobs: Mutex<Option<mpsc::Sender<Box<Job>>>>,
 }
 
 impl Spool {
@@ -55,13 +55,13 @@ impl Spool {
     ///
     /// # Errors
     /// What comes of it, when there can be no thread.
-    pub(crate) fn order(job: Job) -> Result<(), Box<(Files, Done)>> {
+    pub(crate) fn order(job: Box<Job>) -> Result<(), Box<(Files, Done)>> {
         let spool = job.files.spool.clone();
         let mut jobs = spool.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if jobs.is_none() {
-            let (sender, receiver) = mpsc::channel::<Job>();
+            let (sender, receiver) = mpsc::channel::<Box<Job>>();
             let thread = std::thread::Builder::new().name("spool".to_owned());
-            match thread.spawn(move || receiver.into_iter().for_each(Job::run)) {
+            match thread.spawn(move || receiver.into_iter().for_each(|job| job.run())) {
                 Ok(_) => *jobs = Some(sender),
                 Err(error) => return Err(job.fail(error)),
             }
@@ -327,7 +327,7 @@ mod tests {
         let messages = VecDeque::from([Queued::whole(Bytes::from_static(b"x"), 1)]);
         let (sender, receiver) = mpsc::channel();
         let done = Box::new(move |files, done| sender.send((files, done)).unwrap());
-        assert!(Spool::order(Job { files, work: Work::Write(messages), done }).is_ok());
+        assert!(Spool::order(Box::new(Job { files, work: Work::Write(messages), done })).is_ok());
         let (mut files, done) = receiver.recv().unwrap();
         assert!(matches!(done, Done::NotWritten(messages) if messages.len() == 1));
         assert_eq!(*failures.lock().unwrap(), 1);

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::websocket::{MessageReader, Received, Role};
@@ -167,9 +166,12 @@ async fn without_room_on_disk_whoever_makes_messages_waits() {
         }
         let (outbox, theirs) = lines(Some(spool));
         let count = 300;
+        let waits = outbox.clone();
         let reading = tokio::spawn(async move {
-            // tidy: sleep because the room must run out before anything is read.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            while !waits.is_full() {
+                tokio::task::yield_now().await;
+            }
+            drop(waits);
             read_all(theirs, count).await;
         });
         for (number, length) in lengths(count).enumerate() {

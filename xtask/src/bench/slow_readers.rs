@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::process;
+use super::report::{Figure, median};
 use super::socket::{Room, Socket, wait};
 use super::stalled_client::{narrow, one_turn};
 
@@ -34,17 +35,59 @@ const UNREAD: usize = 50;
 /// Turns with them and without: they are dropped after 30 s.
 const PAIRS: usize = 4;
 
+/// Measures both kinds, at the same time. Nothing happens in the thread `quiet`, which the slow client
+/// reads again and again; the others have turns on `without`, and on `with`, which the clients follow
+/// that read nothing.
+pub(crate) fn measure(
+    healthy: &mut [Socket],
+    address: SocketAddr,
+    pid: u32,
+    [quiet, without, with]: [&str; 3],
+) -> Result<Vec<Figure>> {
+    let first = healthy.first_mut().context("a client")?;
+    let reference = reference(first, quiet)?;
+    let length = reference.len();
+    let slow = read_slowly(address, quiet, reference);
+    let cost = stop_reading(healthy, address, pid, (without, with))?;
+    let slow = slow.join().map_err(|_| anyhow::anyhow!("the slow reader panicked"))??;
+    eprintln!("stalled-client: {slow:?}, in answers of {length} bytes");
+    let row = |what, value, unit, goal| Figure { what, value, unit, goal };
+    let read = slow.bytes as f64 / 1e6;
+    Ok(vec![
+        row(
+            "one that reads 1 MB/s through 200 MB of answers and streams: bytes missing",
+            slow.missing as f64,
+            "",
+            Some(0.0),
+        ),
+        row("the same: what it read", read, "MB", None),
+        row("the same: how fast", read / slow.seconds, "MB/s", None),
+        row(
+            "ten that ask for much and read nothing: memory",
+            cost.memory as f64 / 1e6,
+            "MB",
+            Some(150.0),
+        ),
+        row(
+            "ten that read nothing: the others against without them",
+            median(cost.ratios),
+            "",
+            Some(1.1),
+        ),
+    ])
+}
+
 /// What the slow reader saw.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Received {
+struct Received {
     /// Bytes of answers and of output that are wrong or missing.
-    pub(crate) missing: usize,
-    pub(crate) bytes: usize,
-    pub(crate) seconds: f64,
+    missing: usize,
+    bytes: usize,
+    seconds: f64,
 }
 
 /// Reads in a thread of its own, from now on.
-pub(crate) fn read_slowly(
+fn read_slowly(
     address: SocketAddr,
     thread: &str,
     reference: Vec<u8>,
@@ -57,7 +100,7 @@ pub(crate) fn read_slowly(
 }
 
 /// The `result` that every `thread/read` of this thread is answered with, while nothing happens in it.
-pub(crate) fn reference(socket: &mut Socket, thread: &str) -> Result<Vec<u8>> {
+fn reference(socket: &mut Socket, thread: &str) -> Result<Vec<u8>> {
     let id = socket.take_id();
     socket.queue(read_request(id, thread).as_bytes());
     let (mut room, mut found) = (Room::default(), None);
@@ -182,16 +225,16 @@ impl Reader {
 }
 
 /// What ten that read nothing cost.
-pub(crate) struct Cost {
+struct Cost {
     /// Bytes of resident memory at most, more than before they came.
-    pub(crate) memory: u64,
+    memory: u64,
     /// A delta's arrival at the others, with them against without them, turn by turn.
-    pub(crate) ratios: Vec<f64>,
+    ratios: Vec<f64>,
 }
 
 /// Ten clients follow `with`, ask for much and read nothing, while the others have turns on both
 /// threads by turns.
-pub(crate) fn stop_reading(
+fn stop_reading(
     healthy: &mut [Socket],
     address: SocketAddr,
     pid: u32,

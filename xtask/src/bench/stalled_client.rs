@@ -78,20 +78,15 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     let read = what_came(&mut stalled)?;
     let caught_up = pause(&mut healthy, address, &third)?;
     let gave_up = stop_reading(&server, address, &with)?;
-    let reference = slow_readers::reference(&mut healthy[0], &without)?;
-    let length = reference.len();
-    let slow = slow_readers::read_slowly(address, &without, reference);
-    let threads = (third.as_str(), with.as_str());
-    let cost = slow_readers::stop_reading(&mut healthy, address, server.pid(), threads)?;
-    let slow = slow.join().map_err(|_| anyhow::anyhow!("the slow reader panicked"))??;
-    eprintln!("stalled-client: {slow:?}, in answers of {length} bytes");
+    let threads = [without.as_str(), third.as_str(), with.as_str()];
+    let slow = slow_readers::measure(&mut healthy, address, server.pid(), threads)?;
     drop(healthy);
     server.finish()?;
     let row = |what, value, unit, goal| Figure { what, value, unit, goal };
     let ratios = troubled.latest.iter().zip(&calm.latest).map(|(with, without)| with / without);
     let ratio = median(ratios.collect());
     let cut_off = cut_off.unwrap_or(f64::NAN);
-    Ok(vec![
+    let mut figures = vec![
         row(
             "a delta to 99 clients: how much later than the first, 99th percentile",
             median(calm.latest),
@@ -111,27 +106,9 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
             "s",
             Some(31.0),
         ),
-        row(
-            "one that reads 1 MB/s through 200 MB of answers and streams: bytes missing",
-            slow.missing as f64,
-            "",
-            Some(0.0),
-        ),
-        row("the same: what it read", slow.bytes as f64 / 1e6, "MB", None),
-        row("the same: how fast", slow.bytes as f64 / 1e6 / slow.seconds, "MB/s", None),
-        row(
-            "ten that ask for much and read nothing: memory",
-            cost.memory as f64 / 1e6,
-            "MB",
-            Some(150.0),
-        ),
-        row(
-            "ten that read nothing: the others against without them",
-            median(cost.ratios),
-            "",
-            Some(1.1),
-        ),
-    ])
+    ];
+    figures.extend(slow);
+    Ok(figures)
 }
 
 /// A thread that all of them follow.

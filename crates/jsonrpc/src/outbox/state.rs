@@ -161,7 +161,7 @@ impl Shared {
         while let Some((files, work)) = state.next_work() {
             let shared = this.clone();
             let done = Box::new(move |files, done| Self::moved(&shared, files, done));
-            let Err(refused) = Spool::order(Job { files, work, done }) else { return };
+            let Err(refused) = Spool::order(Box::new(Job { files, work, done })) else { return };
             let (files, done) = *refused;
             state.moved(files, done);
         }

@@ -3,6 +3,7 @@
 mod actor;
 mod afterwards;
 mod asks;
+mod backoff;
 mod commands;
 mod durable;
 mod edits;
