@@ -22,7 +22,6 @@ use crate::server::Core;
 use crate::thread::Command;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
-use crate::thread::backoff::backoff;
 use crate::thread::commands::Running;
 use crate::thread::panicked;
 use crate::thread::patches::Patches;

@@ -3,7 +3,6 @@
 mod actor;
 mod afterwards;
 mod asks;
-mod backoff;
 mod commands;
 mod durable;
 mod edits;
