@@ -155,7 +155,7 @@ fn what_is_wrong_is_named_with_its_place() {
     check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is no price");
     check(
         "[admin]\ntoken_file = '/nonexistent'",
-        "2: admin.token_file: /nonexistent cannot be read",
+        "2: admin.token_file: /nonexistent: No such file",
     );
     check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
     check("[models.'*']", "models.\"*\": this name stands");
@@ -175,13 +175,15 @@ fn the_books_example_is_valid() {
 
 #[cfg(unix)]
 #[test]
-fn a_token_file_that_others_can_read_is_refused() {
+fn a_token_file_that_others_can_write_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("token");
     std::fs::write(&path, "0123456789abcdef\n").unwrap();
     let text = format!("[admin]\ntoken_file = '{}'", path.display());
-    for (mode, accepted) in [(0o640, false), (0o604, false), (0o600, true), (0o400, true)] {
+    let writable = [0o620, 0o602, 0o666].map(|mode| (mode, false));
+    let readable = [0o644, 0o640, 0o604, 0o600, 0o400].map(|mode| (mode, true));
+    for (mode, accepted) in writable.into_iter().chain(readable) {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(read(&text).is_ok(), accepted, "{mode:o}");
     }
