@@ -149,6 +149,9 @@ impl Validator {
         let named = schema.get("properties").and_then(Value::as_object);
         for (name, member) in value.as_object().into_iter().flatten() {
             if !named.is_some_and(|named| named.contains_key(name)) {
+                if *others == Value::Bool(false) {
+                    return Err(format!("{path}: `{name}` is not a member"));
+                }
                 self.check(others, member, &format!("{path}.{name}"))?;
             }
         }
