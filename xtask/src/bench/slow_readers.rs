@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::process;
 use super::report::{Figure, median};
 use super::socket::{Room, Socket, wait};
-use super::stalled_client::{narrow, one_turn};
+use super::stalled_client::{idle, narrow, one_turn};
 
 /// Bytes a second.
 const RATE: f64 = 1e6;
@@ -49,6 +49,9 @@ pub(crate) fn measure(
     let length = reference.len();
     let slow = read_slowly(address, quiet, reference);
     let cost = stop_reading(healthy, address, pid, (without, with))?;
+    while !slow.is_finished() {
+        idle(healthy)?;
+    }
     let slow = slow.join().map_err(|_| anyhow::anyhow!("the slow reader panicked"))??;
     eprintln!("stalled-client: {slow:?}, in answers of {length} bytes");
     let row = |what, value, unit, goal| Figure { what, value, unit, goal };

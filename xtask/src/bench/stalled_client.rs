@@ -77,7 +77,7 @@ fn measure(run: &Run<'_>) -> Result<Vec<Figure>> {
     }
     let read = what_came(&mut stalled)?;
     let caught_up = pause(&mut healthy, address, &third)?;
-    let gave_up = stop_reading(&server, address, &with)?;
+    let gave_up = stop_reading(&mut healthy, &server, address, &with)?;
     let threads = [without.as_str(), third.as_str(), with.as_str()];
     let slow = slow_readers::measure(&mut healthy, address, server.pid(), threads)?;
     drop(healthy);
@@ -246,7 +246,12 @@ fn pause(sockets: &mut [Socket], address: SocketAddr, thread: &str) -> Result<f6
 
 /// A client that asks for much, within its budget, and never reads it: when the server gives it
 /// up, in seconds.
-fn stop_reading(server: &Server, address: SocketAddr, thread: &str) -> Result<f64> {
+fn stop_reading(
+    healthy: &mut [Socket],
+    server: &Server,
+    address: SocketAddr,
+    thread: &str,
+) -> Result<f64> {
     let mut stalled = narrow(address)?;
     let sign = Sign::of(&mut stalled, server.pid())?;
     let ask = json!({"id": stalled.take_id(), "method": "thread/read",
@@ -256,9 +261,19 @@ fn stop_reading(server: &Server, address: SocketAddr, thread: &str) -> Result<f6
     let began = Instant::now();
     while !sign.is_gone() {
         ensure!(began.elapsed() < PATIENCE, "a client that reads nothing is never given up");
-        std::thread::sleep(Duration::from_millis(20));
+        idle(healthy)?;
     }
     Ok(began.elapsed().as_secs_f64())
+}
+
+/// Reads what comes to clients that wait for nothing, for a moment: they answer pings.
+pub(crate) fn idle(sockets: &mut [Socket]) -> Result<()> {
+    wait(sockets.iter(), Duration::from_millis(20))?;
+    let mut room = Room::default();
+    for socket in sockets {
+        socket.receive(&mut room, |_| {})?;
+    }
+    Ok(())
 }
 
 /// A command that a client has run and that ends with its connection: how the end is seen from
