@@ -47,8 +47,6 @@ mod sandbox;
 mod utf8;
 
 #[cfg(target_os = "linux")]
-mod lead;
-#[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 mod pump;

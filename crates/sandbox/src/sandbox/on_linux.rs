@@ -136,7 +136,7 @@ impl Sandbox {
         };
         let resolved = spawn.policy.resolve(None);
         let (confinement, placeholders) =
-            wrap(bwrap, false, &resolved, &Protection::default(), &spawn)
+            wrap(bwrap, None, &resolved, &Protection::default(), &spawn)
                 .map_err(|e| e.to_string())?;
         let mut process = self
             .start(bwrap, &spawn, confinement, placeholders)
@@ -251,8 +251,11 @@ fn confine(
         Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
     };
     match (bubblewrap, landlock) {
-        (Ok(bwrap), _) => wrap(bwrap, found.landlock.is_ok(), resolved, &protection, spawn)
-            .map_err(io_error("preparing the sandbox")),
+        (Ok(bwrap), _) => {
+            let abi = found.landlock.as_ref().ok().copied();
+            wrap(bwrap, abi, resolved, &protection, spawn)
+                .map_err(io_error("preparing the sandbox"))
+        }
         (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
             Err(SpawnError::Unavailable(format!(
                 "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
@@ -336,7 +339,7 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
 
 fn wrap(
     bwrap: &Path,
-    landlock: bool,
+    landlock: Option<u32>,
     resolved: &Resolved,
     protection: &Protection,
     spawn: &Spawn,
@@ -368,8 +371,9 @@ fn wrap(
     let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
-    let roots = || protection.roots.iter().map(bytes).collect();
-    let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
+    let narrowing = landlock.filter(|_| runs_inside(resolved));
+    let roots = protection.roots.iter().map(bytes).collect();
+    let narrowing = narrowing.map(|abi| Narrowing { abi, roots });
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
 

@@ -24,7 +24,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use crate::lead;
 use crate::linux::sys;
 use crate::protect::Placeholder;
 use child::{Lead, Prepared, Streams};
@@ -43,7 +42,7 @@ pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let first = arguments.next();
     if first.as_ref().is_some_and(|first| first == child::LEAD) {
         child::lead(arguments);
-        sys::exit_now(lead::NOT_STARTED);
+        sys::exit_now(127);
     }
     if let Some(limit) = first.and_then(|first| first.to_str()?.parse().ok()) {
         limit_descriptors(limit);
@@ -66,8 +65,6 @@ fn limit_descriptors(soft: u64) {
 fn start_commands() -> io::Result<()> {
     // Not reached by an interrupt typed into the server's terminal. Fails when already so.
     let _ = rustix::process::setsid();
-    // Before children vanish without being waited for.
-    let embedded = lead::load();
     // Asked to end together with the server, it must outlive that: the socket tells when.
     sys::ignore_signals();
     rustix::process::chdir(c"/")?;
@@ -82,7 +79,7 @@ fn start_commands() -> io::Result<()> {
         match unsafe { sys::fork() } {
             Ok(sys::Forked::Child) => {
                 drop(control);
-                supervise(UnixStream::from(server), streams, embedded);
+                supervise(UnixStream::from(server), streams);
                 sys::exit_now(0);
             }
             Ok(sys::Forked::Parent(_)) => {}
@@ -123,14 +120,12 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
 }
 
 /// Starts one command and stays until nothing of it is left.
-fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<OwnedFd>) {
+fn supervise(mut server: UnixStream, mut streams: Streams) {
     let egress = streams.egress.take();
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
-        .and_then(|exits| {
-            Ok((exits, Prepared::new(read_request(&mut server)?, egress, embedded)?))
-        });
+        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?, egress)?)));
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
         Err(error) => return tell(&server, failed(Stage::Request, &error)),
@@ -174,7 +169,7 @@ fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Erro
             let (stage, error) = prepared.exec(streams, parent);
             let report_bytes = failed(stage, &error).encode();
             let _ = std::fs::File::from(report).write_all(&report_bytes);
-            sys::exit_now(lead::NOT_STARTED);
+            sys::exit_now(127);
         }
     };
     drop(report);

@@ -66,6 +66,8 @@ pub(crate) enum Confinement {
 /// these lead to by then, nothing else can be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrowing {
+    /// Landlock's version.
+    pub(crate) abi: u32,
     /// Real paths.
     pub(crate) roots: Vec<Vec<u8>>,
 }
@@ -92,7 +94,8 @@ impl Request {
                 put_list(&mut body, options);
                 put(&mut body, filter);
                 body.push(u8::from(narrowing.is_some()));
-                if let Some(Narrowing { roots }) = narrowing {
+                if let Some(Narrowing { abi, roots }) = narrowing {
+                    body.extend(abi.to_le_bytes());
                     put_list(&mut body, roots);
                 }
             }
@@ -268,7 +271,10 @@ fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
             filter: take_bytes(rest)?,
             narrowing: match take_bool(rest)? {
                 false => None,
-                true => Some(Narrowing { roots: take_list(rest)? }),
+                true => {
+                    let abi = u32::from_le_bytes(take_array(rest)?);
+                    Some(Narrowing { abi, roots: take_list(rest)? })
+                }
             },
         }),
         [2] => Some(Confinement::Landlock {
@@ -310,9 +316,9 @@ mod tests {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
             Just(Confinement::None),
-            (bytes(), list(), bytes(), prop::option::of(list())).prop_map(
+            (bytes(), list(), bytes(), prop::option::of((any::<u32>(), list()))).prop_map(
                 |(bwrap, options, filter, narrowing)| {
-                    let narrowing = narrowing.map(|roots| Narrowing { roots });
+                    let narrowing = narrowing.map(|(abi, roots)| Narrowing { abi, roots });
                     Confinement::Bubblewrap { bwrap, options, filter, narrowing }
                 }
             ),
