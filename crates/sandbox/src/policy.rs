@@ -267,11 +267,10 @@ impl Resolved {
     #[must_use]
     pub fn settle(mut self) -> Self {
         if self.found.is_none() {
-            self.found = Some(Found {
-                folders: self.writable_folders(),
-                rules: self.real_rules(),
-                protected: self.protected_paths(),
-            });
+            let (folders, rules) = (self.writable_folders(), self.real_rules());
+            // A second look at the folders could find others, and pin what is no writable root.
+            let protected = self.protected_in(&folders);
+            self.found = Some(Found { folders, rules, protected });
         }
         self
     }
@@ -281,11 +280,15 @@ impl Resolved {
         if let Some(found) = &self.found {
             return found.protected.clone();
         }
+        self.protected_in(&self.writable_folders())
+    }
+
+    fn protected_in(&self, folders: &[PathBuf]) -> Result<ProtectedPaths, String> {
         // The temporary folders may hold very many entries: they are not searched for other letter
         // cases.
         let named = self.writable.iter().filter(|root| !root.temporary);
         let named: Vec<PathBuf> = named.filter_map(|root| root.path.canonicalize().ok()).collect();
-        ProtectedPaths::find(&self.writable_folders(), |root| named.iter().any(|it| it == root))
+        ProtectedPaths::find(folders, |root| named.iter().any(|it| it == root))
             .map_err(|error| error.to_string())
     }
 
