@@ -39,7 +39,7 @@ impl Default for Limits {
             line_bytes: 16 * MIB,
             incoming_messages: 256,
             incoming_bytes: 32 * MIB,
-            outgoing_bytes: 4 * MIB,
+            outgoing_bytes: 8 * MIB,
             merge_above: 64 * KIB,
             stall: Duration::from_secs(30),
             keepalive: Duration::from_secs(30),
