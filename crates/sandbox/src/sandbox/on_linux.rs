@@ -372,8 +372,10 @@ fn wrap(
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
     let narrowing = landlock.filter(|_| runs_inside(resolved));
-    // What is pinned is mounted writable too, so that it must be what was looked at.
-    let roots = protection.roots.iter().chain(&protection.pins).map(bytes).collect();
+    // What is pinned is mounted writable too, so that it must be what was looked at. In a profile, its
+    // rules decide what stands there.
+    let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
+    let roots = protection.roots.iter().chain(pins).map(bytes).collect();
     let narrowing = narrowing.map(|abi| Narrowing { abi, roots });
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
