@@ -16,6 +16,7 @@ fuzz_target!(|text: &str| {
         Ok(exists.then(|| contents.to_owned()))
     };
     let Ok(changes) = plan(&patch, Path::new("/w"), &mut read) else { return };
+    assert!(!changes.is_empty());
     for change in &changes {
         let _ = item_diff(change);
     }
