@@ -6,7 +6,6 @@
 //! root (and of `/tmp`) cannot be created, and no mode, owner or time be changed anywhere:
 //! stricter than the policy, never laxer.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -30,8 +29,6 @@ const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
-/// Changing contents, names and folders.
-const WRITE: u64 = ALL_ABI_3 & !(EXECUTE | READ_FILE | READ_DIR);
 const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
 /// What ABI 3 knows; later versions add [`IOCTL_DEV`].
 const ALL_ABI_3: u64 = (1 << 15) - 1;
@@ -116,29 +113,6 @@ fn attr_size(abi: u32) -> usize {
         4..=5 => 16,
         6.. => 24,
     }
-}
-
-/// Gives up writing anything but what is below `roots`, and the devices and processes of the
-/// sandbox. The layer within bubblewrap. Each root is an open descriptor of this process, which is
-/// used up, and the path where bubblewrap mounted it: an error when that is something else.
-pub(crate) fn narrow(abi: u32, roots: &[(i32, OsString)]) -> io::Result<()> {
-    let attr = sys::RulesetAttr { handled_access_fs: WRITE, handled_access_net: 0, scoped: 0 };
-    let ruleset = sys::landlock_create(&attr, attr_size(abi))?;
-    for (root, path) in roots {
-        sys::with_inherited(*root, |root| {
-            let (opened, mounted) = (rustix::fs::fstat(root)?, rustix::fs::lstat(path)?);
-            if (opened.st_dev, opened.st_ino) != (mounted.st_dev, mounted.st_ino) {
-                let path = path.display();
-                return Err(io::Error::other(format!("{path} changed while it was mounted")));
-            }
-            allow_open(&ruleset, root, WRITE)
-        })?;
-    }
-    for own in ["/dev", "/proc"] {
-        let own = rustix::fs::open(own, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        allow_open(&ruleset, own.as_fd(), WRITE)?;
-    }
-    sys::landlock_restrict(ruleset.as_fd())
 }
 
 /// Opens a real path as it is named: `None` when it is gone, or a part of it is a symbolic link by

@@ -136,7 +136,7 @@ impl Sandbox {
         };
         let resolved = spawn.policy.resolve(None);
         let (confinement, placeholders) =
-            wrap(bwrap, None, &resolved, &Protection::default(), &spawn)
+            wrap(bwrap, false, &resolved, &Protection::default(), &spawn)
                 .map_err(|e| e.to_string())?;
         let mut process = self
             .start(bwrap, &spawn, confinement, placeholders)
@@ -251,11 +251,8 @@ fn confine(
         Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
     };
     match (bubblewrap, landlock) {
-        (Ok(bwrap), _) => {
-            let abi = found.landlock.as_ref().ok().copied();
-            wrap(bwrap, abi, resolved, &protection, spawn)
-                .map_err(io_error("preparing the sandbox"))
-        }
+        (Ok(bwrap), _) => wrap(bwrap, found.landlock.is_ok(), resolved, &protection, spawn)
+            .map_err(io_error("preparing the sandbox")),
         (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
             Err(SpawnError::Unavailable(format!(
                 "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
@@ -339,7 +336,7 @@ fn protection(resolved: &Resolved) -> io::Result<Protection> {
 
 fn wrap(
     bwrap: &Path,
-    landlock: Option<u32>,
+    landlock: bool,
     resolved: &Resolved,
     protection: &Protection,
     spawn: &Spawn,
@@ -371,12 +368,11 @@ fn wrap(
     let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
-    let narrowing = landlock.filter(|_| runs_inside(resolved));
     // What is pinned is mounted writable too, so that it must be what was looked at. In a profile, its
     // rules decide what stands there.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
-    let roots = protection.roots.iter().chain(pins).map(bytes).collect();
-    let narrowing = narrowing.map(|abi| Narrowing { abi, roots });
+    let roots = || protection.roots.iter().chain(pins).map(bytes).collect();
+    let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
 

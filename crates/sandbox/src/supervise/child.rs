@@ -1,16 +1,16 @@
 //! From fork to `exec`: makes the forked process the command's own, with its terminal, folder,
 //! signals and confinement.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
 
 use super::request::{Confinement, Narrowing, Ports, Request, Stage};
+use crate::lead::{self, NONE, TERMINAL};
 use crate::linux::{handover, landlock, seccomp, sys};
 use crate::sandbox::{SUPERVISE_ARGUMENT, THIS_PROGRAM};
 
@@ -36,11 +36,11 @@ pub(crate) struct Prepared {
     pub(crate) placeholders: Vec<PathBuf>,
     /// Where bubblewrap reports that it started the command, to be read after it ended.
     pub(crate) confined_report: Option<OwnedFd>,
-    /// Where [`lead`] reports that it could not become the command, to be read after it ended.
+    /// Where the program inside reports that it could not become the command, to be read after it ended.
     lead_report: Option<OwnedFd>,
 }
 
-/// The step at which [`lead`] failed.
+/// The step at which the program inside failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
     /// Before the confinement was whole; why is on standard error.
@@ -50,8 +50,12 @@ pub(crate) enum Lead {
 }
 
 impl Prepared {
-    /// Does everything that can be done before the fork.
-    pub(crate) fn new(request: Request, egress: Option<OwnedFd>) -> io::Result<Prepared> {
+    /// Does everything that can be done before the fork. `embedded` is what [`lead::load`] made.
+    pub(crate) fn new(
+        request: Request,
+        egress: Option<OwnedFd>,
+        embedded: Option<OwnedFd>,
+    ) -> io::Result<Prepared> {
         let mut prepared = Prepared {
             program: c_string(request.program)?,
             argv: c_strings(request.argv)?,
@@ -68,7 +72,8 @@ impl Prepared {
         {
             let (bwrap, options, filter) = (bwrap.clone(), options.join(&0), filter.clone());
             let narrowing = narrowing.as_ref().map(open_roots).transpose()?;
-            prepared.wrap(bwrap, options, &filter, request.ports.zip(egress), narrowing)?;
+            let egress = request.ports.zip(egress);
+            prepared.wrap(bwrap, options, &filter, embedded, egress, narrowing)?;
         } else if request.ports.is_some() {
             // Nothing but bubblewrap makes a network of its own.
             return Err(io::ErrorKind::Unsupported.into());
@@ -91,6 +96,7 @@ impl Prepared {
         bwrap: Vec<u8>,
         mut options: Vec<u8>,
         filter: &[u8],
+        embedded: Option<OwnedFd>,
         egress: Option<(Ports, OwnedFd)>,
         narrowing: Option<Narrowed>,
     ) -> io::Result<()> {
@@ -110,7 +116,7 @@ impl Prepared {
         argv.push(c"--".to_owned());
         self.inherited = vec![options, filter, reporting];
         if self.terminal || egress.is_some() || narrowing.is_some() {
-            argv.extend(self.leader(egress, narrowing)?);
+            argv.extend(self.leader(embedded, egress, narrowing)?);
         }
         argv.push(std::mem::replace(&mut self.program, bwrap));
         argv.extend(self.argv.drain(..).skip(1));
@@ -121,15 +127,22 @@ impl Prepared {
         Ok(())
     }
 
-    /// This program, inside of the sandbox, through a descriptor: see [`lead`].
+    /// The program that takes the last steps inside of the sandbox, through a descriptor: the
+    /// embedded one, or this one where that is not enough (see [`lead`]).
     fn leader(
         &mut self,
+        embedded: Option<OwnedFd>,
         egress: Option<(Ports, OwnedFd)>,
         narrowing: Option<Narrowed>,
     ) -> io::Result<Vec<CString>> {
-        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
-        let program = rustix::fs::open(THIS_PROGRAM, flags, rustix::fs::Mode::empty())?;
-        let path = c_string(format!("/proc/self/fd/{}", program.as_raw_fd()).into_bytes())?;
+        let program = match embedded.filter(|_| egress.is_none()) {
+            Some(embedded) => embedded,
+            None => {
+                let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+                rustix::fs::open(THIS_PROGRAM, flags, rustix::fs::Mode::empty())?
+            }
+        };
+        let path = lead::path(&program)?;
         self.inherited.push(program);
         let mut argv = vec![path, c_string(SUPERVISE_ARGUMENT.into())?, c_string(LEAD.into())?];
         let (report, reporting) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -147,21 +160,21 @@ impl Prepared {
         self.inherited.extend(egress.map(|(_, socket)| socket));
         match &narrowing {
             None => argv.push(NONE.to_owned()),
-            Some((abi, roots)) => {
-                argv.push(c_string(format!("{abi}:{}", roots.len()).into_bytes())?);
+            Some(roots) => {
+                argv.push(c_string(roots.len().to_string().into_bytes())?);
                 for (path, root) in roots {
                     argv.push(c_string(root.as_raw_fd().to_string().into_bytes())?);
                     argv.push(c_string(path.clone())?);
                 }
             }
         }
-        let opened = narrowing.into_iter().flat_map(|(_, roots)| roots);
+        let opened = narrowing.into_iter().flatten();
         self.inherited.extend(opened.map(|(_, root)| root));
         self.terminal = false;
         Ok(argv)
     }
 
-    /// What [`lead`] reported before it ended; `None` when it became the command.
+    /// What the program inside reported before it ended; `None` when it became the command.
     pub(crate) fn failed_lead(&self) -> Option<Lead> {
         let mut errno = [0; 4];
         let read = rustix::io::read(self.lead_report.as_ref()?, &mut errno).ok()?;
@@ -206,7 +219,7 @@ impl Prepared {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(at(Stage::Session))?;
         if rustix::process::getppid() != Some(parent) {
-            sys::exit_now(127);
+            sys::exit_now(lead::NOT_STARTED);
         }
         Ok(())
     }
@@ -232,8 +245,8 @@ impl Prepared {
     }
 }
 
-/// Landlock's version, and the folders that may be written, open, with their paths.
-type Narrowed = (u32, Vec<(Vec<u8>, OwnedFd)>);
+/// The folders that may be written, open, with their paths.
+type Narrowed = Vec<(Vec<u8>, OwnedFd)>;
 
 /// Opens the roots as they are named. A path that leads elsewhere by now, or to nothing, is an
 /// error: bubblewrap would mount what it leads to.
@@ -242,70 +255,42 @@ fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
         let changed = || io::Error::from_raw_os_error(libc::ESTALE);
         Ok((path.clone(), landlock::open_real(path)?.ok_or_else(changed)?))
     };
-    let roots = narrowing.roots.iter().map(open).collect::<io::Result<_>>()?;
-    Ok((narrowing.abi, roots))
+    narrowing.roots.iter().map(open).collect()
 }
 
 /// The second argument with which this program prepares a command inside of bubblewrap.
 pub(super) const LEAD: &str = "lead";
-const TERMINAL: &CStr = c"terminal";
-const NONE: &CStr = c"-";
 
-/// Runs inside of bubblewrap: sends the listeners of a managed network away, becomes the leader of
-/// a session with the terminal, gives up writing anything but the folders that were opened before
-/// bubblewrap looked for them, then becomes the command. Were bubblewrap in that session, an interrupt
-/// typed into the terminal would end it, and everything in it, before the command could react.
-/// Returns when that failed, and has reported it: an exit code could be the command's own.
-pub(super) fn lead(mut argv: impl Iterator<Item = OsString>) {
-    let report = argv.next().and_then(|fd| fd.to_str()?.parse().ok());
-    let failed = match prepare(&mut argv) {
-        Err(error) => {
+/// Runs inside of bubblewrap, where the embedded program does not: sends the listeners of a managed
+/// network away, and goes on as the embedded program does. Were bubblewrap in the command's session,
+/// an interrupt typed into the terminal would end it, and everything in it, before the command could
+/// react. Returns when that failed, and has reported it: an exit code could be the command's own.
+pub(super) fn lead(argv: impl Iterator<Item = OsString>) {
+    /// After where to report, and whether there is a terminal.
+    const EGRESS: usize = 2;
+    let mut argv: Vec<OsString> = argv.collect();
+    if let Some(egress) = argv.get_mut(EGRESS).filter(|egress| !lead::is_left_out(egress)) {
+        let given = std::mem::replace(egress, OsStr::from_bytes(NONE.to_bytes()).to_owned());
+        if let Err(error) = hand_over(&given) {
             let _ = writeln!(io::stderr(), "preparing the command: {error}");
-            0
+            let report = argv.first().and_then(|fd| fd.to_str()?.parse().ok());
+            // Without a report it is an exit code.
+            let _ = report.map(|fd| {
+                sys::with_inherited(fd, |fd| Ok(rustix::io::write(fd, &0_i32.to_le_bytes())?))
+            });
+            return;
         }
-        // The same environment: it is the command's.
-        #[allow(clippy::disallowed_methods, reason = "replaces this program, which is the sandbox")]
-        Ok(program) => {
-            let error = std::process::Command::new(program).args(argv).exec();
-            error.raw_os_error().unwrap_or(libc::EIO)
-        }
-    };
-    // Without a report it is an exit code.
-    let _ = report
-        .map(|fd| sys::with_inherited(fd, |fd| Ok(rustix::io::write(fd, &failed.to_le_bytes())?)));
+    }
+    lead::run(argv.into_iter());
 }
 
-fn prepare(argv: &mut impl Iterator<Item = OsString>) -> io::Result<OsString> {
-    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
-    let terminal = argv.next().ok_or_else(invalid)?;
-    let egress = argv.next().ok_or_else(invalid)?;
-    if egress.as_bytes() != NONE.to_bytes() {
-        let (fd, ports) = egress
-            .to_str()
-            .and_then(|text| text.split_once(':'))
-            .and_then(|(fd, ports)| Some((fd.parse().ok()?, Ports::parse(ports)?)))
-            .ok_or_else(invalid)?;
-        sys::with_inherited(fd, |socket| handover::send(ports, socket))?;
-    }
-    if terminal.as_bytes() == TERMINAL.to_bytes() {
-        rustix::process::setsid()?;
-        rustix::process::ioctl_tiocsctty(io::stdin())?;
-    }
-    let narrowing = argv.next().ok_or_else(invalid)?;
-    if narrowing.as_bytes() != NONE.to_bytes() {
-        let mut numbers = narrowing.to_str().into_iter().flat_map(|text| text.split(':'));
-        let mut number = || numbers.next()?.parse::<u32>().ok();
-        let (abi, count) = number().zip(number()).ok_or_else(invalid)?;
-        let mut roots = Vec::new();
-        for _ in 0..count {
-            let (fd, path) = argv.next().zip(argv.next()).ok_or_else(invalid)?;
-            let fd = fd.to_str().and_then(|fd| fd.parse().ok()).ok_or_else(invalid)?;
-            roots.push((fd, path));
-        }
-        landlock::narrow(abi, &roots)?;
-    }
-    sys::close_on_exec_from(3)?;
-    argv.next().ok_or_else(invalid)
+fn hand_over(egress: &OsStr) -> io::Result<()> {
+    let (fd, ports) = egress
+        .to_str()
+        .and_then(|text| text.split_once(':'))
+        .and_then(|(fd, ports)| Some((fd.parse().ok()?, Ports::parse(ports)?)))
+        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    sys::with_inherited(fd, |socket| handover::send(ports, socket))
 }
 
 /// Root without capabilities is an ordinary user who owns the system's files; the bounding set

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
+use crate::lead;
 use crate::linux::sys;
 use crate::protect::Placeholder;
 use child::{Lead, Prepared, Streams};
@@ -42,7 +43,7 @@ pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let first = arguments.next();
     if first.as_ref().is_some_and(|first| first == child::LEAD) {
         child::lead(arguments);
-        sys::exit_now(127);
+        sys::exit_now(lead::NOT_STARTED);
     }
     if let Some(limit) = first.and_then(|first| first.to_str()?.parse().ok()) {
         limit_descriptors(limit);
@@ -65,6 +66,8 @@ fn limit_descriptors(soft: u64) {
 fn start_commands() -> io::Result<()> {
     // Not reached by an interrupt typed into the server's terminal. Fails when already so.
     let _ = rustix::process::setsid();
+    // Before children vanish without being waited for.
+    let embedded = lead::load();
     // Asked to end together with the server, it must outlive that: the socket tells when.
     sys::ignore_signals();
     rustix::process::chdir(c"/")?;
@@ -79,7 +82,7 @@ fn start_commands() -> io::Result<()> {
         match unsafe { sys::fork() } {
             Ok(sys::Forked::Child) => {
                 drop(control);
-                supervise(UnixStream::from(server), streams);
+                supervise(UnixStream::from(server), streams, embedded);
                 sys::exit_now(0);
             }
             Ok(sys::Forked::Parent(_)) => {}
@@ -120,12 +123,14 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
 }
 
 /// Starts one command and stays until nothing of it is left.
-fn supervise(mut server: UnixStream, mut streams: Streams) {
+fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<OwnedFd>) {
     let egress = streams.egress.take();
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(io::Error::from)
         .and_then(|()| sys::child_exits())
-        .and_then(|exits| Ok((exits, Prepared::new(read_request(&mut server)?, egress)?)));
+        .and_then(|exits| {
+            Ok((exits, Prepared::new(read_request(&mut server)?, egress, embedded)?))
+        });
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
         Err(error) => return tell(&server, failed(Stage::Request, &error)),
@@ -169,7 +174,7 @@ fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Erro
             let (stage, error) = prepared.exec(streams, parent);
             let report_bytes = failed(stage, &error).encode();
             let _ = std::fs::File::from(report).write_all(&report_bytes);
-            sys::exit_now(127);
+            sys::exit_now(lead::NOT_STARTED);
         }
     };
     drop(report);

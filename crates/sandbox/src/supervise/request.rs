@@ -66,8 +66,6 @@ pub(crate) enum Confinement {
 /// these lead to by then, nothing else can be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrowing {
-    /// Landlock's version.
-    pub(crate) abi: u32,
     /// Real paths.
     pub(crate) roots: Vec<Vec<u8>>,
 }
@@ -94,8 +92,7 @@ impl Request {
                 put_list(&mut body, options);
                 put(&mut body, filter);
                 body.push(u8::from(narrowing.is_some()));
-                if let Some(Narrowing { abi, roots }) = narrowing {
-                    body.extend(abi.to_le_bytes());
+                if let Some(Narrowing { roots }) = narrowing {
                     put_list(&mut body, roots);
                 }
             }
@@ -271,10 +268,7 @@ fn take_confinement(rest: &mut &[u8]) -> Option<Confinement> {
             filter: take_bytes(rest)?,
             narrowing: match take_bool(rest)? {
                 false => None,
-                true => {
-                    let abi = u32::from_le_bytes(take_array(rest)?);
-                    Some(Narrowing { abi, roots: take_list(rest)? })
-                }
+                true => Some(Narrowing { roots: take_list(rest)? }),
             },
         }),
         [2] => Some(Confinement::Landlock {
@@ -316,9 +310,9 @@ mod tests {
         let rules = prop::collection::vec((bytes(), any::<u64>()), 0..4);
         prop_oneof![
             Just(Confinement::None),
-            (bytes(), list(), bytes(), prop::option::of((any::<u32>(), list()))).prop_map(
+            (bytes(), list(), bytes(), prop::option::of(list())).prop_map(
                 |(bwrap, options, filter, narrowing)| {
-                    let narrowing = narrowing.map(|(abi, roots)| Narrowing { abi, roots });
+                    let narrowing = narrowing.map(|roots| Narrowing { roots });
                     Confinement::Bubblewrap { bwrap, options, filter, narrowing }
                 }
             ),

@@ -1,0 +1,135 @@
+//! The last steps before a command inside of bubblewrap. They are a program of their own, embedded
+//! here and started from memory, because it costs milliseconds to start the whole one a second
+//! time; the whole one takes the same steps where it has to.
+
+mod steps;
+mod syscalls;
+
+use std::ffi::{CStr, CString, OsString, c_char};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::process::WaitOptions;
+
+use crate::linux::sys;
+
+pub(crate) use steps::{NONE, NOT_STARTED, TERMINAL};
+
+/// Compiled by `build.rs`.
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lead"));
+
+/// Takes the steps in this process; returns when that failed, and has reported it. `arguments` are
+/// those of [`steps::lead`].
+pub(crate) fn run(arguments: impl Iterator<Item = OsString>) {
+    // An argument that came to this process holds no NUL byte.
+    let strings = arguments.map_while(|argument| CString::new(argument.into_vec()).ok());
+    let strings: Vec<CString> = strings.collect();
+    let null = std::iter::once(std::ptr::null());
+    let pointers: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).chain(null).collect();
+    // The runtime ignores a signal that the command must not ignore.
+    sys::reset_signals();
+    // SAFETY: both lists end with a null pointer and live until this returns; nothing changes the
+    // environment of this process, which has one thread.
+    #[allow(unsafe_code)]
+    unsafe {
+        steps::lead(steps::Strings::new(pointers.as_ptr()), libc::environ.cast_const().cast());
+    }
+}
+
+/// The program in memory, sealed; `None` where such a thing cannot be executed.
+pub(crate) fn load() -> Option<OwnedFd> {
+    let program = write().ok()?;
+    starts(&program).then_some(program)
+}
+
+fn write() -> io::Result<OwnedFd> {
+    let create = |more| {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | more;
+        rustix::fs::memfd_create(c"agentd-lead", flags)
+    };
+    let program = match create(MemfdFlags::EXEC) {
+        // Before Linux 6.3 all could be executed.
+        Err(Errno::INVAL) => create(MemfdFlags::empty())?,
+        created => created?,
+    };
+    let mut file = std::fs::File::from(program);
+    file.write_all(PROGRAM)?;
+    let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, all)?;
+    Ok(file.into())
+}
+
+/// Tries it: a security module may forbid it.
+fn starts(program: &OwnedFd) -> bool {
+    let Ok(path) = path(program) else { return false };
+    // SAFETY: called where there is one thread only.
+    #[allow(unsafe_code)]
+    match unsafe { sys::fork() } {
+        Ok(sys::Forked::Child) => {
+            sys::exec(&path, &[c"lead".to_owned()], &[]);
+            syscalls::exit(NOT_STARTED);
+        }
+        Ok(sys::Forked::Parent(child)) => {
+            let ended = rustix::process::waitpid(Some(child), WaitOptions::empty());
+            matches!(ended, Ok(Some((_, status))) if status.exit_status() == Some(0))
+        }
+        Err(_) => false,
+    }
+}
+
+/// Where an open program is found by the process that has it open.
+pub(crate) fn path(program: &OwnedFd) -> io::Result<CString> {
+    let path = format!("/proc/self/fd/{}", program.as_raw_fd());
+    Ok(CString::new(path)?)
+}
+
+/// Whether an argument was left out.
+pub(crate) fn is_left_out(argument: &std::ffi::OsStr) -> bool {
+    argument.as_encoded_bytes() == CStr::to_bytes(NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// As the kernel runs it, without bubblewrap around it.
+    #[allow(clippy::disallowed_methods, reason = "it is the program under test")]
+    fn lead(arguments: &[&str]) -> (Option<i32>, String, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("lead");
+        // By another process, which no child of another test can have inherited a descriptor from.
+        let source = concat!(env!("OUT_DIR"), "/lead");
+        assert!(Command::new("cp").arg(source).arg(&program).status().unwrap().success());
+        let ran = Command::new(&program).args(arguments).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    }
+
+    #[test]
+    fn it_becomes_the_command_or_says_why_not() {
+        let check = |rest: &[&str], code, out: &str, error: &str| {
+            let arguments = [&["x", "lead"], rest].concat();
+            let (ended, stdout, stderr) = lead(&arguments);
+            assert_eq!((ended, stdout.as_str()), (Some(code), out), "{rest:?}: {stderr}");
+            assert_eq!(stderr, error, "{rest:?}");
+        };
+        check(&["-", "-", "-", "-", "/bin/echo", "a", "b c"], 0, "a b c\n", "");
+        check(&["-", "-", "-", "0", "/bin/echo", "a"], 0, "a\n", "");
+        check(&["-", "-", "-", "-", "/none"], 127, "", "");
+        let invalid = "preparing the command: its arguments (error 22)\n";
+        check(&["-", "-", "-", "-"], 127, "", invalid);
+        check(&["-", "-", "3:8080,0,0", "-", "/bin/echo"], 127, "", invalid);
+        check(&["-", "-", "-", "1"], 127, "", invalid);
+        check(&["-", "-", "-", "99999999999", "/bin/echo"], 127, "", invalid);
+        // A descriptor that is no root: `EBADF`.
+        let unopened = "preparing the command: looking at a writable folder (error 9)\n";
+        check(&["-", "-", "-", "1", "77", "/tmp", "/bin/echo"], 127, "", unopened);
+        // Standard input is not what is mounted there.
+        let changed = "preparing the command: a writable folder changed while it was mounted \
+             (error 22)\n";
+        check(&["-", "-", "-", "1", "0", "/tmp", "/bin/echo"], 127, "", changed);
+    }
+}

@@ -1,0 +1,194 @@
+//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor
+//! an allocator: it runs in a program of its own (`main.rs`), and in the whole program where that
+//! one cannot be started.
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_char};
+
+use super::syscalls::{self, Errno};
+
+/// The exit code of a program that could not become the command.
+pub(crate) const NOT_STARTED: i32 = 127;
+
+/// The second argument: what the first process of the session is given.
+pub(crate) const TERMINAL: &CStr = c"terminal";
+/// For an argument that is left out.
+pub(crate) const NONE: &CStr = c"-";
+
+/// Which access Landlock takes away: all that changes contents, names and folders.
+const WRITE: u64 = ((1 << 15) - 1) & !(1 | 1 << 2 | 1 << 3);
+/// What of it applies to something that is no folder: writing and truncating.
+const WRITE_FILE: u64 = 1 << 1 | 1 << 14;
+
+/// A list of strings that ends with a null pointer.
+#[derive(Clone, Copy)]
+pub(super) struct Strings(*const *const c_char);
+
+impl Strings {
+    /// # Safety
+    /// `first` points to such a list, which lives as long as the program.
+    pub(super) const unsafe fn new(first: *const *const c_char) -> Self {
+        Self(first)
+    }
+
+    pub(super) fn skip(mut self, count: usize) -> Self {
+        for _ in 0..count {
+            let _ = self.next();
+        }
+        self
+    }
+
+    fn next(&mut self) -> Option<&'static CStr> {
+        // SAFETY: `new` was promised a list, and this never goes beyond its end.
+        unsafe {
+            let string = *self.0;
+            if string.is_null() {
+                return None;
+            }
+            self.0 = self.0.add(1);
+            Some(CStr::from_ptr(string))
+        }
+    }
+}
+
+/// Becomes the leader of a session with the terminal, gives up writing anything but the folders that
+/// were opened before bubblewrap looked for them, then becomes the command. Returns when that
+/// failed, and has reported it. Arguments: where to report, [`TERMINAL`] or [`NONE`], a managed
+/// network ([`NONE`] by now), `count` of folders or [`NONE`], for each folder its descriptor and
+/// path, then the program and its arguments.
+///
+/// # Safety
+/// `environment` is a list as of [`Strings`].
+pub(super) unsafe fn lead(mut arguments: Strings, environment: *const *const c_char) {
+    let report = arguments.next().and_then(number);
+    let failed = match prepare(&mut arguments) {
+        Err((step, errno)) => {
+            explain(step, errno);
+            0
+        }
+        // SAFETY: the caller's promise.
+        Ok(program) => unsafe { become_command(program, arguments, environment).0 },
+    };
+    if let Some(report) = report {
+        syscalls::write(report, &failed.to_le_bytes());
+    }
+}
+
+type Failed = (&'static str, Errno);
+
+fn prepare(arguments: &mut Strings) -> Result<&'static CStr, Failed> {
+    let invalid = ("its arguments", Errno::INVALID);
+    let terminal = arguments.next().ok_or(invalid)?;
+    let egress = arguments.next().ok_or(invalid)?;
+    if egress != NONE {
+        return Err(invalid);
+    }
+    if terminal == TERMINAL {
+        syscalls::new_session().map_err(|errno| ("starting a session", errno))?;
+        syscalls::take_terminal().map_err(|errno| ("taking the terminal", errno))?;
+    }
+    let folders = arguments.next().ok_or(invalid)?;
+    if folders != NONE {
+        narrow(number(folders).ok_or(invalid)?, arguments)?;
+    }
+    syscalls::close_on_exec().map_err(|errno| ("closing descriptors", errno))?;
+    // The program's name is its first argument.
+    let mut rest = *arguments;
+    rest.next().ok_or(invalid)
+}
+
+/// Gives up writing anything but what is below the folders, and the devices and processes of the
+/// sandbox.
+fn narrow(count: i32, arguments: &mut Strings) -> Result<(), Failed> {
+    let at = |step: &'static str| move |errno: Errno| (step, errno);
+    let invalid = ("its arguments", Errno::INVALID);
+    let ruleset = syscalls::ruleset(WRITE).map_err(at("Landlock"))?;
+    for _ in 0..count {
+        let opened = arguments.next().and_then(number).ok_or(invalid)?;
+        let path = arguments.next().ok_or(invalid)?;
+        let found = syscalls::file(opened).map_err(at("looking at a writable folder"))?;
+        let mounted = syscalls::file_at(path).map_err(at("looking at a mounted folder"))?;
+        if !found.is(mounted) {
+            return Err(("a writable folder changed while it was mounted", Errno::INVALID));
+        }
+        allow(ruleset, opened, found.mode)?;
+    }
+    for own in [c"/dev", c"/proc"] {
+        let opened = syscalls::open_path(own).map_err(at("opening /dev and /proc"))?;
+        let found = syscalls::file(opened).map_err(at("looking at /dev and /proc"))?;
+        allow(ruleset, opened, found.mode)?;
+    }
+    syscalls::restrict(ruleset).map_err(at("applying Landlock"))
+}
+
+fn allow(ruleset: i32, opened: i32, mode: u16) -> Result<(), Failed> {
+    const KIND: u16 = 0o170_000;
+    const FOLDER: u16 = 0o040_000;
+    const LINK: u16 = 0o120_000;
+    let access = match mode & KIND {
+        LINK => return Ok(()),
+        FOLDER => WRITE,
+        _ => WRITE_FILE,
+    };
+    syscalls::allow(ruleset, opened, access).map_err(|errno| ("allowing a folder", errno))
+}
+
+/// # Safety
+/// As of [`lead`].
+unsafe fn become_command(
+    program: &CStr,
+    arguments: Strings,
+    environment: *const *const c_char,
+) -> Errno {
+    /// More than any list of arguments that the kernel takes has with short strings.
+    const MOST: usize = 1 << 12;
+    // SAFETY: both lists were promised.
+    let failed = unsafe { syscalls::execute(program, arguments.0, environment) };
+    if failed != Errno::NOT_EXECUTABLE {
+        return failed;
+    }
+    // A script without an interpreter line runs in the shell, as it does from any shell.
+    let mut shell = [core::ptr::null(); MOST];
+    shell[0] = c"sh".as_ptr();
+    shell[1] = program.as_ptr();
+    let mut rest = arguments.skip(1);
+    let mut at = 2;
+    while let Some(argument) = rest.next() {
+        let Some(place) = shell.get_mut(at).filter(|_| at + 1 < MOST) else {
+            return failed;
+        };
+        *place = argument.as_ptr();
+        at += 1;
+    }
+    // SAFETY: the array ends with a null pointer: its last place is never used.
+    unsafe { syscalls::execute(c"/bin/sh", shell.as_ptr(), environment) }
+}
+
+fn number(text: &CStr) -> Option<i32> {
+    let digits = text.to_bytes();
+    let digit = |value: i32, digit: &u8| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        value.checked_mul(10)?.checked_add(i32::from(digit))
+    };
+    (!digits.is_empty()).then_some(())?;
+    digits.iter().try_fold(0, digit)
+}
+
+/// On standard error, where the command's own would be.
+fn explain(step: &str, errno: Errno) {
+    const STANDARD_ERROR: i32 = 2;
+    let mut digits = [b'0'; 10];
+    let mut rest = errno.0.unsigned_abs();
+    let mut first = digits.len();
+    while first == digits.len() || rest > 0 {
+        first -= 1;
+        if let Some(digit) = digits.get_mut(first) {
+            *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+        }
+        rest /= 10;
+    }
+    let number = digits.get(first..).unwrap_or_default();
+    for part in [b"preparing the command: ", step.as_bytes(), b" (error ", number, b")\n"] {
+        syscalls::write(STANDARD_ERROR, part);
+    }
+}
