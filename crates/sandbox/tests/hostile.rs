@@ -449,10 +449,13 @@ async fn landlock_alone_holds_every_row() {
     check(&sandbox(Layer::Landlock), Expect::Held).await;
 }
 
-/// Started again by the tests below, with something missing.
+/// Started again by the tests below, with something missing; alone it has nothing missing, which is
+/// what the others test.
 #[tokio::test]
 async fn what_is_left_holds() {
-    check(&sandbox(Layer::Auto), Expect::Held).await;
+    if std::env::var_os(MISSING).is_some() {
+        check(&sandbox(Layer::Auto), Expect::Held).await;
+    }
 }
 
 /// Started again by the tests below; alone it has nothing missing, and nothing to refuse.

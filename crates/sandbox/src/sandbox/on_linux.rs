@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::files::{Pool, Unanswered};
-use rustix::pipe::PipeFlags;
-use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
@@ -19,14 +17,13 @@ use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, exec_error, fi
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
-use crate::linux::{bubblewrap, handover, seccomp, sys};
+use crate::linux::pipes::Pipes;
+use crate::linux::{bubblewrap, handover, seccomp};
 use crate::output::OutputBuffer;
 use crate::policy::{Access, Policy, ReadAccess, Resolved};
-use crate::process::{Control, Input, OUTPUT_CHUNKS, Process, Shared};
+use crate::process::{Control, OUTPUT_CHUNKS, Process, Shared};
 use crate::protect::{Placeholder, Protection};
-use crate::pty;
-use crate::pump::{Pump, Source};
-use crate::supervise::child::Streams;
+use crate::pump::Pump;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
 /// Starts commands under permission policies. One for a server; made without any work: the first
@@ -439,68 +436,6 @@ fn check_lengths(request: &Request) -> Result<(), SpawnError> {
         return Err(SpawnError::TooLong(format!("arguments and variables have {total} bytes")));
     }
     Ok(())
-}
-
-/// The ends of a command's streams: the command's, and ours, which do not block.
-struct Pipes {
-    theirs: Streams,
-    stdout: Source,
-    stderr: Source,
-    input: Input,
-}
-
-impl Pipes {
-    fn open(spawn: &Spawn) -> io::Result<Pipes> {
-        match spawn.tty {
-            Some(size) => Pipes::terminal(size),
-            None => Pipes::plain(spawn.stdin),
-        }
-    }
-
-    fn terminal(size: pty::Size) -> io::Result<Pipes> {
-        let (ours, theirs) = pty::open(size)?;
-        let ours = Arc::new(sys::watch(ours)?);
-        Ok(Pipes {
-            theirs: Streams {
-                stdin: theirs.try_clone()?,
-                stdout: theirs.try_clone()?,
-                stderr: theirs,
-                egress: None,
-            },
-            stdout: Some(Arc::clone(&ours)),
-            stderr: None,
-            input: Input::Terminal(ours),
-        })
-    }
-
-    fn plain(stdin: Stdin) -> io::Result<Pipes> {
-        let (stdout, their_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (stderr, their_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        let (their_stdin, input) = match stdin {
-            // tidy: open never waits.
-            Stdin::Null => (std::fs::File::open("/dev/null")?.into(), Input::None),
-            Stdin::Pipe => {
-                let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-                (theirs, Input::Pipe(tokio::sync::Mutex::new(Some(without_blocking(ours)?))))
-            }
-        };
-        Ok(Pipes {
-            theirs: Streams {
-                stdin: their_stdin,
-                stdout: their_stdout,
-                stderr: their_stderr,
-                egress: None,
-            },
-            stdout: Some(Arc::new(without_blocking(stdout)?)),
-            stderr: Some(Arc::new(without_blocking(stderr)?)),
-            input,
-        })
-    }
-}
-
-fn without_blocking(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    rustix::io::ioctl_fionbio(&fd, true)?;
-    sys::watch(fd)
 }
 
 fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {

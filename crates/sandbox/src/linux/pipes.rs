@@ -1,0 +1,77 @@
+//! The streams between the server and a command: pipes, or a terminal.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::pipe::PipeFlags;
+use tokio::io::unix::AsyncFd;
+
+use super::sys;
+use crate::process::Input;
+use crate::pty;
+use crate::pump::Source;
+use crate::sandbox::{Spawn, Stdin};
+use crate::supervise::child::Streams;
+
+/// The ends of a command's streams: the command's, and ours, which do not block.
+pub(crate) struct Pipes {
+    pub(crate) theirs: Streams,
+    pub(crate) stdout: Source,
+    pub(crate) stderr: Source,
+    pub(crate) input: Input,
+}
+
+impl Pipes {
+    pub(crate) fn open(spawn: &Spawn) -> io::Result<Pipes> {
+        match spawn.tty {
+            Some(size) => Pipes::terminal(size),
+            None => Pipes::plain(spawn.stdin),
+        }
+    }
+
+    fn terminal(size: pty::Size) -> io::Result<Pipes> {
+        let (ours, theirs) = pty::open(size)?;
+        let ours = Arc::new(sys::watch(ours)?);
+        Ok(Pipes {
+            theirs: Streams {
+                stdin: theirs.try_clone()?,
+                stdout: theirs.try_clone()?,
+                stderr: theirs,
+                egress: None,
+            },
+            stdout: Some(Arc::clone(&ours)),
+            stderr: None,
+            input: Input::Terminal(ours),
+        })
+    }
+
+    fn plain(stdin: Stdin) -> io::Result<Pipes> {
+        let (stdout, their_stdout) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, their_stderr) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        let (their_stdin, input) = match stdin {
+            // tidy: open never waits.
+            Stdin::Null => (std::fs::File::open("/dev/null")?.into(), Input::None),
+            Stdin::Pipe => {
+                let (theirs, ours) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+                (theirs, Input::Pipe(tokio::sync::Mutex::new(Some(without_blocking(ours)?))))
+            }
+        };
+        Ok(Pipes {
+            theirs: Streams {
+                stdin: their_stdin,
+                stdout: their_stdout,
+                stderr: their_stderr,
+                egress: None,
+            },
+            stdout: Some(Arc::new(without_blocking(stdout)?)),
+            stderr: Some(Arc::new(without_blocking(stderr)?)),
+            input,
+        })
+    }
+}
+
+fn without_blocking(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    sys::watch(fd)
+}
