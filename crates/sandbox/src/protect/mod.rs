@@ -294,6 +294,24 @@ mod tests {
         assert!(!path.exists());
     }
 
+    /// The kernel closes the descriptors of a killed server one by one.
+    #[test]
+    fn the_lock_of_a_dying_server_is_waited_for() {
+        let (_dir, root) = temp();
+        let path = root.join(".git");
+        std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o1755)
+            .create(&path)
+            .unwrap();
+        let lock = fs::File::open(&path).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| Placeholder::release(&path));
+            assert!(path.exists());
+            drop(lock);
+        });
+        assert!(!path.exists());
+    }
+
     #[test]
     fn what_the_user_made_of_a_placeholder_stays() {
         let (_dir, root) = temp();

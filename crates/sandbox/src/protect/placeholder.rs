@@ -6,6 +6,8 @@ use std::io;
 #[cfg(unix)]
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 /// An empty folder that stands where a protected name is missing, while a command runs.
 ///
@@ -22,6 +24,12 @@ pub(crate) struct Placeholder {
 
 /// One second after the epoch: no folder of a user has this modification time.
 const PLACEHOLDER_MTIME: i64 = 1;
+/// How long a killed server's lock is waited for. The kernel closes its files within milliseconds once
+/// the process gets a processor.
+#[cfg(target_os = "linux")]
+const MAX_WAIT_FOR_LOCK: Duration = Duration::from_secs(10);
+#[cfg(target_os = "linux")]
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// Another holder removes a placeholder within microseconds; this is far more than needed.
 const MAX_TRIES: usize = 1000;
 
@@ -92,23 +100,38 @@ mod on_linux {
             &self.path
         }
 
-        /// Removes a placeholder that nobody holds any more: the server was killed that would have.
+        /// Removes a placeholder whose server was killed.
+        ///
+        /// A killed process closes its descriptors one by one, and on a busy machine it may still
+        /// hold its lock when its sockets are closed already: the lock is waited for. Another
+        /// server that uses the same placeholder removes it itself.
         pub(crate) fn release(path: &Path) {
             let Ok(folder) = rustix::fs::open(path, OPEN_FOLDER, Mode::empty()) else { return };
             let folder = fs::File::from(folder);
-            if folder.metadata().is_ok_and(|meta| is_placeholder(path, &meta)) {
-                drop(Placeholder { path: path.to_owned(), folder });
+            let is_ours = || folder.metadata().is_ok_and(|meta| is_placeholder(path, &meta));
+            let deadline = Instant::now() + MAX_WAIT_FOR_LOCK;
+            while is_ours() && same_file(path, &folder) {
+                if remove_if_last(path, &folder) || Instant::now() >= deadline {
+                    return;
+                }
+                std::thread::sleep(LOCK_RETRY);
             }
         }
     }
 
+    /// Returns whether nobody else holds `folder`; `path` is removed then.
+    fn remove_if_last(path: &Path, folder: &fs::File) -> bool {
+        let last = rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if last && same_file(path, folder) {
+            // Fails when something was put into it: then it belongs to the user.
+            let _ = fs::remove_dir(path);
+        }
+        last
+    }
+
     impl Drop for Placeholder {
         fn drop(&mut self) {
-            let last = rustix::fs::flock(&self.folder, FlockOperation::NonBlockingLockExclusive);
-            if last.is_ok() && same_file(&self.path, &self.folder) {
-                // Fails when something was put into it: then it belongs to the user.
-                let _ = fs::remove_dir(&self.path);
-            }
+            remove_if_last(&self.path, &self.folder);
         }
     }
 
