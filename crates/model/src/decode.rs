@@ -263,15 +263,18 @@ fn failed(data: &[u8]) -> Result<Failure, Failure> {
     struct Response<'a> {
         #[serde(borrow, default)]
         error: Option<WireError<'a>>,
+        usage: Option<WireUsage>,
     }
     let Wrapped::<Response<'_>> { response } = read(data)?;
-    Ok(response.error.unwrap_or_default().failure())
+    let usage = response.usage.map(Usage::from);
+    Ok(Failure { usage, ..response.error.unwrap_or_default().failure() })
 }
 
 fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
     #[derive(Deserialize)]
     struct Response {
         incomplete_details: Option<Details>,
+        usage: Option<WireUsage>,
     }
     #[derive(Deserialize)]
     struct Details {
@@ -290,7 +293,8 @@ fn incomplete(data: &[u8]) -> Result<Failure, Failure> {
         Some(reason) => format!("the response is incomplete: {}", excerpt(reason)),
         None => "the response is incomplete; the provider gave no reason".to_owned(),
     };
-    Ok(Failure::new(FailureKind::Other, message))
+    let usage = response.usage.map(Usage::from);
+    Ok(Failure { usage, ..Failure::new(FailureKind::Other, message) })
 }
 
 /// An `error` event: members at its top, or inside an `error` object.

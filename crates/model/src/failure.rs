@@ -7,7 +7,7 @@ use std::{borrow::Cow, time::Duration};
 use hyper::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use crate::{Provider, retry};
+use crate::{Provider, Usage, retry};
 
 /// A failed response. `message` is written for the person at the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,8 @@ pub struct Failure {
     pub retry: Retry,
     /// What the provider asked to wait before coming back.
     pub retry_after: Option<Duration>,
+    /// Tokens that a response cost before it failed.
+    pub usage: Option<Usage>,
 }
 
 /// Whether a failed request may succeed when it is sent again.
@@ -58,9 +60,15 @@ const EXCERPT_CHARS: usize = 400;
 
 impl Failure {
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        let message = message.into();
-        let (details, http_status, retry_after) = (None, None, None);
-        Self { kind, message, details, http_status, retry: Retry::Never, retry_after }
+        Self {
+            kind,
+            message: message.into(),
+            details: None,
+            http_status: None,
+            retry: Retry::Never,
+            retry_after: None,
+            usage: None,
+        }
     }
 
     /// A stream that ended or broke before its end; worth another try.

@@ -9,7 +9,7 @@ use sandbox::files::{Action, ApplyError, Change, apply, apply_approved, destinat
 use sandbox::{Policy, ReadAccess, Resolved};
 
 fn write(path: PathBuf, contents: &str) -> Change {
-    let action = Action::Write { contents: contents.into(), create_parents: true, mode: None };
+    let action = Action::Write { contents: contents.into(), create_parents: true, mode_of: None };
     Change { path, action }
 }
 
@@ -78,11 +78,23 @@ fn files_are_created_replaced_moved_and_removed() {
 }
 
 #[test]
-fn a_mode_that_is_given_wins() {
+fn a_file_that_moves_keeps_its_mode_but_not_the_bits_that_change_who_runs_it() {
     let (_guard, dir) = folder();
-    let action = Action::Write { contents: b"x".into(), create_parents: false, mode: Some(0o700) };
-    apply(&[Change { path: dir.join("tool"), action }], None).unwrap();
-    assert_eq!(fs::metadata(dir.join("tool")).unwrap().permissions().mode() & 0o777, 0o700);
+    let mode = |name: &str| fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o7777;
+    fs::write(dir.join("from"), "old").unwrap();
+    fs::set_permissions(dir.join("from"), fs::Permissions::from_mode(0o4750)).unwrap();
+    fs::write(dir.join("replaced"), "old").unwrap();
+    for (name, expect) in [("new", 0o750), ("replaced", 0o750)] {
+        let mode_of = Some(dir.join("from"));
+        let action = Action::Write { contents: b"x".into(), create_parents: false, mode_of };
+        apply(&[Change { path: dir.join(name), action }], None).unwrap();
+        assert_eq!(mode(name), expect, "{name}");
+    }
+    let mode_of = Some(dir.join("missing"));
+    let action = Action::Write { contents: b"x".into(), create_parents: false, mode_of };
+    let failed = apply(&[Change { path: dir.join("other"), action }], None);
+    assert!(matches!(failed, Err(ApplyError::Io { .. })), "{failed:?}");
+    assert!(!dir.join("other").exists());
 }
 
 #[test]
@@ -117,7 +129,7 @@ fn a_failing_change_leaves_everything_as_it_was() {
     check(write(PathBuf::from("relative"), "x"));
     check(write(dir.join("a"), "twice"));
     check(write(dir.join("folder/../a"), "twice"));
-    let no_parents = Action::Write { contents: vec![], create_parents: false, mode: None };
+    let no_parents = Action::Write { contents: vec![], create_parents: false, mode_of: None };
     check(Change { path: dir.join("none/file"), action: no_parents });
 }
 

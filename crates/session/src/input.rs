@@ -63,6 +63,8 @@ pub enum Input {
     Output { process: u64, text: String },
     /// A command ended.
     Exited { process: u64, end: ProcessEnd },
+    /// The command does not read its input, so that what was typed last was not passed on.
+    NotTyped { process: u64 },
     /// The time that a call gives its command to answer is over.
     Elapsed { call: u64 },
     /// A client answered a request.
@@ -251,14 +253,22 @@ pub struct Failure {
     pub retry: Retry,
     /// How long the provider asks to wait, in milliseconds.
     pub retry_after_ms: Option<u64>,
+    /// Tokens that the response cost before it failed.
+    pub usage: Option<Usage>,
 }
 
 impl Failure {
     /// A failure that no retry helps.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        let message = message.into();
-        let (details, http_status, retry_after_ms) = (None, None, None);
-        Self { kind, message, details, http_status, retry: Retry::Never, retry_after_ms }
+        Self {
+            kind,
+            message: message.into(),
+            details: None,
+            http_status: None,
+            retry: Retry::Never,
+            retry_after_ms: None,
+            usage: None,
+        }
     }
 }
 

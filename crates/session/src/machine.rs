@@ -288,6 +288,7 @@ impl Machine {
             Input::ImageRead { call, outcome } => self.image_read(call, outcome),
             Input::Output { process, text } => self.process_output(process, text),
             Input::Exited { process, end } => self.process_exited(process, end),
+            Input::NotTyped { process } => self.not_typed(process),
             Input::Elapsed { call } => self.elapsed(call),
             Input::Decided { request, decision } => self.decided(request, decision),
             Input::NetworkAsk { process, key, target } => self.network_ask(process, key, target),

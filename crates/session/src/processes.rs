@@ -1,5 +1,7 @@
 //! The commands of a thread while they run: their output, their item, and the call that waits.
 
+use serde_json::json;
+
 use crate::calls::CallState;
 use crate::effect::Effect;
 use crate::event::Event;
@@ -194,6 +196,18 @@ impl Machine {
         running.waiting = None;
         let answer = running.answer(now, &format!("Process running with session ID {process}"));
         self.answer(number, answer);
+    }
+
+    /// The call that typed fails: its text did not reach the command.
+    pub(crate) fn not_typed(&mut self, number: u64) {
+        let Some(process) = self.processes.get_mut(&number) else { return };
+        let Some(call) = process.waiting.take() else { return };
+        let Some(turn) = self.active_turn().cloned() else { return };
+        let message = format!(
+            "session {number} does not read its input: what was typed before still waits, and this \
+             was not passed on; wait until it reads, or end it"
+        );
+        self.fail_tool(&turn, call, "write_stdin", &json!({ "session_id": number }), message);
     }
 
     /// Kills the commands that `which` names.

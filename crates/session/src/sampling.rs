@@ -92,7 +92,11 @@ impl Machine {
                 return;
             }
             let id = turn.view.id.clone();
-            if turn.compaction.is_some() {
+            let compacts = turn.compaction.is_some();
+            if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
+                self.account(&id, *usage);
+            }
+            if compacts {
                 self.compaction_event(&id, event);
             } else {
                 self.model_event(&id, event);

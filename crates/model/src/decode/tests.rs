@@ -137,6 +137,12 @@ fn the_end_is_told_once() {
     let usage = Usage { input: 10, cached_input: 4, output: 5, reasoning_output: 2, total: 15 };
     let text = format!("data: {done}\n\n").repeat(2);
     assert_eq!(decode_all(&text), [Event::Completed { usage }]);
+    for kind in ["failed", "incomplete"] {
+        let mut end = done.clone();
+        end["type"] = format!("response.{kind}").into();
+        let Event::Failed(failure) = one(&end) else { panic!("{kind}") };
+        assert_eq!(failure.usage, Some(usage), "{kind}");
+    }
     let bare = json!({"type": "response.completed", "response": {}});
     assert_eq!(one(&bare), Event::Completed { usage: Usage::default() });
 

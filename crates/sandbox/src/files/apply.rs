@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
 
 use super::folder::Folder;
 use super::step::Step;
@@ -58,6 +60,11 @@ fn apply_to(changes: &[Change], targets: Vec<PathBuf>) -> Result<(), ApplyError>
     Ok(())
 }
 
+/// The permission bits of the file, not those that change who runs it.
+fn permissions(path: &Path) -> io::Result<Mode> {
+    Ok(Mode::from_raw_mode(rustix::fs::stat(path)?.st_mode & 0o777))
+}
+
 /// Where each change takes place, with symbolic links resolved.
 fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>, ApplyError> {
     let limits = limits.map(|limits| limits.clone().settle());
@@ -94,11 +101,12 @@ impl Transaction {
         let folder = Folder::open(parent, create, &mut self.created).map_err(failed)?;
         let existing = folder.existing(name).map_err(failed)?;
         let step = match &change.action {
-            Action::Write { contents, mode, .. } => {
+            Action::Write { contents, mode_of, .. } => {
                 if existing.is_some_and(|existing| !existing.is_file) {
                     return Err(ApplyError::NotAFile(change.path.clone()));
                 }
-                Step::write(folder, target.clone(), existing, contents, *mode)
+                let mode = mode_of.as_deref().map(permissions).transpose().map_err(failed)?;
+                Step::write(folder, target.clone(), existing, contents, mode)
             }
             Action::Remove => match existing {
                 None => Err(io::ErrorKind::NotFound.into()),

@@ -35,8 +35,9 @@ pub enum Action {
         contents: Vec<u8>,
         /// Create missing folders above it.
         create_parents: bool,
-        /// Permission bits; `None` keeps those of an existing file.
-        mode: Option<u32>,
+        /// The file whose permission bits it gets: where it was before a move. `None` keeps those
+        /// of an existing file.
+        mode_of: Option<PathBuf>,
     },
     /// Removes the file; of a symbolic link, the link.
     Remove,

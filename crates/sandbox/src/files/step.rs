@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{Mode, RawMode};
+use rustix::fs::Mode;
 
 use super::folder::{Existing, Folder};
 
@@ -34,7 +34,7 @@ impl Step {
         target: PathBuf,
         existing: Option<Existing>,
         contents: &[u8],
-        mode: Option<u32>,
+        mode: Option<Mode>,
     ) -> io::Result<Step> {
         let kind = if existing.is_some() { Kind::Replace } else { Kind::Create };
         let step = Step::new(folder, target, kind);
@@ -43,7 +43,7 @@ impl Step {
             if let Some(existing) = existing {
                 keep_owner(&file, existing)?;
             }
-            match mode.map(bits).or(existing.map(|existing| existing.mode)) {
+            match mode.or(existing.map(|existing| existing.mode)) {
                 Some(mode) => Ok(rustix::fs::fchmod(&file, mode)?),
                 None => Ok(()),
             }
@@ -107,12 +107,6 @@ impl Step {
         spare.push("~");
         self.folder.exchange(&self.aside, &self.name, &spare)
     }
-}
-
-fn bits(mode: u32) -> Mode {
-    const PERMISSIONS: u32 = 0o7777;
-    // The kernel's type is narrower on some systems; the bits fit into any.
-    Mode::from_raw_mode((mode & PERMISSIONS) as RawMode)
 }
 
 /// Only root can give a file away; for others the file belongs to the one who changed it.

@@ -142,6 +142,7 @@ fn failure(failure: model::Failure) -> Failure {
         retry_after_ms: failure
             .retry_after
             .map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        usage: failure.usage.map(tokens),
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
 use sandbox::{Policy, Process, Size, Spawn, SpawnError, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, Input, ProcessEnd, ToolRequest};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -24,7 +25,7 @@ pub(crate) struct Running {
     _wanted: oneshot::Sender<()>,
 }
 
-/// Writes to a command that may wait; one more is dropped, and the command told so.
+/// Writes to a command that may wait; one more fails.
 const TYPED: usize = 64;
 /// Text of one report: what is there is put together up to this size.
 const REPORT_BYTES: usize = 64 * 1024;
@@ -97,10 +98,11 @@ impl Actor {
             && self.config.allow_login_shell
     }
 
-    pub(super) fn type_into(&self, number: u64, text: String) {
-        if let Some(running) = self.running.get(&number) {
-            // A command that does not read what is typed loses what comes after.
-            let _ = running.typed.try_send(text);
+    /// Passes `text` on to a command; one that has ended needs it no longer.
+    pub(super) fn type_into(&mut self, number: u64, text: String) {
+        let Some(running) = self.running.get(&number) else { return };
+        if let Err(TrySendError::Full(_)) = running.typed.try_send(text) {
+            self.soon(Input::NotTyped { process: number });
         }
     }
 

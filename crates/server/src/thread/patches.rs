@@ -118,20 +118,21 @@ pub(super) fn writes(changes: &[patch::Change]) -> Vec<Change> {
 /// A change as the files see it: a move is a new file and one less.
 fn file_changes(change: &patch::Change) -> Vec<Change> {
     let path = change.path.clone();
-    let write = |path: PathBuf, contents: &str| Change {
+    let write = |path: PathBuf, contents: &str, mode_of: Option<PathBuf>| Change {
         path,
         action: Action::Write {
             contents: contents.as_bytes().to_vec(),
             create_parents: true,
-            mode: None,
+            mode_of,
         },
     };
     let Some(after) = &change.after else { return vec![Change { path, action: Action::Remove }] };
     match &change.kind {
         patch::ChangeKind::Update { move_to: Some(target) } => {
-            vec![write(target.clone(), after), Change { path, action: Action::Remove }]
+            let moved = write(target.clone(), after, Some(path.clone()));
+            vec![moved, Change { path, action: Action::Remove }]
         }
-        _ => vec![write(path, after)],
+        _ => vec![write(path, after, None)],
     }
 }
 

@@ -29,7 +29,11 @@ async fn files_are_added_changed_moved_and_deleted() {
     for (name, text) in [("b.txt", "keep\nold\n"), ("c.txt", "c\n"), ("e.txt", "e\n")] {
         std::fs::write(world.workspace().join(name), text).unwrap();
     }
+    let script = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(world.workspace().join("c.txt"), script).unwrap();
     let mut peer = apply(&world, "never").await;
+    let moved = std::fs::metadata(world.workspace().join("d.txt")).unwrap().permissions();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&moved) & 0o777, 0o755);
     let files = ["new/a.txt", "b.txt", "c.txt", "d.txt", "e.txt"].map(|name| read(&world, name));
     let text = |text: &str| Some(text.to_owned());
     assert_eq!(files, [text("one\ntwo\n"), text("keep\nnew\n"), None, text("d\n"), None]);

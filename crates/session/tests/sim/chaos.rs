@@ -245,6 +245,7 @@ fn garbage() -> impl Strategy<Value = Act> {
         1 => number.clone()
             .prop_map(|process| Input::Exited { process, end: ProcessEnd::TimedOut }),
         1 => number.clone().prop_map(|call| Input::Elapsed { call }),
+        1 => number.clone().prop_map(|process| Input::NotTyped { process }),
         1 => number.clone().prop_map(|key| Input::NetworkWithdrawn { key }),
         2 => (number, decision())
             .prop_map(|(request, decision)| Input::Decided { request, decision }),

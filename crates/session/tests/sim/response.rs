@@ -45,6 +45,11 @@ pub(crate) fn exec(id: &str, cmd: &str) -> Output {
     call(id, "exec_command", json!({ "cmd": cmd }))
 }
 
+/// A call of `exec_command` with a terminal.
+pub(crate) fn tty(id: &str, cmd: &str) -> Output {
+    call(id, "exec_command", json!({ "cmd": cmd, "tty": true }))
+}
+
 /// A call of `exec_command` that wants to leave the sandbox.
 pub(crate) fn escalated(id: &str, cmd: &str) -> Output {
     let arguments = json!({

@@ -1,11 +1,11 @@
 //! What single scenarios must show beyond the promises that hold in every run.
 
 use session::{
-    Effect, Event, Input, Item, ItemStatus, Mode, Overrides, Record, Restored, Retry,
-    SandboxPolicy, Status, TurnStatus,
+    Effect, Event, Failure, FailureKind, Input, Item, ItemStatus, Mode, ModelEvent, Overrides,
+    Record, Restored, Retry, SandboxPolicy, Status, TurnStatus, Usage,
 };
 
-use crate::response::{Output, cut, exec, failed, patch, respond, say, write};
+use crate::response::{Output, cut, exec, failed, patch, respond, say, tty, write};
 use crate::scenarios;
 use crate::script::{Script, fragment, settings, text};
 use crate::world::{Order, World};
@@ -73,7 +73,7 @@ fn a_plan_is_its_own_item() {
     assert_eq!(plan_of(&run(&script)).as_deref(), Some("2. whole"));
     script.responses[0].insert(
         0,
-        session::ModelEvent::ItemAdded {
+        ModelEvent::ItemAdded {
             index: 0,
             kind: session::ModelItemKind::Message { phase: None },
         },
@@ -219,7 +219,7 @@ fn without_a_sandbox_the_turn_fails_as_that() {
         Event::TurnCompleted(view) => view.error.as_ref().map(|error| error.kind),
         _ => None,
     });
-    assert_eq!(kinds.collect::<Vec<_>>(), [session::FailureKind::SandboxError]);
+    assert_eq!(kinds.collect::<Vec<_>>(), [FailureKind::SandboxError]);
     assert_eq!(statuses(&world), [ItemStatus::Failed]);
     assert!(world.output_of("a").contains("there is no sandbox"));
 }
@@ -293,6 +293,35 @@ fn a_command_can_be_polled_again_after_an_interrupted_poll() {
     assert_eq!(world.ends(), [Completed, Interrupted, Completed]);
     assert!(world.output_of("b").contains("aborted"));
     assert!(world.output_of("c").contains("running with session ID 2"));
+}
+
+#[test]
+fn typing_that_does_not_reach_its_command_fails() {
+    let typed = write("b", 2, "unread");
+    let script = Script::new(&[&[tty("a", "after:60000")], &[typed], &[write("c", 2, "")]]);
+    let world = run(&script);
+    assert!(world.output_of("b").contains("was not passed on"), "{}", world.output_of("b"));
+    assert!(world.output_of("c").contains("running with session ID 2"));
+    assert!(statuses(&world).contains(&ItemStatus::Failed));
+}
+
+#[test]
+fn a_failed_response_costs_what_it_used() {
+    let usage = Usage { input: 5, cached_input: 0, output: 2, reasoning_output: 0, total: 7 };
+    let failure = Failure {
+        usage: Some(usage),
+        ..Failure::new(FailureKind::Other, "the response is incomplete")
+    };
+    let mut script = Script::new(&[]);
+    script.responses = vec![vec![ModelEvent::Failed(failure)]];
+    let world = run(&script);
+    assert_eq!(world.ends(), [TurnStatus::Failed]);
+    let counted = world.events.iter().find_map(|event| match event {
+        Event::TokenUsage { total, last, .. } => Some((*total, *last)),
+        _ => None,
+    });
+    assert_eq!(counted, Some((usage, usage)));
+    assert_eq!(world.machine.usage(), usage);
 }
 
 #[test]
@@ -433,11 +462,11 @@ fn a_response_without_end_is_bounded() {
     script.coherent = false;
     let kind = session::ModelItemKind::Reasoning;
     let mut flood: Vec<_> = (0..10_000)
-        .map(|index| session::ModelEvent::ItemAdded { index, kind: kind.clone() })
+        .map(|index| ModelEvent::ItemAdded { index, kind: kind.clone() })
         .collect();
     script.responses = vec![std::mem::take(&mut flood)];
     assert_eq!(run(&script).ends(), [TurnStatus::Failed]);
-    let parts = (0..10_000).map(|n| session::ModelEvent::SummaryPartAdded { index: 0, part: n });
+    let parts = (0..10_000).map(|n| ModelEvent::SummaryPartAdded { index: 0, part: n });
     script.responses = vec![parts.collect()];
     assert_eq!(run(&script).ends(), [TurnStatus::Failed]);
 }

@@ -264,6 +264,9 @@ impl World {
                 let end = ProcessEnd::Code(0);
                 self.later(Source::Process(*process), 5, Input::Exited { process: *process, end });
             }
+            Effect::Write { process, text } if text.contains("unread") => {
+                self.later(Source::Approver(2, *process), 0, Input::NotTyped { process: *process });
+            }
             Effect::Wait { call, ms } => {
                 let delay = i64::try_from(*ms).unwrap();
                 self.later(Source::Timer(*call), delay, Input::Elapsed { call: *call });
