@@ -49,6 +49,9 @@ pub struct Config {
     pub trusted: bool,
     /// Folders whose `.rules` files hold: the user's, then those of trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    /// Folders that the user trusts, as real paths where they exist: what stands in their `.agent`
+    /// folders must not be written by a command.
+    pub trusted_folders: Vec<PathBuf>,
 }
 
 impl Deref for Config {
@@ -258,6 +261,7 @@ fn typed(
         project_root: stack.project_root.clone(),
         trusted: stack.trusted,
         rule_folders: stack.rule_folders.clone(),
+        trusted_folders: stack.trusted_folders.clone(),
         keys,
     })
 }

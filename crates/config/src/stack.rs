@@ -75,6 +75,7 @@ pub struct Stack {
     /// Folders whose `.rules` files hold here, if they are there: the user's, then those of
     /// trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    pub trusted_folders: Vec<PathBuf>,
     /// What is remarkable in the layers and around them.
     pub warnings: Vec<Warning>,
 }
@@ -124,6 +125,7 @@ impl Stack {
             project_root: found.root,
             trusted: found.trusted,
             rule_folders: found.rule_folders,
+            trusted_folders: found.trusted_folders,
             warnings,
         })
     }
@@ -204,6 +206,7 @@ struct Found {
     root: PathBuf,
     trusted: bool,
     rule_folders: Vec<PathBuf>,
+    trusted_folders: Vec<PathBuf>,
 }
 
 fn project_layers(
@@ -231,7 +234,7 @@ fn project_layers(
         let has_rules = rules.symlink_metadata().is_ok();
         let name = LayerName::Project { folder: own };
         let exists = name.file().is_some_and(|file| file.symlink_metadata().is_ok());
-        if trust.is_trusted(&folder) {
+        if trust.is_trusted(&folder, &root) {
             // Also one that is not there yet.
             rule_folders.push(rules);
             if exists {
@@ -243,22 +246,22 @@ fn project_layers(
             continue;
         }
         let reason = format!(
-            "{} is not trusted: its configuration, rules, hooks, skills and MCP servers are not \
-             used; to trust it, write `[projects.\"{}\"]` and `trust_level = \"trusted\"` in your \
-             own `config.toml`",
-            folder.display(),
-            root.display(),
+            "{folder} is not trusted: its configuration, rules, hooks, skills and MCP servers are \
+             not used; to trust it, write `[projects.\"{folder}\"]` and `trust_level = \"trusted\"` \
+             in your own `config.toml`",
+            folder = folder.display(),
         );
         warnings.push(Warning {
             origin: Origin::Folder(folder.clone()),
-            key: format!("projects.\"{}\".trust_level", root.display()),
+            key: format!("projects.\"{}\".trust_level", folder.display()),
             message: reason.clone(),
             kind: WarningKind::Ignored,
         });
         let unread = Arc::new(Layer::parse(name, "")?);
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }
-    Ok(Found { layers, trusted: trust.is_trusted(around.cwd), root, rule_folders })
+    let trusted = trust.vouches_for(around.cwd, &root);
+    Ok(Found { layers, trusted, root, rule_folders, trusted_folders: trust.folders() })
 }
 
 fn trust(base: &Table, cx: &Reading<'_>) -> Result<Trust, Error> {

@@ -63,22 +63,53 @@ impl Trust {
         Self { entries }
     }
 
-    /// Whether the user vouched for `folder`: the entry of the nearest enclosing folder counts; a
-    /// worktree without one shares that of its repository.
-    pub(crate) fn is_trusted(&self, folder: &Path) -> bool {
+    /// Whether the files in the `.agent` folder of `folder`, which is `root` or lies in it, are used:
+    /// when the user trusts this very folder.
+    ///
+    /// Trust does not extend to the folders below: an agent that works in a trusted folder can create
+    /// files in all of them, and would thereby configure the next thread that starts there. The
+    /// sandbox protects the `.agent` folders of trusted folders alone.
+    pub(crate) fn is_trusted(&self, folder: &Path, root: &Path) -> bool {
         if self.entries.is_empty() {
             return false;
         }
-        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-        let level = self
-            .nearest(&folder)
-            .or_else(|| main_repository(&folder).and_then(|main| self.nearest(&main)));
+        let real = real_path(folder);
+        let level = self.entries.get(&real).copied().or_else(|| {
+            let is_root = folder == root;
+            is_root.then(|| self.level_of_main_repository(&real)).flatten()
+        });
         level == Some(TrustLevel::Trusted)
     }
 
-    fn nearest(&self, folder: &Path) -> Option<TrustLevel> {
-        folder.ancestors().find_map(|folder| self.entries.get(folder).copied())
+    /// Whether the user vouched for the project in `root` as far as `cwd` in it is concerned: the entry
+    /// of the nearest folder from `cwd` up to `root` counts; a worktree without one shares that of its
+    /// repository.
+    pub(crate) fn vouches_for(&self, cwd: &Path, root: &Path) -> bool {
+        let (cwd, root) = (real_path(cwd), real_path(root));
+        let level = folders(&root, &cwd)
+            .iter()
+            .rev()
+            .find_map(|folder| self.entries.get(folder).copied())
+            .or_else(|| self.level_of_main_repository(&root));
+        level == Some(TrustLevel::Trusted)
     }
+
+    /// The folders with a trusted entry.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let trusted = self.entries.iter().filter(|(_, level)| **level == TrustLevel::Trusted);
+        trusted.map(|(folder, _)| folder.clone()).collect()
+    }
+
+    fn level_of_main_repository(&self, worktree: &Path) -> Option<TrustLevel> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        main_repository(worktree).and_then(|main| self.entries.get(&main).copied())
+    }
+}
+
+fn real_path(folder: &Path) -> PathBuf {
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 /// The repository that the worktree around `folder` belongs to. A `.git` file is believed only when

@@ -49,6 +49,7 @@ async fn run(sandbox: &Sandbox, policy: &Policy) -> Duration {
         cwd: PathBuf::from("/"),
         env: vec![("PATH".into(), "/usr/bin:/bin".into())],
         policy: policy.clone(),
+        guarded: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

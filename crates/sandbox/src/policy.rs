@@ -109,6 +109,8 @@ pub struct Resolved {
     pub network: bool,
     /// The rules of a profile, which then decide instead of `read`.
     pub rules: Option<Vec<(PathBuf, Access)>>,
+    /// See [`crate::Spawn::guarded`].
+    pub(crate) guarded: Vec<PathBuf>,
     /// Where the roots and the rules really lead, once that was looked at.
     pub(crate) found: Option<Found>,
 }
@@ -160,6 +162,7 @@ impl Policy {
                 read: read.clone(),
                 network: *network,
                 rules: None,
+                guarded: Vec::new(),
                 found: None,
             },
             Policy::Profile { rules, platform_defaults, network } => {
@@ -180,6 +183,7 @@ impl Policy {
                     read: read.clone(),
                     network: *network,
                     rules: None,
+                    guarded: Vec::new(),
                     found: None,
                 }
             }
@@ -193,6 +197,13 @@ impl Policy {
 }
 
 impl Resolved {
+    /// Protects the protected names of `folders` too, where these lie in a writable root. They need not
+    /// exist.
+    #[must_use]
+    pub fn guarding(self, folders: &[PathBuf]) -> Self {
+        Self { guarded: folders.to_vec(), ..self }
+    }
+
     /// Whether `path`, which need not exist, can be written: symbolic links are resolved, then
     /// it must lie in a writable root and under no protected name of any root. Returns the
     /// resolved path.
@@ -288,7 +299,11 @@ impl Resolved {
         // cases.
         let named = self.writable.iter().filter(|root| !root.temporary);
         let named: Vec<PathBuf> = named.filter_map(|root| root.path.canonicalize().ok()).collect();
-        ProtectedPaths::find(folders, |root| named.iter().any(|it| it == root))
+        let guarded = self.guarded.iter().filter_map(|folder| real_path(folder).ok());
+        let guarded: Vec<PathBuf> = guarded
+            .filter(|folder| folders.iter().any(|root| folder != root && folder.starts_with(root)))
+            .collect();
+        ProtectedPaths::find(folders, &guarded, |root| named.iter().any(|it| it == root))
             .map_err(|error| error.to_string())
     }
 
@@ -405,6 +420,7 @@ fn unconfined(network: bool) -> Resolved {
         read: ReadAccess::Full,
         network,
         rules: None,
+        guarded: Vec::new(),
         found: None,
     }
 }
@@ -425,6 +441,7 @@ fn profile(rules: &[(PathBuf, Access)], platform_defaults: bool, network: bool) 
         },
         network,
         rules: Some(rules.iter().filter(|(path, _)| path.is_absolute()).cloned().collect()),
+        guarded: Vec::new(),
         found: None,
     }
 }

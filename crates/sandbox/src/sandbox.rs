@@ -50,6 +50,9 @@ pub struct Spawn {
     /// that [`Policy::WorkspaceWrite`] speaks of.
     pub env: Vec<(OsString, OsString)>,
     pub policy: Policy,
+    /// Folders whose protected names must not change either, where they lie in a writable root: those
+    /// whose files configure a later command.
+    pub guarded: Vec<PathBuf>,
     /// Run on a terminal of this size, its output and errors in one stream. `stdin` is then the
     /// terminal.
     pub tty: Option<Size>,

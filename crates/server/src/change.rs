@@ -209,7 +209,16 @@ impl Git<'_> {
             Policy::ReadOnly { read: ReadAccess::Full, network: false }
         };
         let cwd = self.settings.cwd.clone();
-        let spawn = Spawn { argv, cwd, env, policy, tty: None, stdin: Stdin::Null, egress: None };
+        let spawn = Spawn {
+            argv,
+            cwd,
+            env,
+            policy,
+            guarded: self.config.trusted_folders.clone(),
+            tty: None,
+            stdin: Stdin::Null,
+            egress: None,
+        };
         let mut process =
             self.core.sandbox.spawn(spawn).await.map_err(|error| format!("git: {error}"))?;
         let (mut stdout, mut stderr) = (OutputBuffer::new(4 * MAX_DIFF), OutputBuffer::new(4096));

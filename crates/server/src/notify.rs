@@ -57,6 +57,7 @@ pub(crate) fn run(core: &Arc<Core>, config: &config::Config, payload: &Payload<'
         env: crate::thread::environment(&core.options, config),
         // The user's own program, named in the user's own file.
         policy: Policy::DangerFullAccess,
+        guarded: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

@@ -59,6 +59,7 @@ pub fn sandboxed(
     let spawn = Spawn {
         argv,
         policy: confinement(&policy, &cwd),
+        guarded: config.trusted_folders.clone(),
         env: environment(options, config),
         cwd,
         tty: terminal,

@@ -131,6 +131,7 @@ async fn run(
         cwd: PathBuf::from("/"),
         env: environment.clone(),
         policy: Policy::ReadOnly { read: ReadAccess::Full, network: false },
+        guarded: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

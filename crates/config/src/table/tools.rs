@@ -191,9 +191,10 @@ options! {
     #[part("<path>")]
     pub struct Project {
         /// Whether the project's own configuration, rules, hooks, skills and MCP servers are used.
-        /// The entry of the nearest enclosing folder counts; the worktrees of a repository share
-        /// its trust; without an entry a project is untrusted.
-        trust_level: Option<TrustLevel>, USER, done("config", "trust::nearest_entry_wins");
+        /// Counts for the project or the folder at this path, not for folders below it, which an
+        /// agent that works here can write: each needs an entry of its own. The worktrees of a
+        /// repository share its trust; without an entry a folder is untrusted.
+        trust_level: Option<TrustLevel>, USER, done("config", "trust::each_folder_needs_its_own_entry");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which value wins.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::Place;
@@ -9,7 +11,9 @@ const PROFILES: &str = "[profiles.p]\nmodel = \"profile\"\n";
 #[test]
 fn later_layers_win() {
     let mut place = Place::new();
-    let trust = format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", place.cwd.display());
+    let entry =
+        |folder: &Path| format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", folder.display());
+    let trust = [entry(&place.cwd), entry(&place.cwd.join("deep"))].concat();
     let steps: [(&str, &str); 5] = [
         ("etc/config.toml", "model = \"system\"\n"),
         ("me/.agent/config.toml", "model = \"user\"\n"),

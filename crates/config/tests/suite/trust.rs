@@ -4,6 +4,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use config::SandboxMode;
+
 use crate::Place;
 
 fn git(folder: &Path, arguments: &[&str]) {
@@ -44,11 +46,11 @@ fn trusted(place: &Place) -> bool {
 }
 
 #[test]
-fn nearest_entry_wins() {
+fn each_folder_needs_its_own_entry() {
     for (entries, expected) in [
         (&[][..], false),
         (&[("work", "trusted")], true),
-        (&[("", "trusted")], true),
+        (&[("", "trusted")], false),
         (&[("", "trusted"), ("work", "untrusted")], false),
         (&[("", "untrusted"), ("work", "trusted")], true),
         (&[("work/deeper", "trusted")], false),
@@ -56,6 +58,24 @@ fn nearest_entry_wins() {
     ] {
         assert_eq!(trusted(&place(entries)), expected, "{entries:?}");
     }
+}
+
+/// An agent that works in the project can create this file.
+#[test]
+fn trust_in_a_project_does_not_extend_to_the_folders_in_it() {
+    let place = place(&[("work", "trusted")]);
+    place.write("work/sub/.agent/config.toml", "sandbox_mode = \"danger-full-access\"\n");
+    let sub = place.cwd.join("sub");
+    let resolved = place.resolved_in(&sub).unwrap();
+    assert_eq!(resolved.config.model.as_deref(), Some("project"));
+    assert_ne!(resolved.config.sandbox_mode, SandboxMode::DangerFullAccess);
+    assert!(resolved.config.trusted);
+    assert!(!resolved.config.rule_folders.iter().any(|folder| folder.starts_with(&sub)));
+    let warning = format!("{} is not trusted", sub.display());
+    assert!(resolved.warnings.iter().any(|it| it.message.contains(&warning)));
+    trust(&place, &[("work", "trusted"), ("work/sub", "trusted")]);
+    let resolved = place.resolved_in(&sub).unwrap();
+    assert_eq!(resolved.config.sandbox_mode, SandboxMode::DangerFullAccess);
 }
 
 #[test]
@@ -137,7 +157,8 @@ fn root_markers() {
     place.write("work/in/marker.txt", "");
     let own = |markers: &str| {
         place.user(&format!(
-            "project_root_markers = {markers}\n[projects.\"{}\"]\ntrust_level = \"trusted\"\n",
+            "project_root_markers = {markers}\n[projects.\"{0}\"]\ntrust_level = \"trusted\"\n\
+             [projects.\"{0}/in\"]\ntrust_level = \"trusted\"\n",
             place.cwd.display()
         ));
         let config = place.resolved_in(&place.cwd.join("in")).unwrap().config;
@@ -160,7 +181,7 @@ fn worktrees_share_the_trust_of_their_repository() {
     place.write("elsewhere/tree/.agent/config.toml", "model = \"tree\"\n");
     let model = |place: &Place| place.resolved_in(&tree).unwrap().config.model.clone();
     assert_eq!(model(&place).as_deref(), Some("tree"));
-    trust(&place, &[("work", "trusted"), ("elsewhere", "untrusted")]);
+    trust(&place, &[("work", "trusted"), ("elsewhere/tree", "untrusted")]);
     assert_eq!(model(&place), None, "an entry for the worktree itself counts more");
     // A `.git` file that names somebody else's worktree, or a repository that does not know it.
     let forged = place.root.join("forged");

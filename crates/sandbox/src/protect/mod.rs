@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn found(roots: &[PathBuf]) -> ProtectedPaths {
-        ProtectedPaths::find(roots, |_| true).unwrap()
+        ProtectedPaths::find(roots, &[], |_| true).unwrap()
     }
 
     fn protection(roots: &[&Path]) -> Protection {

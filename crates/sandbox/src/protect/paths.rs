@@ -19,7 +19,7 @@ const MAX_ENTRIES: usize = 1 << 16;
 
 /// Folders of a git folder whose contents are not searched for links: they hold data in great
 /// numbers, and nothing in them configures or runs anything.
-const GIT_DATA: [&str; 2] = ["objects", "logs"];
+const GIT_DATA: [&str; 4] = ["objects", "logs", "lfs", "annex"];
 
 /// Protected paths, inside of writable roots or not, under their real names. A path may lie in
 /// another one.
@@ -36,18 +36,22 @@ pub(crate) struct ProtectedPaths {
 }
 
 impl ProtectedPaths {
-    /// Looks at `roots` (real paths, sorted). `search_variants` says in which roots other letter
+    /// Looks at `roots` (real paths, sorted), and at the folders `guarded` in them, which need not
+    /// exist. `search_variants` says in which roots other letter
     /// cases of the protected names are looked for: it costs reading the folder. Fails when what
     /// is protected cannot be read or is too large to be looked through.
     pub(crate) fn find(
         roots: &[PathBuf],
+        guarded: &[PathBuf],
         search_variants: impl Fn(&Path) -> bool,
     ) -> io::Result<Self> {
         let mut search = Search::default();
-        for root in roots {
+        for folder in roots.iter().chain(guarded) {
             for name in PROTECTED_NAMES {
-                search.follow(&root.join(name), Kind::of(name.as_ref()))?;
+                search.follow(&folder.join(name), Kind::of(name.as_ref()))?;
             }
+        }
+        for root in roots {
             if search_variants(root) {
                 for path in variants(root)? {
                     let kind = path.file_name().map_or(Kind::Plain, Kind::of);
@@ -55,12 +59,29 @@ impl ProtectedPaths {
                 }
             }
         }
+        search.found.add_inside(roots, Search::above(roots)?);
         let mut found = search.found;
         for list in [&mut found.existing, &mut found.missing, &mut found.links, &mut found.passed] {
             list.sort();
             list.dedup();
         }
         Ok(found)
+    }
+
+    /// Adds of `other` what lies in `roots`. A root that lies in something protected was named as
+    /// writable by itself.
+    fn add_inside(&mut self, roots: &[PathBuf], other: ProtectedPaths) {
+        let inside =
+            |path: &PathBuf| roots.iter().any(|root| path != root && path.starts_with(root));
+        let lists = [
+            (&mut self.existing, other.existing),
+            (&mut self.missing, other.missing),
+            (&mut self.links, other.links),
+            (&mut self.passed, other.passed),
+        ];
+        for (list, others) in lists {
+            list.extend(others.into_iter().filter(inside));
+        }
     }
 
     /// The protected path that a change of `real` would change, when `real` is inside of `root`.
@@ -103,6 +124,26 @@ struct Search {
 }
 
 impl Search {
+    /// Follows the protected names of the folders above `roots`: what they hold configures git and
+    /// agents in the roots too, and a link there may lead into a root.
+    fn above(roots: &[PathBuf]) -> io::Result<ProtectedPaths> {
+        let mut search = Self::default();
+        let mut folders: Vec<&Path> =
+            roots.iter().flat_map(|root| root.ancestors().skip(1)).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        for folder in folders.into_iter().filter(|folder| !roots.iter().any(|root| root == folder))
+        {
+            for name in PROTECTED_NAMES {
+                let path = folder.join(name);
+                if path.symlink_metadata().is_ok() {
+                    search.follow(&path, Kind::of(name.as_ref()))?;
+                }
+            }
+        }
+        Ok(search.found)
+    }
+
     /// Protects `path` and all that it leads to.
     fn follow(&mut self, path: &Path, kind: Kind) -> io::Result<()> {
         let Resolution { links, folders, end } = resolve(path);
@@ -160,7 +201,7 @@ impl Search {
                 let entry = entry.map_err(|e| with_path(&e, &current))?;
                 self.entries += 1;
                 if self.entries > MAX_ENTRIES {
-                    return Err(too_many(folder));
+                    return Err(too_many(folder, &current));
                 }
                 let kind_of_file = entry.file_type().map_err(|e| with_path(&e, &current))?;
                 let path = entry.path();
@@ -212,12 +253,13 @@ fn with_path(error: &io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-fn too_many(folder: &Path) -> io::Error {
+fn too_many(folder: &Path, reached: &Path) -> io::Error {
     io::Error::other(format!(
         "{} is protected and has more than {MAX_ENTRIES} entries, too many to look for links \
-         among them; make it smaller (`git pack-refs --all`), or let its name lead to a smaller \
-         folder",
-        folder.display()
+         among them (the last ones looked at are in {}); move what is not needed there elsewhere; \
+         unpacked references of git become one file with `git pack-refs --all`",
+        folder.display(),
+        reached.display()
     ))
 }
 
@@ -247,7 +289,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn find(root: &Path) -> ProtectedPaths {
-        ProtectedPaths::find(&[root.to_owned()], |_| true).unwrap()
+        ProtectedPaths::find(&[root.to_owned()], &[], |_| true).unwrap()
     }
 
     #[test]

@@ -127,6 +127,7 @@ impl Sandbox {
             cwd: PathBuf::from("/"),
             env: Vec::new(),
             policy,
+            guarded: Vec::new(),
             tty: None,
             stdin: Stdin::Null,
             egress: None,
@@ -217,7 +218,8 @@ fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prep
     check_cwd(&spawn.cwd)?;
     let program = find_program(program, &spawn.cwd, &spawn.env)?;
     let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
-    let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value))).settle();
+    let resolved = spawn.policy.resolve(tmpdir.map(|(_, value)| Path::new(value)));
+    let resolved = resolved.guarding(&spawn.guarded).settle();
     let (confinement, placeholders) = confine(layer, found, &resolved, spawn)?;
     Ok(Prepared { program, confinement, placeholders })
 }

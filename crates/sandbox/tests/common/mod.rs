@@ -38,6 +38,7 @@ pub fn command(argv: &[&str], policy: Policy) -> Spawn {
         cwd: PathBuf::from("/"),
         env: vec![("PATH".into(), PATH.into())],
         policy,
+        guarded: Vec::new(),
         tty: None,
         stdin: Stdin::Null,
         egress: None,

@@ -136,6 +136,7 @@ impl Server {
         let spawn = Spawn {
             argv,
             policy: confinement(&chosen, &cwd),
+            guarded: config.trusted_folders.clone(),
             env: environment_with(environment(&self.core.options, &config), params.env.as_ref())?,
             cwd,
             tty: terminal(params.tty, params.size)?,

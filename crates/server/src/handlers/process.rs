@@ -113,6 +113,7 @@ impl Server {
                 params.env.as_ref(),
             )?,
             cwd,
+            guarded: Vec::new(),
             tty: command::terminal(params.tty, params.size)?,
             stdin: match params.stream_stdin {
                 Some(true) => Stdin::Pipe,

@@ -59,6 +59,7 @@ impl Actor {
             cwd: spec.cwd,
             env: environment(&self.core.options, &self.config),
             policy,
+            guarded: self.config.trusted_folders.clone(),
             tty: spec.tty.then_some(TERMINAL),
             stdin: Stdin::Null,
             egress,

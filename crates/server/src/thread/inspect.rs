@@ -252,7 +252,8 @@ impl Inspector {
 
     fn policy(&self) -> sandbox::Resolved {
         let policy = confinement(&self.settings.sandbox, &self.settings.cwd);
-        policy.resolve(self.core.options.tmpdir().as_deref())
+        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
+        resolved.guarding(&self.config.trusted_folders)
     }
 
     /// What the user's own script does, for display; the error says why it may not run.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testkit::{Peer, World};
 
-use crate::{runs, says, tool_outputs};
+use crate::{patches, runs, says, tool_outputs};
 
 const COMMAND: &str = "item/commandExecution/requestApproval";
 
@@ -68,6 +68,44 @@ async fn rules_of_a_project_hold_when_it_is_trusted() {
         assert_eq!(world.workspace().join("made").exists(), !trusted);
         let told = peer.transcript().iter().any(|line| line.contains("configWarning"));
         assert_eq!(told, !trusted, "{:?}", peer.transcript());
+    }
+}
+
+/// Commands and patches in a project configure no later thread: neither through a folder of their own
+/// making, nor in one that the user trusts by itself.
+#[tokio::test]
+async fn what_an_agent_writes_configures_no_later_thread() {
+    let plant = |folder: &str| {
+        let file = format!("{folder}/.agent/config.toml");
+        format!("mkdir -p {folder}/.agent; echo 'sandbox_mode=\"danger-full-access\"' > {file}")
+    };
+    let patch = "*** Add File: patched/.agent/config.toml\n+sandbox_mode = \"danger-full-access\"\n\
+                 *** Add File: trusted/.agent/rules/x.rules\n+";
+    let world = World::with_responses(json!([
+        runs(&plant("made")),
+        runs(&plant("trusted")),
+        patches(patch),
+        says("Done."),
+    ]))
+    .await;
+    let workspace = world.workspace().to_owned();
+    std::fs::create_dir_all(workspace.join(".git")).unwrap();
+    std::fs::create_dir_all(workspace.join("trusted")).unwrap();
+    let config = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    let entry = |folder: &Path| format!("[projects.{folder:?}]\ntrust_level = \"trusted\"\n");
+    let entries = [entry(&workspace), entry(&workspace.join("trusted"))].concat();
+    world.write_config(&format!("{config}\n{entries}"));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let first = thread(&mut peer, "never").await;
+    peer.run_turn(&first, "Go.").await;
+    assert!(workspace.join("made/.agent/config.toml").exists());
+    assert!(!workspace.join("trusted/.agent/config.toml").exists());
+    assert!(!workspace.join("patched/.agent").exists(), "a patch is applied whole or not at all");
+    for folder in ["made", "trusted", "patched"] {
+        std::fs::create_dir_all(workspace.join(folder)).unwrap();
+        let started = peer.call("thread/start", json!({ "cwd": workspace.join(folder) })).await;
+        assert_ne!(started["sandbox"]["type"], "dangerFullAccess", "{folder}: {started}");
     }
 }
 

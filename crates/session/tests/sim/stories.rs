@@ -73,10 +73,7 @@ fn a_plan_is_its_own_item() {
     assert_eq!(plan_of(&run(&script)).as_deref(), Some("2. whole"));
     script.responses[0].insert(
         0,
-        ModelEvent::ItemAdded {
-            index: 0,
-            kind: session::ModelItemKind::Message { phase: None },
-        },
+        ModelEvent::ItemAdded { index: 0, kind: session::ModelItemKind::Message { phase: None } },
     );
     assert_eq!(plan_of(&run(&script)).as_deref(), Some("2. whole"));
 }
@@ -461,9 +458,8 @@ fn a_response_without_end_is_bounded() {
     script.limits.response_bytes = 10_000;
     script.coherent = false;
     let kind = session::ModelItemKind::Reasoning;
-    let mut flood: Vec<_> = (0..10_000)
-        .map(|index| ModelEvent::ItemAdded { index, kind: kind.clone() })
-        .collect();
+    let mut flood: Vec<_> =
+        (0..10_000).map(|index| ModelEvent::ItemAdded { index, kind: kind.clone() }).collect();
     script.responses = vec![std::mem::take(&mut flood)];
     assert_eq!(run(&script).ends(), [TurnStatus::Failed]);
     let parts = (0..10_000).map(|n| ModelEvent::SummaryPartAdded { index: 0, part: n });
