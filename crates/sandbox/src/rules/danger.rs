@@ -4,6 +4,7 @@
 
 use super::known::{SHELLS, base_name};
 use super::parse::{Command, Joint};
+use super::propose::starts_others;
 use super::word::Word;
 
 /// Whether any of `commands`, found anywhere in a script, is dangerous.
@@ -18,6 +19,13 @@ fn feeds_shell(command: &Command) -> bool {
 }
 
 fn is_dangerous(words: &[Word]) -> bool {
+    let starts = words.first().is_some_and(|program| starts_others(base_name(&program.text)));
+    // What it starts may begin at any of its words.
+    let last = if starts { words.len() } else { 1 };
+    (0..last).any(|at| words.get(at..).is_some_and(is_dangerous_itself))
+}
+
+fn is_dangerous_itself(words: &[Word]) -> bool {
     let Some((program, args)) = words.split_first() else {
         return false;
     };

@@ -9,114 +9,66 @@ use super::places::places;
 use super::prefix::{AmendmentError, program_file};
 use super::word::quote;
 
-/// Programs that run other programs or text, or that destroy: a prefix would say too much.
-const NEVER: &[&str] = &[
-    "R",
-    "Rscript",
-    "apt",
-    "apt-get",
-    "ash",
-    "at",
-    "awk",
-    "batch",
-    "builtin",
-    "bun",
-    "bunx",
-    "busybox",
-    "cd",
-    "chattr",
-    "chmod",
-    "chown",
-    "chroot",
-    "command",
-    "crontab",
-    "csh",
-    "dd",
-    "deno",
-    "doas",
-    "ed",
-    "elixir",
-    "erl",
-    "docker",
-    "emacs",
-    "env",
-    "eval",
-    "exec",
-    "expect",
-    "find",
-    "fish",
-    "flock",
-    "gawk",
-    "gdb",
-    "ghci",
-    "groovy",
-    "irb",
-    "ionice",
-    "java",
-    "jshell",
-    "julia",
-    "kill",
-    "killall",
-    "ksh",
-    "lua",
-    "luajit",
-    "mawk",
-    "mksh",
-    "nc",
-    "ncat",
-    "nice",
-    "node",
-    "nodejs",
-    "nohup",
-    "npx",
-    "nsenter",
-    "nu",
-    "nvim",
-    "ocaml",
-    "osascript",
-    "parallel",
-    "perl",
-    "php",
-    "pipx",
-    "pkexec",
-    "pkill",
-    "podman",
-    "powershell",
-    "pwsh",
-    "rm",
-    "rmdir",
-    "rsync",
-    "ruby",
-    "runuser",
-    "scala",
-    "script",
-    "sed",
-    "setsid",
-    "shred",
-    "socat",
-    "source",
-    "ssh",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemctl",
-    "tcsh",
-    "tclsh",
-    "tee",
-    "time",
-    "timeout",
-    "toybox",
-    "truncate",
-    "ts-node",
-    "tsx",
-    "unshare",
-    "uvx",
-    "vi",
-    "vim",
-    "watch",
-    "xargs",
-    ".",
+/// Programs of which no prefix may be allowed: it would say too much. By kind.
+const NEVER: [&[&str]; 5] =
+    [SHELLS_AND_INTERPRETERS, STARTERS, EDITORS_AND_PAGERS, DESTROYERS, CARRIERS];
+
+/// Shells, interpreters and build tools: they run whatever text they are given.
+#[rustfmt::skip]
+const SHELLS_AND_INTERPRETERS: &[&str] = &[
+    ".", "R", "Rscript", "ash", "awk", "bb", "builtin", "bun", "bunx", "busybox", "clojure",
+    "command", "csh", "deno", "elixir", "elvish", "erl", "eval", "exec", "expect", "fish", "gawk",
+    "ghci", "groovy", "guile", "ipython", "ipython3", "irb", "java", "jruby", "jshell", "julia",
+    "ksh", "ksh93", "lua", "luajit", "m4", "mawk", "mksh", "mono", "mysql", "node", "nodejs", "npx",
+    "nu", "ocaml", "octave", "oksh", "osascript", "perl", "php", "pipx", "posh", "powershell",
+    "psql", "pwsh", "qemu-aarch64", "qemu-x86_64", "racket", "rbash", "rlwrap", "ruby", "sbcl",
+    "scala", "sed", "source", "sqlite3", "tclsh", "tcsh", "toybox", "ts-node", "tsx", "uvx", "wine",
+    "wish", "xonsh", "yash", "zsh",
+];
+
+/// Programs that start others.
+#[rustfmt::skip]
+const STARTERS: &[&str] = &[
+    "at", "batch", "bwrap", "capsh", "cgexec", "choom", "chroot", "chrt", "coproc", "crontab",
+    "dbus-run-session", "doas", "docker", "entr", "env", "fakeroot", "faketime", "find", "firejail",
+    "flock", "gdb", "gdbserver", "hyperfine", "i386", "ionice", "ld-linux-x86-64.so.2",
+    "ld-linux.so.2", "ld.so", "linux32", "linux64", "lldb", "ltrace", "nice", "nohup", "nsenter",
+    "nsjail", "numactl", "parallel", "perf", "pkexec", "podman", "prlimit", "proot", "proxychains",
+    "run-parts", "runcon", "runuser", "screen", "script", "setarch", "setpriv", "setsid", "setuid",
+    "sg", "ssh", "sshpass", "start-stop-daemon", "stdbuf", "strace", "su", "sudo",
+    "systemd-inhibit", "systemd-nspawn", "systemd-run", "tar", "taskset", "tcpdump", "time",
+    "timeout", "tini", "tmux", "torsocks", "uname26", "unbuffer", "unshare", "valgrind", "watch",
+    "watchexec", "x86_64", "xargs", "xterm", "xvfb-run",
+];
+
+/// Editors and pagers: they start a shell, or write any file.
+#[rustfmt::skip]
+const EDITORS_AND_PAGERS: &[&str] = &[
+    "ed", "emacs", "emacsclient", "ex", "info", "less", "man", "micro", "more", "most", "nano",
+    "nvi", "nvim", "pg", "pico", "rview", "rvim", "vi", "view", "vim", "vimdiff",
+];
+
+/// What they change or end cannot be brought back, or is the machine.
+#[rustfmt::skip]
+const DESTROYERS: &[&str] = &[
+    "apt", "apt-get", "cd", "chattr", "chgrp", "chmod", "chown", "dd", "fdisk", "halt", "init",
+    "insmod", "install", "kill", "killall", "mkfs", "modprobe", "parted", "pkill", "poweroff",
+    "reboot", "rm", "rmdir", "rsync", "scp", "setcap", "sfdisk", "sftp", "shred", "shutdown", "srm",
+    "swapoff", "systemctl", "tee", "telinit", "truncate", "unlink", "wipefs",
+];
+
+/// They carry files or commands to and from other machines.
+#[rustfmt::skip]
+const CARRIERS: &[&str] = &[
+    "ftp", "lftp", "nc", "ncat", "netcat", "rclone", "rlogin", "rsh", "socat", "telnet",
+];
+
+/// Programs that do what their first words say: the name alone says too little.
+#[rustfmt::skip]
+const NEED_A_VERB: &[&str] = &[
+    "ant", "apk", "brew", "dnf", "dotnet", "dpkg", "flatpak", "gmake", "gradle", "helm", "ip",
+    "iptables", "kubectl", "launchctl", "mount", "mvn", "nft", "ninja", "openssl", "pacman",
+    "rake", "rpm", "service", "sysctl", "umount", "useradd", "userdel", "usermod", "yum", "zypper",
 ];
 
 /// Subcommands that say enough about what a program will do. Of git those that take no
@@ -158,6 +110,11 @@ const STARTING_VERBS: &[(&str, &[&str])] = &[
     ("uv", &["run", "tool"]),
     ("yarn", &["dlx", "exec", "node"]),
 ];
+
+/// Whether a program runs another that its arguments name.
+pub(super) fn starts_others(name: &str) -> bool {
+    STARTERS.contains(&name)
+}
 
 /// Whether a person who was asked about `commands` may allow `prefix` from now on: it is what was
 /// `proposed`, or the beginning of one of the commands, and leaves something to say no to.
@@ -204,7 +161,9 @@ fn says_too_little(prefix: &[String]) -> bool {
         return true;
     }
     let starts = STARTING_VERBS.iter().find(|(program, _)| *program == name);
-    let has_verbs = starts.is_some() || SUBCOMMANDS.iter().any(|(program, _)| *program == name);
+    let has_verbs = starts.is_some()
+        || NEED_A_VERB.contains(&name)
+        || SUBCOMMANDS.iter().any(|(program, _)| *program == name);
     match rest.split_first() {
         None => has_verbs,
         // What comes before the verb may rewrite what the verb does.
@@ -218,7 +177,8 @@ fn says_too_little(prefix: &[String]) -> bool {
 /// Programs for which no prefix is proposed nor taken.
 fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
-    let listed = |name: &str| NEVER.contains(&name) || SHELLS.contains(&name);
+    let listed =
+        |name: &str| NEVER.iter().any(|kind| kind.contains(&name)) || SHELLS.contains(&name);
     listed(name) || listed(unversioned) || runs_text(name)
 }
 

@@ -256,6 +256,11 @@ fn dangers() {
     check("env A=1 rm -rf x", true);
     check("if x; then rm -rf \"$y\"; fi", true);
     check("sudo ls", true);
+    check("taskset 1 rm -rf x", true);
+    check("nice -n 5 timeout 9 git push -f", true);
+    check("taskset 1 rm x", false);
+    check("prlimit ls", false);
+    check(&"nice ".repeat(2000), false);
     check("dd if=a of=/dev/sda", true);
     check("mkfs.ext4 /dev/sda", true);
     check("git reset --hard", true);
@@ -313,6 +318,7 @@ fn an_amendment_is_a_part_of_what_was_asked_about_and_leaves_something_to_ask() 
     check("npm exec tsc", "npm exec", Err("too much"));
     check("npm exec tsc", "npm exec tsc", Ok(()));
     check("uv run tool", "uv run", Err("too much"));
+    check("kubectl get pods", "kubectl get", Ok(()));
     for (script, prefix) in [
         ("rm -r x", "rm"),
         ("rm -r x", "rm -r x"),
@@ -327,6 +333,19 @@ fn an_amendment_is_a_part_of_what_was_asked_about_and_leaves_something_to_ask() 
         ("ruby3.2 x", "ruby3.2"),
         ("node x.js", "node"),
         ("nodejs x.js", "nodejs"),
+        ("taskset 1 ls", "taskset"),
+        ("prlimit ls", "prlimit ls"),
+        ("setpriv ls", "setpriv"),
+        ("/lib64/ld-linux-x86-64.so.2 /bin/ls", "/lib64/ld-linux-x86-64.so.2"),
+        ("ld.so /bin/ls", "ld.so"),
+        ("rbash x", "rbash"),
+        ("less x", "less x"),
+        ("ex x", "ex"),
+        ("unlink x", "unlink x"),
+        ("scp a b:", "scp"),
+        ("shutdown now", "shutdown"),
+        ("kubectl get pods", "kubectl"),
+        ("mvn test", "mvn"),
         ("xargs ls", "xargs"),
         ("timeout 5 ls", "timeout"),
         ("ssh host", "ssh"),
