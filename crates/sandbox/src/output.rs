@@ -80,6 +80,20 @@ impl OutputBuffer {
         }
     }
 
+    /// As [`OutputBuffer::text`], without a copy of what is not cut.
+    pub fn into_text(mut self) -> String {
+        let marker = if self.omitted > 0 { self.marker() } else { String::new() };
+        let mut bytes = std::mem::take(&mut self.head);
+        let (front, back) = self.tail.as_slices();
+        bytes.reserve_exact(marker.len() + front.len() + back.len());
+        for part in [marker.as_bytes(), front, back] {
+            bytes.extend_from_slice(part);
+        }
+        drop(self);
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
     fn marker(&self) -> String {
         format!("\n[… {} bytes omitted …]\n", self.omitted)
     }
@@ -93,7 +107,8 @@ mod tests {
     fn collect(cap: usize, pieces: &[&[u8]]) -> String {
         let mut buffer = OutputBuffer::new(cap);
         pieces.iter().for_each(|piece| buffer.push(piece));
-        buffer.text()
+        assert_eq!(buffer.clone().into_text(), buffer.text());
+        buffer.into_text()
     }
 
     #[test]

@@ -23,8 +23,9 @@ use crate::server::Core;
 /// Sessions of one connection that run at once. Fewer than its concurrent requests, so that there
 /// is always room for the one that ends a session.
 const MAX_SESSIONS: usize = 32;
-/// Most that is kept of a stream when the client wants all of it.
-const MAX_OUTPUT: usize = 128 << 20;
+/// Most that is kept of a stream when the client wants all of it. As JSON it may become six times as
+/// long, and both are in memory while the answer is made.
+const MAX_OUTPUT: usize = 32 << 20;
 /// Orders that may wait for a session, and pieces of input.
 const MAX_ORDERS: usize = 64;
 /// Bytes of input that may wait for a session; one piece may be longer.
@@ -337,7 +338,8 @@ async fn supervise(
     loop {
         let outbox = &peer.outbox;
         let is_open = outbox.close_reason().is_none();
-        let is_behind = streams && is_open && outbox.queued_bytes() > BEHIND;
+        let is_behind =
+            streams && is_open && (outbox.queued_bytes() > BEHIND || outbox.is_full());
         tokio::select! {
             biased;
             order = next_order(&mut registered) => {
@@ -370,7 +372,10 @@ async fn supervise(
         (false, true) => -1,
         (false, false) => exit.shell_code(),
     };
-    let kept = kept.map(|kept| (kept.buffer.text(), kept.capped || kept.buffer.omitted() > 0));
+    let kept = kept.map(|kept| {
+        let cut = kept.capped || kept.buffer.omitted() > 0;
+        (kept.buffer.into_text(), cut)
+    });
     (exit_code, exit, kept)
 }
 

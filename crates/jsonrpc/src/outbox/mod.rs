@@ -130,9 +130,10 @@ impl Outbox {
         self.handle.shared.lock().written_bytes
     }
 
-    /// Waits until fewer than `bytes` wait to be written, or the outbox is closed.
+    /// Waits until fewer than `bytes` wait to be written and there is room, in memory or on disk, or
+    /// the outbox is closed.
     pub async fn below(&self, bytes: usize) {
-        self.until(|state| state.waiting_bytes() < bytes).await;
+        self.until(|state| state.waiting_bytes() < bytes && !state.is_full()).await;
     }
 
     /// Waits until fewer than `bytes` of answers wait to be written, or the outbox is closed.

@@ -198,7 +198,9 @@ async fn output_of_a_command_waits_with_the_client_that_runs_it() {
     let (mut received, mut most) = (0, 0);
     loop {
         most = most.max(slow.outbox.queued_bytes());
-        let message = slow.next().await.expect("the connection lives");
+        let Some(message) = slow.next().await else {
+            panic!("the connection was closed: {:?}", slow.outbox.closed().await);
+        };
         if message["id"] == 1 {
             assert_eq!(message["result"]["exitCode"], 0, "{message}");
             break;
