@@ -19,6 +19,7 @@ usage: cargo xtask <task>
 
   test                  everything a change must pass: format, lints, tidy, generated files, tests
   tidy                  the rules of the code that no compiler checks
+  tidy --imports        the files of each crate that import each other
   generate [--check]    rewrite the generated files (--check: compare only)
   fuzz [TARGET] [--seconds N]  run the fuzz targets, each for a minute
   fill HOME [options]   add many stored threads, or a very long one, to a home
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         ["test"] => return test::run(&root),
         ["interop", options @ ..] => return interop::run(&root, options),
         ["tidy"] => tidy::run(&root),
+        ["tidy", "--imports"] => tidy::imports(&root),
         ["generate"] => generate::write(&root),
         ["generate", "--check"] => generate::check(&root),
         ["fuzz", options @ ..] => fuzz::run(&root, options),

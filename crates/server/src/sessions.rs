@@ -338,8 +338,7 @@ async fn supervise(
     loop {
         let outbox = &peer.outbox;
         let is_open = outbox.close_reason().is_none();
-        let is_behind =
-            streams && is_open && (outbox.queued_bytes() > BEHIND || outbox.is_full());
+        let is_behind = streams && is_open && (outbox.queued_bytes() > BEHIND || outbox.is_full());
         tokio::select! {
             biased;
             order = next_order(&mut registered) => {

@@ -4,6 +4,7 @@
 mod arrows;
 mod deviations;
 mod docs;
+mod imports;
 mod scan;
 mod source;
 
@@ -70,6 +71,12 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Prints the circles of imports of each crate.
+pub(crate) fn imports(root: &Path) -> Result<()> {
+    print!("{}", imports::report(root)?);
+    Ok(())
+}
+
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
@@ -81,6 +88,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(arrows::check(root)?);
     findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
+    findings.extend(imports::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
 }
