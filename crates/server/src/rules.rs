@@ -271,12 +271,13 @@ pub(crate) fn resolver(
     PathResolver::new(&path.unwrap_or_default(), &writable)
 }
 
-/// Why a rule decides as it does, for the prompt or the refusal.
+/// Why a rule decides as it does, for the prompt or the refusal: its justification, and the file and
+/// line that it stands at.
 pub(crate) fn reason(verdict: Verdict) -> Option<String> {
-    let origin = verdict.origin.map(|origin| origin.to_string());
-    match (verdict.justification, origin) {
-        (Some(why), _) => Some(why),
-        (None, origin) => origin.map(|origin| format!("the rule at {origin}")),
+    let place = verdict.origin.map(|origin| format!("the rule at {origin}"));
+    match (verdict.justification, place) {
+        (Some(why), Some(place)) => Some(format!("{why} ({place})")),
+        (why, place) => why.or(place),
     }
 }
 

@@ -188,11 +188,15 @@ pub(crate) fn command(
             Verdict::Run { unsandboxed }
         }
         ApprovalPolicy::UnlessTrusted => {
-            ask(justification.or_else(|| rule.and_then(|(_, why)| why)))
+            let why = rule.and_then(|(_, why)| why);
+            ask(if demanded { why.or(justification) } else { justification.or(why) })
         }
-        ApprovalPolicy::Granular(granular) if demanded && !granular.rules => Verdict::Refuse(
-            refusal("a rule wants this command approved, and such prompts are switched off", None),
-        ),
+        ApprovalPolicy::Granular(granular) if demanded && !granular.rules => {
+            Verdict::Refuse(refusal(
+                "a rule wants this command approved, and such prompts are switched off",
+                rule.and_then(|(_, why)| why),
+            ))
+        }
         ApprovalPolicy::Granular(granular) if unsandboxed && !granular.sandbox_approval => {
             Verdict::Refuse("prompts for leaving the sandbox are switched off; do without".into())
         }

@@ -45,7 +45,50 @@ async fn the_strictest_of_all_sources_wins() {
     assert!(!world.workspace().join("b").exists(), "{outputs:?}");
     assert!(outputs[1].contains("a rule forbids this command: the rule at"), "{outputs:?}");
     assert!(outputs[1].contains("b.rules:1"), "{outputs:?}");
-    assert!(outputs[2].contains("a rule forbids this command: ours"), "{outputs:?}");
+    assert!(outputs[2].contains("a rule forbids this command: ours (the rule at"), "{outputs:?}");
+    assert!(outputs[2].contains("requirements.toml:1)"), "{outputs:?}");
+}
+
+#[tokio::test]
+async fn a_reason_names_the_file_and_line_of_its_rule() {
+    let rule = "[[rules.prefix_rules]]\npattern = [{ token = \"touch\" }]\n";
+    let required = |why: &str| format!("\n{rule}decision = \"DECISION\"\n{why}");
+    let because = "justification = \"ours\"\n";
+    let written =
+        |why: &str| format!("\nprefix_rule(pattern=['touch'], decision='DECISION'{why})\n");
+    let cases = [
+        ("home", "requirements.toml", required(because), "ours (the rule at PATH:2)"),
+        ("home", "requirements.toml", required(""), "the rule at PATH:2"),
+        ("system", "requirements.toml", required(because), "ours (the rule at PATH:2)"),
+        ("home", "rules/x.rules", written(", justification='ours'"), "ours (the rule at PATH:2)"),
+        ("home", "rules/x.rules", written(""), "the rule at PATH:2"),
+    ];
+    for (folder, file, text, expected) in cases {
+        for decision in ["forbidden", "prompt"] {
+            let world = world(&["touch made"]).await;
+            let folder =
+                if folder == "home" { world.home().to_owned() } else { world.system_dir() };
+            let path = folder.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text.replace("DECISION", decision)).unwrap();
+            let expected = expected.replace("PATH", &path.display().to_string());
+            let server = world.start();
+            let mut peer = server.connect().await;
+            let thread = thread(&mut peer, "onRequest").await;
+            if decision == "prompt" {
+                let turn = peer.start_turn(&thread, "Go.").await;
+                let asked = peer.asked(COMMAND).await;
+                assert_eq!(asked.params["reason"], json!(expected));
+                peer.decide(&asked, "decline").await;
+                peer.turn_end(&turn).await;
+                continue;
+            }
+            peer.run_turn(&thread, "Go.").await;
+            let outputs = tool_outputs(&world);
+            let why = format!("a rule forbids this command: {expected}");
+            assert!(outputs[0].contains(&why), "{why}: {outputs:?}");
+        }
+    }
 }
 
 #[tokio::test]
