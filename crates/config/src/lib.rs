@@ -12,6 +12,7 @@ pub mod docs;
 pub mod edit;
 mod error;
 mod files;
+mod held_off;
 mod key_path;
 pub mod kind;
 mod layer;

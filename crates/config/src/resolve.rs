@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
+use crate::held_off;
 use crate::key_path::{self, join};
 use crate::kind::Setting;
 use crate::layer::{Layer, LayerName};
@@ -97,9 +98,12 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// What is set, as a file would hold it, defaults left out.
+    /// What is set, as a file would hold it, defaults left out. A feature whose part of the program
+    /// is missing is off, whatever is written; see [`Resolved::held_off`].
     pub fn to_json(&self) -> Json {
-        table_to_json(&self.root)
+        let mut json = table_to_json(&self.root);
+        held_off::hold_off(&[], &mut json);
+        json
     }
 
     /// What is in force, defaults included, as a file would hold it. Beside it the origins of what
@@ -122,9 +126,26 @@ impl Resolved {
 
     /// Whether a feature is on: one whose part of the program is missing is off.
     pub fn feature(&self, name: &str) -> bool {
-        let default = || Features::SECTION.entry(name).and_then(|entry| (entry.default)());
-        let set = self.value(&join(&["features", name])).map(|(value, _)| value);
-        acts(name) && set.or_else(default) == Some(Json::Bool(true))
+        acts(name) && self.wish(&["features".to_owned(), name.to_owned()]) == Some(true.into())
+    }
+
+    /// What is set, or the default.
+    fn wish(&self, path: &[String]) -> Option<Json> {
+        let default = || match path {
+            [features, name] if features == "features" => Features::SECTION.entry(name),
+            _ => None,
+        };
+        let set = find(&self.root, path).map(|node| node.value.to_json());
+        set.or_else(|| (default()?.default)())
+    }
+
+    /// Why what is set at a dotted key, or its default, is not in force: the part of the program
+    /// that it is about is missing.
+    pub fn held_off(&self, key_path: &str) -> Option<String> {
+        let path = key_path::parse(key_path).ok()?;
+        let part = held_off::missing_part(&path)?;
+        let is_wish = held_off::is_wish(&path, self.wish(&path).as_ref());
+        is_wish.then(|| format!("has no effect yet: it comes with {part}"))
     }
 
     /// Where each value was written, by dotted key, in the order of the keys.
@@ -134,10 +155,14 @@ impl Resolved {
         origins
     }
 
-    /// The value of a dotted key and where it was written; `None` when it is not set.
+    /// The value of a dotted key and where it was written; `None` when it is not set. As in
+    /// [`Resolved::to_json`], a feature whose part is missing is off.
     pub fn value(&self, key_path: &str) -> Option<(Json, &Origin)> {
-        let node = find(&self.root, &key_path::parse(key_path).ok()?)?;
-        Some((node.value.to_json(), &node.origin))
+        let path = key_path::parse(key_path).ok()?;
+        let node = find(&self.root, &path)?;
+        let mut value = node.value.to_json();
+        held_off::hold_off(&path.iter().map(String::as_str).collect::<Vec<_>>(), &mut value);
+        Some((value, &node.origin))
     }
 
     /// The version of the layer that a value comes from.

@@ -78,9 +78,14 @@ pub struct ConfigLayer {
 /// Which layer, in which version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct ConfigLayerMetadata {
     pub name: ConfigLayerSource,
     pub version: String,
+    /// Why what is written there is not in force: the part of the program that it is about is
+    /// missing. A feature that is held off is shown as `false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_off: Option<String>,
 }
 
 /// Where a layer comes from.

@@ -556,6 +556,11 @@ export interface ConfigLayer {
 
 /** Which layer, in which version. */
 export interface ConfigLayerMetadata {
+  /**
+   * Why what is written there is not in force: the part of the program that it is about is
+   * missing. A feature that is held off is shown as `false`.
+   */
+  heldOff?: string | null;
   name: ConfigLayerSource;
   version: string;
 }

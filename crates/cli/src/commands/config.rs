@@ -134,7 +134,8 @@ fn show(resolved: &Resolved, origins: bool, defaults: bool, secrets: bool) -> st
     };
     for (key, origin) in resolved.origins() {
         if let Some((value, _)) = resolved.value(&key) {
-            line(&key, &value, &described(origin))?;
+            let held_off = resolved.held_off(&key).map(|why| format!("; {why}"));
+            line(&key, &value, &format!("{}{}", described(origin), held_off.unwrap_or_default()))?;
         }
     }
     if !defaults {
@@ -142,11 +143,20 @@ fn show(resolved: &Resolved, origins: bool, defaults: bool, secrets: bool) -> st
     }
     for row in docs::rows() {
         let unset = resolved.value(&row.path).is_none();
-        if let Some(default) = (row.entry.default)().filter(|_| unset && !row.path.contains('<')) {
+        if let Some(default) = default(resolved, &row).filter(|_| unset && !row.path.contains('<'))
+        {
             line(&row.path, &default, "default")?;
         }
     }
     Ok(())
+}
+
+/// The default of a key; a feature whose part of the program is missing is off.
+fn default(resolved: &Resolved, row: &docs::Row) -> Option<Value> {
+    match row.path.strip_prefix("features.") {
+        Some(name) => (row.entry.default)().map(|_| resolved.feature(name).into()),
+        None => (row.entry.default)(),
+    }
 }
 
 fn described(origin: &Origin) -> String {
@@ -168,7 +178,7 @@ fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let row = docs::rows().into_iter().find(|row| row.path == key);
-    match row.map(|row| (row.entry.default)()) {
+    match row.map(|row| default(resolved, &row)) {
         Some(Some(Value::String(text))) => print(format_args!("{text}"))?,
         Some(Some(default)) => print(format_args!("{}", toml_text(&default)))?,
         Some(None) => tell(format_args!("agentd: `{key}` is not set and has no default")),

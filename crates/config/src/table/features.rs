@@ -137,6 +137,16 @@ pub(crate) fn maturity(name: &str) -> Stage {
     }
 }
 
+/// Why a feature cannot be switched on: its part of the program is missing.
+pub fn missing_feature(name: &str) -> Option<String> {
+    match Features::SECTION.entry(name)?.effect {
+        Effect::With(part) => Some(format!(
+            "`{name}` cannot be switched on: it comes with {part}, which this version does not have"
+        )),
+        Effect::In { .. } | Effect::Parts => None,
+    }
+}
+
 /// Whether the part of the program that a feature switches is there.
 pub fn acts(name: &str) -> bool {
     let entry = Features::SECTION.entry(name);

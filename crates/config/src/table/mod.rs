@@ -14,7 +14,9 @@ mod sandbox;
 mod tools;
 
 pub(crate) use features::maturity;
-pub use features::{Announcement, Features, Stage, acts, announcement, stage, unknown_feature};
+pub use features::{
+    Announcement, Features, Stage, acts, announcement, missing_feature, stage, unknown_feature,
+};
 pub use misc::{
     CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,
     Persistence,

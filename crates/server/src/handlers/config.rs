@@ -29,7 +29,8 @@ use crate::warnings;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl ConfigMethods<Cx> for Server {
-    /// Without `cwd` no project has a say. Values are as in the files: what is not set is absent.
+    /// Without `cwd` no project has a say. Values are as in the files, but for features whose part of
+    /// the program is missing, which are off: what is not set is absent.
     async fn config_read(
         &self,
         cx: Cx,
@@ -53,10 +54,13 @@ impl ConfigMethods<Cx> for Server {
             false => resolved.to_json(),
         };
         let origins = resolved.origins();
-        let origins = origins.into_iter().map(|(key, origin)| (key, metadata(resolved, origin)));
+        let origins = origins.into_iter().map(|(key, origin)| {
+            let metadata = metadata(resolved, &key, origin);
+            (key, metadata)
+        });
         let mut origins: BTreeMap<String, ConfigLayerMetadata> = origins.collect();
         if params.include_defaults {
-            add_defaults(&config, &mut Vec::new(), &mut origins);
+            add_defaults(resolved, &config, &mut Vec::new(), &mut origins);
         }
         let config = match config {
             Value::Object(config) => config.into_iter().collect(),
@@ -242,11 +246,14 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
     if in_force || edit.value.is_null() && matches!(origin.layer(), LayerName::System { .. }) {
         return None;
     }
-    let by = warned(resolved, &edit.key_path)
+    let by = resolved
+        .held_off(&edit.key_path)
+        .map(|why| format!("it {why}"))
+        .or_else(|| warned(resolved, &edit.key_path))
         .unwrap_or_else(|| format!("{origin} says otherwise, and counts more"));
     Some(ConfigOverriddenMetadata {
         message: format!("`{}` was written, but {by}", edit.key_path),
-        overriding_layer: metadata(resolved, origin),
+        overriding_layer: metadata(resolved, &edit.key_path, origin),
         effective_value: effective,
     })
 }
@@ -268,12 +275,17 @@ fn holds(whole: &Value, part: &Value) -> bool {
     }
 }
 
-fn metadata(resolved: &Resolved, origin: &Origin) -> ConfigLayerMetadata {
-    ConfigLayerMetadata { name: source(&origin.layer()), version: resolved.version(origin) }
+fn metadata(resolved: &Resolved, key: &str, origin: &Origin) -> ConfigLayerMetadata {
+    ConfigLayerMetadata {
+        name: source(&origin.layer()),
+        version: resolved.version(origin),
+        held_off: resolved.held_off(key),
+    }
 }
 
 /// Gives each value that is set nowhere its origin.
 fn add_defaults(
+    resolved: &Resolved,
     value: &Value,
     path: &mut Vec<String>,
     origins: &mut BTreeMap<String, ConfigLayerMetadata>,
@@ -282,14 +294,17 @@ fn add_defaults(
         Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
                 path.push(name.clone());
-                add_defaults(value, path, origins);
+                add_defaults(resolved, value, path, origins);
                 path.pop();
             }
         }
         _ => {
             let version = env!("CARGO_PKG_VERSION").to_owned();
-            let default = || ConfigLayerMetadata { name: ConfigLayerSource::Default, version };
-            origins.entry(config::dotted_key(path)).or_insert_with(default);
+            let key = config::dotted_key(path);
+            let held_off = resolved.held_off(&key);
+            let default =
+                || ConfigLayerMetadata { name: ConfigLayerSource::Default, version, held_off };
+            origins.entry(key).or_insert_with(default);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::Resolved;
-use config::table::{Features, Stage, acts, announcement, stage};
+use config::table::{Features, Stage, acts, announcement, missing_feature, stage, unknown_feature};
 use jsonrpc::ErrorObject;
 use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
@@ -44,14 +44,16 @@ impl FeaturesMethods<Cx> for Server {
         Ok(ExperimentalFeatureListResponse { data, next_cursor: last.filter(|_| more) })
     }
 
-    /// Answers how the named features are now: a requirement may hold one where it is.
+    /// Answers how the named features are now: a requirement may hold one where it is. Nothing is
+    /// switched when one of them cannot be switched on at all.
     async fn experimental_feature_enablement_set(
         &self,
         cx: Cx,
         params: ExperimentalFeatureEnablementSetParams,
     ) -> Result<ExperimentalFeatureEnablementSetResponse, ErrorObject> {
-        for name in params.enablement.keys() {
-            if let Some(message) = config::table::unknown_feature(name) {
+        for (name, on) in &params.enablement {
+            let missing = || missing_feature(name).filter(|_| *on);
+            if let Some(message) = unknown_feature(name).or_else(missing) {
                 return Err(ErrorObject::invalid_params(format!("`enablement`: {message}")));
             }
         }

@@ -211,10 +211,19 @@ async fn features_are_listed_and_switched() {
         let at = names.iter().position(|known| known == name).unwrap();
         assert_eq!(stages[at], "underDevelopment", "{name} has no effect yet");
     }
-    // What is missing cannot be switched on.
-    let set = json!({ "enablement": { "undo": true, "goals": true } });
+    // What is missing cannot be switched on, and nothing is when one of them is missing.
+    let set = json!({ "enablement": { "goals": true, "undo": true } });
+    let fault = peer.refused("experimentalFeature/enablement/set", set).await;
+    assert_eq!(fault.code, -32602);
+    assert!(fault.message.contains("`undo` cannot be switched on"), "{fault:?}");
+    let set = json!({ "enablement": { "fast_mode": true, "undo": false } });
     let now = peer.call("experimentalFeature/enablement/set", set).await;
-    assert_eq!(now["enablement"], json!({ "undo": false, "goals": true }));
+    assert_eq!(now["enablement"], json!({ "fast_mode": true, "undo": false }));
+    let read = peer.call("config/read", json!({})).await;
+    assert_eq!(read["config"]["features"]["goals"], Value::Null, "{read}");
+    let set = json!({ "enablement": { "goals": true } });
+    let now = peer.call("experimentalFeature/enablement/set", set).await;
+    assert_eq!(now["enablement"], json!({ "goals": true }));
     let set = json!({ "enablement": { "shell_tool": false } });
     peer.call("experimentalFeature/enablement/set", set).await;
     let thread = peer.start_thread(json!({})).await;
@@ -224,6 +233,51 @@ async fn features_are_listed_and_switched() {
     let unknown = json!({ "enablement": { "shel_tool": false } });
     let fault = peer.refused("experimentalFeature/enablement/set", unknown).await;
     assert!(fault.message.contains("did you mean `shell_tool`"), "{}", fault.message);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
+    let world = world().await;
+    let file = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
+    world.write_config(&format!(
+        "check_for_update_on_startup = true\n{file}\n\
+         [features]\nmulti_agent = true\nundo = false\ngoals = true\n"
+    ));
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let agents = "has no effect yet: it comes with sub-agents";
+    let updates = "has no effect yet: it comes with updates";
+    for defaults in [false, true] {
+        let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
+        for (key, value, layer, held_off) in [
+            ("features.multi_agent", json!(false), "user", json!(agents)),
+            ("features.undo", json!(false), "user", Value::Null),
+            ("features.goals", json!(true), "user", Value::Null),
+            ("check_for_update_on_startup", json!(true), "user", json!(updates)),
+            ("model", json!("gpt-5"), "user", Value::Null),
+        ] {
+            let found = key.split('.').fold(&read["config"], |table, part| &table[part]);
+            let origin = &read["origins"][key];
+            assert_eq!(
+                (found, &origin["name"]["type"], &origin["heldOff"]),
+                (&value, &json!(layer), &held_off),
+                "{key}"
+            );
+        }
+        // A default is held off too.
+        let smart = &read["origins"]["features.skill_mcp_dependency_install"];
+        let expected =
+            if defaults { json!("has no effect yet: it comes with skills") } else { Value::Null };
+        assert_eq!(smart["heldOff"], expected);
+    }
+    let list = peer.call("experimentalFeature/list", json!({})).await;
+    let listed = list["data"].as_array().unwrap().iter().find(|one| one["name"] == "multi_agent");
+    assert_eq!(listed.unwrap()["enabled"], false);
+    let written = peer.call("config/value/write", write("features.apps", json!(true))).await;
+    assert_eq!(written["status"], "okOverridden", "{written}");
+    let overridden = &written["overriddenMetadata"];
+    assert_eq!(overridden["effectiveValue"], false);
+    assert!(overridden["message"].as_str().unwrap().contains("it comes with apps"), "{written}");
 }
 
 #[tokio::test]

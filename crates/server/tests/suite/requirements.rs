@@ -102,19 +102,23 @@ async fn command_rules() {
     let thread = peer.start_thread(json!({ "sandbox": "workspaceWrite" })).await;
     peer.run_turn(&thread, "Go.").await;
     let outputs = tool_outputs(&world);
-    assert!(outputs[0].contains("files are made by patches"), "{outputs:?}");
+    let why = format!(
+        "a rule forbids this command: files are made by patches (the rule at {}:1)",
+        world.system_dir().join("requirements.toml").display()
+    );
+    assert!(outputs[0].contains(&why), "{outputs:?}");
     assert!(outputs[1].contains("fine"), "{outputs:?}");
     assert!(!world.workspace().join("made").exists());
 }
 
 #[tokio::test]
 async fn a_pinned_feature_stays_as_it_is() {
-    let world = world("[features]\nundo = false\n").await;
+    let world = world("[features]\ngoals = false\n").await;
     let server = world.start();
     let mut peer = server.connect().await;
-    let set = json!({ "enablement": { "undo": true, "fast_mode": false } });
+    let set = json!({ "enablement": { "goals": true, "fast_mode": false } });
     let now = peer.call("experimentalFeature/enablement/set", set).await;
-    assert_eq!(now["enablement"], json!({ "undo": false, "fast_mode": false }));
+    assert_eq!(now["enablement"], json!({ "goals": false, "fast_mode": false }));
 }
 
 #[tokio::test]
