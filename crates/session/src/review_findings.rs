@@ -1,37 +1,18 @@
-//! The structured answer of a model that reviews: a JSON object of findings, read from its last
-//! message and rendered as text for people. An answer that is no such object is text already.
+//! The structured answer of a model that reviews: JSON findings, read from its last message and
+//! rendered as text for people. Models deviate from the shape that they are asked for, so each value
+//! is read on its own: one that is odd is shown as it is, and never costs the others.
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
+use serde_json::{Map, Value};
 
-/// A structured answer. Every member is optional, because models leave some out.
-#[derive(Debug, Deserialize)]
+/// Places in a message at which an answer is looked for.
+const MAX_STARTS: usize = 64;
+
+/// A structured answer.
 struct Answer {
-    findings: Vec<Finding>,
-    overall_correctness: Option<String>,
-    overall_explanation: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Finding {
-    title: Option<String>,
-    body: Option<String>,
-    priority: Option<f64>,
-    code_location: Option<Place>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Place {
-    #[serde(alias = "file_path", alias = "path")]
-    absolute_file_path: Option<String>,
-    line_range: Option<Lines>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Lines {
-    start: Option<u64>,
-    end: Option<u64>,
+    overall: Vec<String>,
+    findings: Vec<Value>,
 }
 
 /// The review as text: a structured answer rendered, anything else as it is.
@@ -44,20 +25,60 @@ pub(crate) fn text(said: String) -> String {
 
 /// The answer in `said`, which may stand in a code fence or among words.
 fn read(said: &str) -> Option<Answer> {
-    let object = said.get(said.find('{')?..=said.rfind('}')?)?;
-    serde_json::from_str(object).ok()
+    if let Ok(whole) = serde_json::from_str(said) {
+        return answer(whole, true);
+    }
+    let starts = said.match_indices(['{', '[']).map(|(at, _)| at).take(MAX_STARTS);
+    starts.into_iter().find_map(|at| {
+        let mut values = serde_json::Deserializer::from_str(&said[at..]).into_iter::<Value>();
+        answer(values.next()?.ok()?, false)
+    })
+}
+
+/// The answer that `value` is. One that is the `whole` message may say less of itself than one that
+/// stands among words, which could be an example.
+fn answer(value: Value, whole: bool) -> Option<Answer> {
+    match value {
+        Value::Object(mut object) => match object.remove("findings") {
+            Some(findings) => {
+                let overall = ["overall_correctness", "overall_explanation"];
+                let overall = overall.into_iter().filter_map(|name| words(object.get(name)?));
+                Some(Answer { overall: overall.collect(), findings: listed(findings)? })
+            }
+            None if whole && object.contains_key("title") => {
+                Some(Answer { overall: Vec::new(), findings: vec![Value::Object(object)] })
+            }
+            None => object.into_iter().find_map(|(_, inner)| match inner {
+                Value::Object(_) => answer(inner, false),
+                _ => None,
+            }),
+        },
+        Value::Array(findings) => {
+            let titled = findings.iter().any(|finding| finding.get("title").is_some());
+            let is_answer = titled || whole && findings.is_empty();
+            is_answer.then_some(Answer { overall: Vec::new(), findings })
+        }
+        _ => None,
+    }
+}
+
+/// What stands under `findings`, when it can be that.
+fn listed(findings: Value) -> Option<Vec<Value>> {
+    match findings {
+        Value::Null => Some(Vec::new()),
+        Value::Array(findings) => Some(findings),
+        one @ (Value::Object(_) | Value::String(_)) => Some(vec![one]),
+        Value::Bool(_) | Value::Number(_) => None,
+    }
 }
 
 impl Answer {
     fn rendered(&self) -> String {
         let mut parts = Vec::new();
-        let texts = [&self.overall_correctness, &self.overall_explanation];
-        let overall: Vec<&str> =
-            texts.into_iter().flatten().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
-        if !overall.is_empty() {
-            parts.push(overall.join(": "));
+        if !self.overall.is_empty() {
+            parts.push(self.overall.join(": "));
         }
-        parts.extend(self.findings.iter().map(Finding::rendered));
+        parts.extend(self.findings.iter().map(rendered));
         if self.findings.is_empty() {
             parts.push("No findings.".to_owned());
         }
@@ -65,38 +86,92 @@ impl Answer {
     }
 }
 
-impl Finding {
-    /// `- [P1] Title — path:12-15`, then the body, indented.
-    fn rendered(&self) -> String {
-        let title = self.title.as_deref().map_or("Untitled", str::trim);
-        let mut text = "- ".to_owned();
-        if let Some(priority) = self.priority.filter(|_| !title.starts_with("[P")) {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "[P{priority:.0}] ");
-        }
-        text.push_str(title);
-        if let Some(place) = self.code_location.as_ref().and_then(Place::rendered) {
-            let _ = write!(text, " — {place}");
-        }
-        for line in self.body.as_deref().unwrap_or_default().trim().lines() {
-            text.push('\n');
-            if !line.trim().is_empty() {
-                let _ = write!(text, "  {line}");
-            }
-        }
-        text
+/// `- [P1] Title — path:12-15`, then the body, indented.
+fn rendered(finding: &Value) -> String {
+    let members = finding.as_object();
+    let member = |name: &str| members.and_then(|members| members.get(name));
+    let (title, body) = (member("title").and_then(words), member("body").and_then(words));
+    let (title, body) = match (title, body) {
+        (Some(title), body) => (title, body),
+        (None, Some(body)) => ("Untitled".to_owned(), Some(body)),
+        // Nothing that is known: all of it, so that nothing is lost.
+        (None, None) => (words(finding).unwrap_or_else(|| finding.to_string()), None),
+    };
+    let mut text = "- ".to_owned();
+    if let Some(priority) = member("priority").and_then(priority)
+        && !title.starts_with("[P")
+    {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "[{priority}] ");
     }
+    // A title of several lines stays one entry of the list.
+    text.push_str(&title.lines().map(str::trim).collect::<Vec<_>>().join(" "));
+    if let Some(place) = member("code_location").and_then(place) {
+        let _ = write!(text, " — {place}");
+    }
+    for line in body.unwrap_or_default().lines() {
+        text.push('\n');
+        if !line.trim().is_empty() {
+            let _ = write!(text, "  {line}");
+        }
+    }
+    text
 }
 
-impl Place {
-    fn rendered(&self) -> Option<String> {
-        let path = self.absolute_file_path.as_deref()?;
-        let lines = self.line_range.as_ref();
-        Some(match lines.map(|lines| (lines.start, lines.end)) {
-            Some((Some(start), Some(end))) if end > start => format!("{path}:{start}-{end}"),
-            Some((Some(line), _) | (None, Some(line))) => format!("{path}:{line}"),
-            _ => path.to_owned(),
-        })
+/// A value as words: texts as they are, lists line by line, anything else as JSON.
+fn words(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::Null => return None,
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(parts) => parts.iter().filter_map(words).collect::<Vec<_>>().join("\n"),
+        other => other.to_string(),
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// `P1` for `1`, `1.0`, `"1"`, `"P1"` and `"[P1]"`; a priority in words stays as it is.
+fn priority(value: &Value) -> Option<String> {
+    let text = words(value)?;
+    let bare = text.trim_start_matches('[').trim_end_matches(']').trim();
+    let digits = bare.strip_prefix(['P', 'p']).unwrap_or(bare);
+    Some(match digits.parse::<f64>() {
+        Ok(number) if number.is_finite() => format!("P{number:.0}"),
+        _ => bare.to_owned(),
+    })
+}
+
+/// `path:12-15`; one that is text already stays as it is.
+fn place(location: &Value) -> Option<String> {
+    let members = match location {
+        Value::Object(members) => members,
+        Value::Array(places) => {
+            let places: Vec<String> = places.iter().filter_map(place).collect();
+            return (!places.is_empty()).then(|| places.join(", "));
+        }
+        other => return words(other),
+    };
+    let names = ["absolute_file_path", "file_path", "path", "file"];
+    let path = names.iter().find_map(|name| words(members.get(*name)?))?;
+    Some(match lines(members) {
+        Some(lines) => format!("{path}:{lines}"),
+        None => path,
+    })
+}
+
+/// `12-15` or `12`.
+fn lines(location: &Map<String, Value>) -> Option<String> {
+    let (start, end) = match location.get("line_range").or_else(|| location.get("line"))? {
+        Value::Object(range) => (range.get("start"), range.get("end")),
+        Value::Array(range) => (range.first(), range.get(1)),
+        line => (Some(line), None),
+    };
+    match (start.and_then(words), end.and_then(words)) {
+        (Some(start), Some(end)) => {
+            let numbers = (start.parse::<u64>(), end.parse::<u64>());
+            let is_one = matches!(numbers, (Ok(start), Ok(end)) if end <= start);
+            Some(if is_one { start } else { format!("{start}-{end}") })
+        }
+        (line, None) | (None, line) => line,
     }
 }
 
@@ -142,8 +217,67 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_read_is_rendered() {
+        let one = |members: &str, expected: &str| {
+            check(&format!(r#"{{"findings": [{{{members}}}]}}"#), expected);
+            check(&format!("[{{{members}}}]"), expected);
+            check(&format!("{{{members}}}"), expected);
+        };
+        for (priority, shown) in [
+            (r#""P0""#, "[P0] "),
+            (r#""p3""#, "[P3] "),
+            (r#""[P2]""#, "[P2] "),
+            (r#""2""#, "[P2] "),
+            ("1.0", "[P1] "),
+            (r#""high""#, "[high] "),
+            ("null", ""),
+            (r#""""#, ""),
+        ] {
+            one(&format!(r#""title": "t", "priority": {priority}"#), &format!("- {shown}t"));
+        }
+        for (location, shown) in [
+            (r#""a.rs:3""#, " — a.rs:3"),
+            (r#"{"file": "a", "line": 7}"#, " — a:7"),
+            (r#"{"path": "a", "line_range": [3, 9]}"#, " — a:3-9"),
+            (r#"{"path": "a", "line_range": {"start": "3", "end": "4"}}"#, " — a:3-4"),
+            (r#"{"path": "a", "line_range": "3-4"}"#, " — a:3-4"),
+            (r#"{"path": "a", "line_range": {"start": 3}}"#, " — a:3"),
+            (r#"["a:1", {"path": "b"}]"#, " — a:1, b"),
+            ("{}", ""),
+            ("[]", ""),
+        ] {
+            one(&format!(r#""title": "t", "code_location": {location}"#), &format!("- t{shown}"));
+        }
+        one(r#""title": 404, "body": ["One.", "Two."]"#, "- 404\n  One.\n  Two.");
+        one(r#""title": {"a": 1}, "body": true"#, "- {\"a\":1}\n  true");
+        check(r#"{"findings": null}"#, "No findings.");
+        check(r#"{"findings": "All is lost."}"#, "- All is lost.");
+        check(r#"{"findings": {"title": "t"}}"#, "- t");
+        check("[]", "No findings.");
+        check(r#"{"review": {"findings": [{"title": "t"}]}}"#, "- t");
+        check("Use `{}` or [x]:\n\n[{\"title\": \"t\"}]\n\nas {said}.", "- t");
+    }
+
+    #[test]
+    fn an_odd_finding_costs_no_other() {
+        let odd = r#"{"findings": [{"title": "a", "priority": {}}, "b", 3, {"c": 1}, null]}"#;
+        check(odd, "- [{}] a\n\n- b\n\n- 3\n\n- {\"c\":1}\n\n- null");
+    }
+
+    #[test]
     fn other_answers_stay_as_they_are() {
-        for said in ["[P1] A bug.", "", "} {", r#"{"a": 1}"#, r#"{"findings": 3}"#, "use {} here"] {
+        for said in [
+            "[P1] A bug.",
+            "",
+            "} {",
+            r#"{"a": 1}"#,
+            r#"{"findings": 3}"#,
+            "use {} here",
+            "[1, 2]",
+            "nothing: []",
+            // An example, not a finding.
+            r#"The route answers {"title": "a", "body": "b"} twice."#,
+        ] {
             check(said, said);
         }
     }
