@@ -52,7 +52,7 @@ impl Target {
             Self::Uncommitted => "current changes".to_owned(),
             Self::Branch(branch) => format!("changes against `{branch}`"),
             Self::Commit { sha, title } => {
-                let short: String = sha.chars().take(7).collect();
+                let short = short(sha);
                 match title.as_deref().map(str::trim).filter(|title| !title.is_empty()) {
                     Some(title) => format!("commit {short}: {title}"),
                     None => format!("commit {short}"),
@@ -61,6 +61,12 @@ impl Target {
             Self::Custom(instructions) => instructions.clone(),
         }
     }
+}
+
+/// The usual short form of a commit's id; any other name of a commit as it is.
+fn short(sha: &str) -> &str {
+    let is_id = sha.len() >= 7 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_id { &sha[..7] } else { sha }
 }
 
 impl Change {
@@ -95,17 +101,52 @@ impl Change {
     }
 }
 
-/// Reads the change.
+/// Reads the change. One that exists and cannot be read says why.
+///
+/// # Errors
+/// What is missing, where git says that there is nothing of that name.
 pub(crate) async fn read(
     core: &Core,
     config: &config::Config,
     settings: &Settings,
     target: &Target,
-) -> Change {
+) -> Result<Change, String> {
     let git = Git { core, config, settings, overrides: Vec::new() };
     match git.change(target).await {
-        Ok(change) => change,
-        Err(why) => Change { unread: Some(why), ..Change::default() },
+        Ok(change) => Ok(change),
+        Err(Unread::Failed { said, .. }) => Ok(Change { unread: Some(said), ..Change::default() }),
+        Err(Unread::Missing(what)) => Err(what),
+    }
+}
+
+/// Why there is no change to show.
+enum Unread {
+    /// Git says that it does not exist.
+    Missing(String),
+    /// Git could not be run, or failed.
+    Failed {
+        /// What to tell people.
+        said: String,
+        /// Git exited with 1 and said nothing, as it does when it finds nothing.
+        silent: bool,
+    },
+}
+
+impl Unread {
+    fn failed(said: impl Into<String>) -> Self {
+        Self::Failed { said: said.into(), silent: false }
+    }
+
+    /// The same, or `missing` where git found nothing, in silence or in one of these phrases.
+    fn or_missing(self, phrases: &[&str], missing: String) -> Self {
+        match &self {
+            Self::Failed { said, silent }
+                if *silent || phrases.iter().any(|phrase| said.contains(phrase)) =>
+            {
+                Self::Missing(missing)
+            }
+            _ => self,
+        }
     }
 }
 
@@ -122,23 +163,34 @@ const DIFF: [&str; 5] =
     ["--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"];
 
 impl Git<'_> {
-    async fn change(mut self, target: &Target) -> Result<Change, String> {
+    async fn change(mut self, target: &Target) -> Result<Change, Unread> {
         if matches!(target, Target::Custom(_)) {
             return Ok(Change::default());
         }
-        self.run(&["rev-parse", "--is-inside-work-tree"]).await?;
+        self.run(&["rev-parse", "--is-inside-work-tree"]).await.map_err(|why| {
+            let missing = format!(
+                "{} is in no git repository, so there is no change to review; review with \
+                 `custom` instructions, or in a thread that works in a repository",
+                self.settings.cwd.display()
+            );
+            why.or_missing(&["not a git repository"], missing)
+        })?;
         self.switch_filters_off().await;
         match target {
             Target::Uncommitted => self.uncommitted().await,
             Target::Branch(branch) => {
-                let tip = self.commit(branch).await?;
-                let base = self.run(&["merge-base", "HEAD", &tip]).await?;
+                let tip = self.commit(branch, "branch").await?;
+                let base = self.run(&["merge-base", "HEAD", &tip]).await.map_err(|why| {
+                    let missing =
+                        format!("`{branch}` and the current branch have no commit in common");
+                    why.or_missing(&[], missing)
+                })?;
                 let base = base.trim().to_owned();
                 let diff = self.run(&with("diff", &[&base])).await?;
                 Ok(Change { diff, command: format!("git diff {base}"), unread: None })
             }
             Target::Commit { sha, .. } => {
-                let sha = self.commit(sha).await?;
+                let sha = self.commit(sha, "commit").await?;
                 let diff = self
                     .run(&with("show", &["--format=fuller", "--stat", "--patch", &sha]))
                     .await?;
@@ -148,7 +200,7 @@ impl Git<'_> {
         }
     }
 
-    async fn uncommitted(&self) -> Result<Change, String> {
+    async fn uncommitted(&self) -> Result<Change, Unread> {
         let has_commits = self.run(&["rev-parse", "--verify", "--quiet", "HEAD"]).await.is_ok();
         let against: &[&str] = if has_commits { &["HEAD"] } else { &["--cached"] };
         let mut diff = self.run(&with("diff", against)).await?;
@@ -162,21 +214,27 @@ impl Git<'_> {
                 let path = self.settings.cwd.join(name);
                 let read = path.clone();
                 let text = self.core.files.run(&path, move || new_file(&read)).await;
-                diff.push_str(&text.map_err(|error| error.to_string())?);
+                diff.push_str(&text.map_err(|error| Unread::failed(error.to_string()))?);
             }
         }
         let command = if has_commits { "git diff HEAD" } else { "git diff --cached" };
         Ok(Change { diff, command: command.to_owned(), unread: None })
     }
 
-    /// The commit that a name means.
-    async fn commit(&self, name: &str) -> Result<String, String> {
+    /// The commit that the name of a branch or commit means.
+    async fn commit(&self, name: &str, kind: &str) -> Result<String, Unread> {
         let wanted = format!("{name}^{{commit}}");
         let found =
             self.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted]).await;
-        found
-            .map(|sha| sha.trim().to_owned())
-            .map_err(|_| format!("the repository has no commit `{name}`"))
+        let unknown = [
+            "Needed a single revision",
+            "unknown revision",
+            "bad object",
+            "ambiguous",
+            "expected commit type",
+        ];
+        let missing = || format!("the repository has no {kind} `{name}`");
+        found.map(|sha| sha.trim().to_owned()).map_err(|why| why.or_missing(&unknown, missing()))
     }
 
     /// A filter is a program that the repository's configuration names.
@@ -192,7 +250,7 @@ impl Git<'_> {
         }
     }
 
-    async fn run(&self, arguments: &[&str]) -> Result<String, String> {
+    async fn run(&self, arguments: &[&str]) -> Result<String, Unread> {
         let mut argv: Vec<OsString> =
             ["git", "--no-pager", "--no-optional-locks"].map(Into::into).into();
         let fixed = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "diff.external="];
@@ -203,6 +261,9 @@ impl Git<'_> {
         let mut env = environment(&self.core.options, self.config);
         env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
         env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
+        // Git's words are compared with known ones.
+        env.retain(|(name, _)| name != "LANGUAGE" && name != "LC_ALL");
+        env.push(("LC_ALL".into(), "C".into()));
         let policy = if self.settings.sandbox.is_unconfined() {
             confinement(&self.settings.sandbox, &self.settings.cwd)
         } else {
@@ -219,18 +280,21 @@ impl Git<'_> {
             stdin: Stdin::Null,
             egress: None,
         };
-        let mut process =
-            self.core.sandbox.spawn(spawn).await.map_err(|error| format!("git: {error}"))?;
+        let spawned = self.core.sandbox.spawn(spawn).await;
+        let mut process = spawned.map_err(|error| Unread::failed(format!("git: {error}")))?;
         let (mut stdout, mut stderr) = (OutputBuffer::new(4 * MAX_DIFF), OutputBuffer::new(4096));
         let exit = tokio::time::timeout(MAX_RUN, process.collect(&mut stdout, &mut stderr)).await;
-        let exit = exit.map_err(|_| "git took too long".to_owned())?;
+        let exit = exit.map_err(|_| Unread::failed("git took too long"))?;
         if exit.success() {
             return Ok(String::from_utf8_lossy(&stdout.bytes()).into_owned());
         }
         let said = stderr.bytes();
         let said = String::from_utf8_lossy(&said);
-        let first = said.lines().next().unwrap_or("git failed").trim();
-        Err(first.trim_start_matches("fatal: ").to_owned())
+        let Some(first) = said.lines().map(str::trim).find(|line| !line.is_empty()) else {
+            let said = format!("`git {}` failed and said nothing", arguments.join(" "));
+            return Err(Unread::Failed { said, silent: exit.code == Some(1) });
+        };
+        Err(Unread::failed(first.trim_start_matches("fatal: ")))
     }
 }
 

@@ -25,6 +25,13 @@ impl ReviewMethods<Cx> for Server {
     ) -> Result<ReviewStartResponse, ErrorObject> {
         let target = target(params.target)?;
         let original = self.loaded_thread(&params.thread_id).await?;
+        let gone = || ErrorObject::invalid_request("the thread is not loaded any more");
+        // Before a detached review forks: one that is refused leaves no thread behind.
+        let settings = look(&original).await.ok_or_else(gone)?.settings;
+        let config = self.core.configuration(&settings.cwd, None).await?.resolved.config;
+        let read = change::read(&self.core, &config, &settings, &target).await;
+        let change =
+            read.map_err(|what| ErrorObject::invalid_params(format!("`target`: {what}")))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
         let (thread, handle) = if detached {
             let fork = Fork {
@@ -45,10 +52,6 @@ impl ReviewMethods<Cx> for Server {
         } else {
             (params.thread_id, original)
         };
-        let gone = || ErrorObject::invalid_request("the thread is not loaded any more");
-        let snapshot = look(&handle).await.ok_or_else(gone)?;
-        let config = self.core.configuration(&snapshot.settings.cwd, None).await?.resolved.config;
-        let change = change::read(&self.core, &config, &snapshot.settings, &target).await;
         if let Some(why) = &change.unread {
             crate::warnings::tell_about_thread(&cx.peer, &thread, why.clone());
         }

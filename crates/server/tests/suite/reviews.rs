@@ -194,17 +194,60 @@ async fn every_target_shows_its_own_change() {
         assert_eq!(fault.code, -32602);
         assert!(fault.message.contains(member), "{fault:?}");
     }
-    // What cannot be read is told to the user and to the model.
-    for name in ["--output=/tmp/owned", "no-such-commit"] {
-        let target = json!({ "type": "commit", "sha": name });
-        peer.call("review/start", review(&thread, target)).await;
-        let warning = peer.expect("warning").await;
-        assert!(warning["message"].as_str().unwrap().contains(name), "{warning}");
-        peer.item("exitedReviewMode").await;
-        peer.expect("turn/completed").await;
-        let request = world.model().raw_requests().pop().unwrap();
-        assert!(request.contains("could not be read for you"), "{request}");
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_refused() {
+    let world = World::with_responses(json!([says("Fine.")])).await;
+    repository(&world);
+    let folder = world.workspace();
+    git(&folder, &["checkout", "-q", "--orphan", "unrelated"]);
+    git(&folder, &["commit", "-qm", "alone"]);
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let outside = peer.start_thread(json!({ "cwd": world.root() })).await;
+    let zeros = "0".repeat(40);
+    let cases = [
+        (&thread, json!({ "type": "commit", "sha": "deadbeef" }), "no commit `deadbeef`"),
+        (&thread, json!({ "type": "commit", "sha": zeros }), "no commit `0000"),
+        (&thread, json!({ "type": "commit", "sha": "--output=x" }), "no commit `--output=x`"),
+        (&thread, json!({ "type": "baseBranch", "branch": "nope" }), "no branch `nope`"),
+        (&thread, json!({ "type": "baseBranch", "branch": "main" }), "no commit in common"),
+        (&outside, json!({ "type": "uncommittedChanges" }), "is in no git repository"),
+        (&outside, json!({ "type": "commit", "sha": "HEAD" }), "is in no git repository"),
+    ];
+    let threads = peer.call("thread/loaded/list", json!({})).await;
+    for (thread, target, expected) in cases {
+        for delivery in ["inline", "detached"] {
+            let params = json!({ "threadId": thread, "target": target, "delivery": delivery });
+            let fault = peer.refused("review/start", params).await;
+            assert_eq!(fault.code, -32602, "{fault:?}");
+            assert!(fault.message.contains(expected), "{fault:?}");
+        }
     }
+    assert_eq!(peer.call("thread/loaded/list", json!({})).await, threads);
+    let seen = peer.settled().await;
+    assert!(!seen.contains(&"turn/started".to_owned()), "{seen:?}");
+    assert_eq!(world.model().requests().len(), 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_told_to_the_user_and_to_the_model() {
+    let world = World::with_responses(json!([says("Fine.")])).await;
+    repository(&world);
+    std::fs::write(world.workspace().join(".git/index"), "damaged").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let target = json!({ "type": "uncommittedChanges" });
+    peer.call("review/start", review(&thread, target)).await;
+    let warning = peer.expect("warning").await;
+    assert!(warning["message"].as_str().unwrap().contains("index file"), "{warning}");
+    peer.item("exitedReviewMode").await;
+    peer.expect("turn/completed").await;
+    let request = world.model().raw_requests().pop().unwrap();
+    assert!(request.contains("could not be read for you"), "{request}");
 }
 
 #[tokio::test]
