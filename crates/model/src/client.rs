@@ -229,7 +229,15 @@ async fn attempt(
             let kind = FailureKind::ResponseStreamConnectionFailed;
             return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
         }
-        Err(_) => return Err(silent(target, idle)),
+        Err(_) => {
+            let message = format!(
+                "{} took the request and did not answer for {} s (`stream_idle_timeout_ms`)",
+                target.host(),
+                idle.as_secs_f64()
+            );
+            let kind = FailureKind::ResponseStreamConnectionFailed;
+            return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
+        }
     };
     if response.status() == StatusCode::OK && !is_document(response.headers()) {
         let request_id = request_id(response.headers());

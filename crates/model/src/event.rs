@@ -122,8 +122,11 @@ pub enum Item {
         action: serde_json::Value,
         failed: bool,
     },
+    /// A kind this crate does not know, with its `type`. With a call id the model waits for its
+    /// output.
     Other {
         kind: String,
+        call_id: Option<String>,
     },
 }
 

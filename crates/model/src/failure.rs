@@ -113,7 +113,7 @@ impl Failure {
         let text = error.message.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
         let text = provider.redact(&excerpt(&text));
         let text = if text.is_empty() { "(empty body)" } else { &text };
-        let mut message = format!("{target} answered {status}: {text}");
+        let mut message = format!("{target} answered {}: {text}", named(status));
         message.push_str(&advice(provider, kind));
         Self {
             http_status: Some(status.as_u16()),
@@ -121,6 +121,14 @@ impl Failure {
             retry_after: retry::from_headers(headers).or_else(|| retry::from_message(text)),
             ..Self::new(kind, message)
         }
+    }
+}
+
+/// The status with its name, where it has one.
+fn named(status: StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("{} {reason}", status.as_u16()),
+        None => status.as_u16().to_string(),
     }
 }
 
@@ -235,6 +243,7 @@ mod tests {
             assert_eq!(failure.kind, kind, "{status} {body}");
             assert_eq!(failure.http_status, Some(status.as_u16()));
             assert!(failure.message.contains("host"), "{}", failure.message);
+            assert!(!failure.message.contains("unknown status"), "{}", failure.message);
         };
         check(400, "", BadRequest);
         check(400, r#"{"error":{"code":"context_length_exceeded"}}"#, ContextWindowExceeded);
@@ -244,6 +253,7 @@ mod tests {
         check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ResponseTooManyFailedAttempts);
         check(429, r#"{"error":{"type":"insufficient_quota"}}"#, UsageLimitExceeded);
         check(500, "oops", HttpConnectionFailed);
+        check(529, "busy", HttpConnectionFailed);
         check(503, r#"{"code":"server_is_overloaded"}"#, ServerOverloaded);
         check(400, r#"{"error":{"code":"cyber_policy"}}"#, CyberPolicy);
     }

@@ -232,13 +232,18 @@ async fn broken_streams_are_told_and_may_be_opened_again() {
 
 #[tokio::test]
 async fn silence_ends_a_stream() {
-    for answer in [Vec::new(), stream_of(DELTA)] {
+    let never_begun = (FailureKind::ResponseStreamConnectionFailed, Retry::Request);
+    let broken_off = (FailureKind::ResponseStreamDisconnected, Retry::Stream);
+    for (answer, kind, told) in [
+        (Vec::new(), never_begun, "did not answer for 0.04 s"),
+        (stream_of(DELTA), broken_off, "sent nothing for 0.04 s"),
+    ] {
         let (mut provider, _) = raw(vec![answer], false).await;
         provider.stream_idle_timeout = Duration::from_millis(40);
         let events = run(provider).await;
         let failure = failure(&events);
-        assert_eq!(failure.kind, FailureKind::ResponseStreamDisconnected);
-        assert!(failure.message.contains("sent nothing for 0.04 s"), "{}", failure.message);
+        assert_eq!((failure.kind, failure.retry), kind);
+        assert!(failure.message.contains(told), "{}", failure.message);
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::approvals::{self, Ask, CommandRequest, Verdict};
 use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
 use crate::event::Event;
-use crate::history::{self, ABORTED, CallOutput, Fragment};
+use crate::history::{self, ABORTED, CallKind, CallOutput, Fragment};
 use crate::input::{Assessment, Attempted, ImageData, PatchPlan, Prepared};
 use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ const WRITE: &str = "write_stdin";
 pub(crate) struct Call {
     pub(crate) number: u64,
     call_id: String,
-    custom: bool,
+    kind: CallKind,
     pub(crate) tool: Option<tools::Call>,
     pub(crate) state: CallState,
     /// The item shown for it, while it is not final and not a running command's.
@@ -53,11 +53,11 @@ pub(crate) enum CallState {
 }
 
 impl Call {
-    pub(crate) fn new(number: u64, call_id: String, custom: bool, tool: tools::Call) -> Self {
+    pub(crate) fn new(number: u64, call_id: String, kind: CallKind, tool: tools::Call) -> Self {
         Self {
             number,
             call_id,
-            custom,
+            kind,
             tool: Some(tool),
             state: CallState::Queued,
             item: None,
@@ -68,11 +68,11 @@ impl Call {
     }
 
     /// A call that is answered already, because it cannot be read.
-    pub(crate) fn failed(number: u64, call_id: String, custom: bool, message: String) -> Self {
+    pub(crate) fn failed(number: u64, call_id: String, kind: CallKind, message: String) -> Self {
         Self {
             number,
             call_id,
-            custom,
+            kind,
             tool: None,
             state: CallState::Done(CallOutput::Text(message)),
             item: None,
@@ -96,7 +96,7 @@ impl Call {
     /// What the history needs of it.
     pub(crate) fn into_fragment(self) -> Option<Fragment> {
         let CallState::Done(output) = &self.state else { return None };
-        Some(history::call_output(&self.call_id, self.custom, output))
+        Some(history::call_output(&self.call_id, &self.kind, output))
     }
 
     /// A patch changes what others read, so nothing runs beside it.

@@ -160,8 +160,13 @@ impl Machine {
             && compaction.left_out <= MAX_LEFT_OUT
         {
             compaction.left_out += 1;
+            let attempt = compaction.left_out;
             active.sample = None;
-            let message = format!("{} (retry with less of the oldest history)", failure.message);
+            let message = format!(
+                "{} (retry {attempt} of {} with less of the oldest history)",
+                failure.message,
+                MAX_LEFT_OUT + 1
+            );
             self.retry_shown(turn, Failure { message, ..failure });
             return self.sample_compaction();
         }

@@ -182,7 +182,8 @@ fn sandbox_text(settings: &Settings) -> String {
             }
             format!(
                 "Sandbox: commands can read {} and write in {}, where `.git` and `.agent` stay \
-                 read-only. Network: {}.",
+                 read-only; where one of these two is a symbolic link, nothing new can be made \
+                 directly in the folder that holds it. Network: {}.",
                 read_text(read),
                 roots.join(", "),
                 on_off(*network)

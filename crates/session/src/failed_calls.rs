@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::calls::Call;
+use crate::history::{self, CallKind};
 use crate::input::Attempted;
 use crate::item::{Change, CommandItem, CommandSource, DynamicCall, Item, ItemStatus};
 use crate::machine::Machine;
@@ -19,8 +20,8 @@ const MAX_SHOWN: usize = 4_096;
 /// A call as the model made it.
 pub(crate) struct Called {
     pub(crate) call_id: String,
-    /// Whether `input` is free text rather than JSON.
-    pub(crate) custom: bool,
+    /// Tells whether `input` is free text rather than JSON.
+    pub(crate) kind: CallKind,
     pub(crate) name: String,
     pub(crate) input: String,
 }
@@ -31,8 +32,37 @@ impl Machine {
         let item = self.rejected_item(&called);
         self.show_failed(turn, item, &message);
         if let Some(active) = &mut self.turn {
-            active.calls.push(Call::failed(number, called.call_id, called.custom, message));
+            active.calls.push(Call::failed(number, called.call_id, called.kind, message));
         }
+    }
+
+    /// Shows an item that only the provider knows, and answers it where the model waits for that.
+    pub(crate) fn unknown_item(
+        &mut self,
+        turn: &Id,
+        kind: String,
+        call_id: Option<String>,
+        raw: &str,
+    ) {
+        let input = output::shorten(raw, MAX_SHOWN);
+        let call_id = call_id.filter(|_| !history::is_output(&kind));
+        if let Some(call_id) = call_id {
+            let message = format!(
+                "calls of the type `{kind}` cannot be carried out here; use one of the tools that \
+                 the request offers"
+            );
+            let number = self.number();
+            let name = kind.clone();
+            let called = Called { call_id, kind: CallKind::Other(kind), name, input };
+            return self.reject_call(turn, number, called, message);
+        }
+        let message = format!(
+            "the model's response has an item of the type `{kind}`, which this version does not \
+             know; it is kept for the model and has no other effect"
+        );
+        let arguments = serde_json::from_str(&input).unwrap_or(Value::String(input));
+        let item = self.tool_item(None, kind, arguments.to_string());
+        self.show_failed(turn, item, &message);
     }
 
     /// Answers a call that cannot be done.
@@ -73,8 +103,9 @@ impl Machine {
 
     /// What the call would have been shown as, as far as it can be read.
     fn rejected_item(&mut self, called: &Called) -> Item {
-        let Called { name, input, custom, .. } = called;
-        let arguments = if *custom { None } else { serde_json::from_str::<Value>(input).ok() };
+        let Called { name, input, kind, .. } = called;
+        let is_json = *kind != CallKind::Custom;
+        let arguments = is_json.then(|| serde_json::from_str::<Value>(input).ok()).flatten();
         let text = |member: &str| arguments.as_ref()?.get(member)?.as_str().map(str::to_owned);
         let kind = Shown::of_tool(&self.toolset(), name);
         match kind {

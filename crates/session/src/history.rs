@@ -182,7 +182,7 @@ pub(crate) fn without_orphans(fragments: Vec<Fragment>) -> Vec<Fragment> {
             && let Ok(Head { kind, call_id: Some(call_id), .. }) =
                 serde_json::from_str::<Head<'_>>(&fragment.text)
         {
-            if !kind.ends_with("_output") {
+            if !is_output(&kind) {
                 calls.insert(call_id.into_owned());
             } else if !calls.contains(&*call_id) {
                 continue;
@@ -227,8 +227,40 @@ pub(crate) fn user_message(content: &[UserContent]) -> Fragment {
     Fragment::kept(fragment(&json!({ "type": "message", "role": "user", "content": parts })))
 }
 
-pub(crate) fn call_output(call_id: &str, custom: bool, output: &CallOutput) -> Fragment {
-    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+/// What the model called, by the type of the item that called it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CallKind {
+    /// A function, with JSON arguments.
+    Function,
+    /// A custom tool, with free text.
+    Custom,
+    /// Something that only the provider knows: the type of the item.
+    Other(String),
+}
+
+impl CallKind {
+    /// The kind of call that an item of this type with a call id is; `None` for outputs.
+    fn of_item(kind: &str) -> Option<Self> {
+        match kind {
+            "function_call" => Some(Self::Function),
+            "custom_tool_call" => Some(Self::Custom),
+            output if is_output(output) => None,
+            other => Some(Self::Other(other.to_owned())),
+        }
+    }
+}
+
+/// Whether items of this type answer a call.
+pub(crate) fn is_output(kind: &str) -> bool {
+    kind.ends_with("_output")
+}
+
+pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -> Fragment {
+    let kind = match kind {
+        CallKind::Function => "function_call_output".to_owned(),
+        CallKind::Custom => "custom_tool_call_output".to_owned(),
+        CallKind::Other(kind) => format!("{kind}_output"),
+    };
     let output = match output {
         CallOutput::Text(text) => json!(text),
         CallOutput::Image { data_url } => {
@@ -258,7 +290,7 @@ pub(crate) enum CallOutput {
 
 /// The outputs that a history cut short by a crash lacks: the provider refuses a call without one.
 pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
-    let mut open: BTreeMap<String, Vec<(usize, bool)>> = BTreeMap::new();
+    let mut open: BTreeMap<String, Vec<(usize, CallKind)>> = BTreeMap::new();
     for (at, fragment) in history.iter().enumerate() {
         if !fragment.text.contains("\"call_id\"") {
             continue;
@@ -267,22 +299,20 @@ pub(crate) fn missing_outputs(history: &[Fragment]) -> Vec<Fragment> {
         else {
             continue;
         };
-        match &*kind {
-            "function_call" => open.entry(call_id.into_owned()).or_default().push((at, false)),
-            "custom_tool_call" => open.entry(call_id.into_owned()).or_default().push((at, true)),
-            "function_call_output" | "custom_tool_call_output" => {
+        match CallKind::of_item(&kind) {
+            Some(kind) => open.entry(call_id.into_owned()).or_default().push((at, kind)),
+            None => {
                 open.get_mut(&*call_id).and_then(Vec::pop);
             }
-            _ => {}
         }
     }
-    let mut missing: Vec<(usize, String, bool)> = open
+    let mut missing: Vec<(usize, String, CallKind)> = open
         .into_iter()
-        .flat_map(|(id, calls)| calls.into_iter().map(move |(at, custom)| (at, id.clone(), custom)))
+        .flat_map(|(id, calls)| calls.into_iter().map(move |(at, kind)| (at, id.clone(), kind)))
         .collect();
     missing.sort_unstable();
     let aborted = CallOutput::Text(ABORTED.into());
-    missing.into_iter().map(|(_, id, custom)| call_output(&id, custom, &aborted)).collect()
+    missing.into_iter().map(|(_, id, kind)| call_output(&id, &kind, &aborted)).collect()
 }
 
 fn fragment(value: &serde_json::Value) -> Arc<str> {
@@ -299,17 +329,20 @@ mod tests {
             r#"{"type":"function_call","call_id":"a","name":"x","arguments":"{}"}"#,
             r#"{"type":"custom_tool_call","call_id":"b","name":"y","input":""}"#,
             r#"{"type":"function_call_output","call_id":"a","output":"ok"}"#,
+            r#"{"type":"local_shell_call","call_id":"c","action":{}}"#,
             r#"{"type":"message","role":"user","content":[{"text":"\"call_id\""}]}"#,
         ]
         .into_iter()
         .map(|text| Fragment::new(text.into(), Mark::Unknown))
         .collect();
         let missing = missing_outputs(&history);
-        assert_eq!(missing.len(), 1);
+        assert_eq!(missing.len(), 2);
         let text = &missing[0].text;
         assert!(text.contains("custom_tool_call_output") && text.contains("\"b\""));
+        let text = &missing[1].text;
+        assert!(text.contains("local_shell_call_output") && text.contains("\"c\""));
         let orphaned = without_orphans(history[1..].to_vec());
-        assert_eq!(orphaned.len(), 2, "the output of `a` goes with its call");
+        assert_eq!(orphaned.len(), 3, "the output of `a` goes with its call");
     }
 
     #[test]

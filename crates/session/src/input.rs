@@ -309,8 +309,9 @@ pub enum ModelItem {
     CustomToolCall { call_id: String, name: String, input: String },
     /// A search by the provider.
     WebSearch { query: String, action: Option<SearchAction>, failed: bool },
-    /// Something that only the history needs.
-    Other,
+    /// An item of a type that this version cannot carry out; the model waits for the output of one
+    /// with a call id.
+    Other { kind: String, call_id: Option<String> },
 }
 
 /// One event of a streamed response; `index` is the output item's place in it.

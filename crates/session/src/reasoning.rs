@@ -1,5 +1,7 @@
 //! Reasoning while it streams: sections of the summary, each told of once, and raw blocks.
 
+use std::ops::Range;
+
 use crate::Id;
 use crate::event::Event;
 use crate::input::ModelItemKind;
@@ -13,7 +15,7 @@ pub(crate) struct Reasoning {
     pub(crate) summary: Vec<String>,
     pub(crate) content: Vec<String>,
     /// How many summary sections were announced.
-    announced: usize,
+    pub(crate) announced: usize,
 }
 
 impl Reasoning {
@@ -48,6 +50,10 @@ impl Machine {
         let item = reasoning.id.clone();
         let sections = reasoning.announced..reasoning.summary.len();
         reasoning.announced = sections.end;
+        self.announce_sections(turn, &item, sections);
+    }
+
+    pub(crate) fn announce_sections(&mut self, turn: &Id, item: &Id, sections: Range<usize>) {
         for index in sections {
             let (turn, item) = (turn.clone(), item.clone());
             self.emit(Event::SummaryPartAdded { turn, item, index });
@@ -80,12 +86,6 @@ impl Machine {
         } else {
             Event::ReasoningDelta { turn, item, index: part, text }
         });
-    }
-
-    pub(crate) fn started_reasoning(&mut self, turn: &Id) -> Id {
-        let reasoning = Reasoning::new(self.ids.item());
-        self.item_started(turn, reasoning.shown());
-        reasoning.id
     }
 }
 

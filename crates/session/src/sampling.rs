@@ -7,7 +7,7 @@ use crate::calls::Call;
 use crate::effect::{Effect, Record};
 use crate::event::{Event, TurnError};
 use crate::failed_calls::Called;
-use crate::history::Fragment;
+use crate::history::{CallKind, Fragment};
 use crate::input::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Usage};
 use crate::item::{Item, ItemStatus, Phase};
 use crate::machine::Machine;
@@ -232,29 +232,22 @@ impl Machine {
         if !self.within_bound(raw.len()) {
             return;
         }
-        self.remember(turn, vec![Fragment::passing(raw)]);
+        self.remember(turn, vec![Fragment::passing(raw.clone())]);
         match item {
             ModelItem::Message { text, phase } => self.message_done(turn, index, text, phase),
             ModelItem::Reasoning { summary, content } => {
-                let id = match self.take_streaming(index) {
-                    Some(Streaming::Reasoning(reasoning)) => reasoning.id,
-                    other => {
-                        self.close_streaming(turn, other, REPLACED);
-                        self.started_reasoning(turn)
-                    }
-                };
-                self.item_completed(turn, Item::Reasoning { id, summary, content });
+                self.reasoning_done(turn, index, summary, content);
             }
             ModelItem::FunctionCall { call_id, name, arguments } => {
                 self.close_item(turn, index, REPLACED);
                 let call = tools::read_function(&self.toolset(), &name, &arguments);
                 let input = arguments;
-                self.call(turn, Called { call_id, custom: false, name, input }, call);
+                self.call(turn, Called { call_id, kind: CallKind::Function, name, input }, call);
             }
             ModelItem::CustomToolCall { call_id, name, input } => {
                 self.close_item(turn, index, REPLACED);
                 let call = tools::read_custom(&self.toolset(), &name, &input);
-                self.call(turn, Called { call_id, custom: true, name, input }, call);
+                self.call(turn, Called { call_id, kind: CallKind::Custom, name, input }, call);
             }
             ModelItem::WebSearch { query, action, failed } => {
                 if !matches!(self.streaming(index), Some(Streaming::Search { .. })) {
@@ -265,7 +258,10 @@ impl Machine {
                 let reason = failed.then(|| "the provider reports that the search failed".into());
                 self.item_completed(turn, Item::WebSearch { id, query, action, reason });
             }
-            ModelItem::Other => self.close_item(turn, index, REPLACED),
+            ModelItem::Other { kind, call_id } => {
+                self.close_item(turn, index, REPLACED);
+                self.unknown_item(turn, kind, call_id, &raw);
+            }
         }
     }
 
@@ -305,6 +301,21 @@ impl Machine {
         self.plan_pieces(turn, index, pieces);
     }
 
+    fn reasoning_done(
+        &mut self,
+        turn: &Id,
+        index: usize,
+        summary: Vec<String>,
+        content: Vec<String>,
+    ) {
+        if !matches!(self.streaming(index), Some(Streaming::Reasoning(_))) {
+            self.open_item(turn, index, ModelItemKind::Reasoning);
+        }
+        let Some(Streaming::Reasoning(reasoning)) = self.take_streaming(index) else { return };
+        self.announce_sections(turn, &reasoning.id, reasoning.announced..summary.len());
+        self.item_completed(turn, Item::Reasoning { id: reasoning.id, summary, content });
+    }
+
     fn take_streaming(&mut self, index: usize) -> Option<Streaming> {
         self.turn.as_mut()?.sample.as_mut()?.items.remove(&index)
     }
@@ -320,7 +331,7 @@ impl Machine {
                 self.reject_call(turn, number, called, message);
             }
             Ok(call) => {
-                active.calls.push(Call::new(number, called.call_id, called.custom, call));
+                active.calls.push(Call::new(number, called.call_id, called.kind, call));
                 self.pump(turn);
             }
             Err(message) => self.reject_call(turn, number, called, message),

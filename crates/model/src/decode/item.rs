@@ -44,15 +44,18 @@ pub(super) fn done(json: &str) -> serde_json::Result<Item> {
     struct Head<'a> {
         #[serde(borrow, rename = "type")]
         kind: Cow<'a, str>,
+        /// Of items that this crate knows it is read with the rest of them.
+        #[serde(default)]
+        call_id: serde_json::Value,
     }
-    let Head { kind } = serde_json::from_str(json)?;
+    let Head { kind, call_id } = serde_json::from_str(json)?;
     Ok(match kind.as_ref() {
         "message" => message(json)?,
         "reasoning" => reasoning(json)?,
         "function_call" => function_call(json)?,
         "custom_tool_call" => custom_tool_call(json)?,
         "web_search_call" => web_search(json)?,
-        _ => Item::Other { kind: kind.into_owned() },
+        _ => Item::Other { kind: kind.into_owned(), call_id: call_id.as_str().map(str::to_owned) },
     })
 }
 
@@ -181,8 +184,11 @@ fn web_search(json: &str) -> serde_json::Result<Item> {
     Ok(Item::WebSearch { query: searched_for(&action), action, failed })
 }
 
-/// What a search is about: its query, page or pattern.
+/// What a search is about: its query, the first of several, its page or pattern.
 fn searched_for(action: &serde_json::Value) -> String {
-    let text = ["query", "url", "pattern"].iter().find_map(|name| action.get(*name)?.as_str());
-    text.unwrap_or_default().to_owned()
+    let texts = ["query", "queries", "url", "pattern"].iter().filter_map(|name| {
+        let value = action.get(*name)?;
+        value.as_str().or_else(|| value.as_array()?.iter().find_map(|query| query.as_str()))
+    });
+    texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default().to_owned()
 }

@@ -106,7 +106,16 @@ fn whole_items_are_parsed_and_kept_as_received() {
     let search = r#"{"type":"web_search_call","status":"failed"}"#;
     let parsed = Item::WebSearch { query: String::new(), action: Value::Null, failed: true };
     check(search, search, parsed);
-    check(r#"{"type":"new"}"#, r#"{"type":"new"}"#, Item::Other { kind: "new".into() });
+    check(
+        r#"{"type":"new"}"#,
+        r#"{"type":"new"}"#,
+        Item::Other { kind: "new".into(), call_id: None },
+    );
+    let local = r#"{"type":"local_shell_call","call_id":"c","action":{}}"#;
+    let call_id = Some("c".into());
+    check(local, local, Item::Other { kind: "local_shell_call".into(), call_id });
+    let odd = r#"{"type":"new","call_id":7}"#;
+    check(odd, odd, Item::Other { kind: "new".into(), call_id: None });
 }
 
 #[test]

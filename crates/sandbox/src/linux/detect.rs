@@ -67,10 +67,33 @@ pub(crate) fn explain(program: &Path, printed: &str) -> String {
     } else {
         "run it by hand to see why"
     };
-    format!("{} does not work here ({printed}); {hint}", program.display())
+    let program = program.display();
+    match printed {
+        "" => format!("{program} does not work here and does not say why; {hint}"),
+        _ => format!("{program} does not work here ({printed}); {hint}"),
+    }
 }
 
 /// A command that proves bubblewrap and namespaces to work: bubblewrap in bubblewrap's place.
 pub(crate) fn probe_argv(program: &Path) -> Vec<OsString> {
     vec![program.into(), "--version".into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_says_nothing_leaves_no_gap() {
+        let explained = |printed| explain(Path::new("/bin/bwrap"), printed);
+        assert_eq!(
+            explained(" \n"),
+            "/bin/bwrap does not work here and does not say why; run it by hand to see why"
+        );
+        let told = explained("setting up uid map: Permission denied");
+        assert!(
+            told.contains("(setting up uid map: Permission denied); user namespaces"),
+            "{told}"
+        );
+    }
 }

@@ -84,7 +84,7 @@ fn model_item(item: model::Item) -> ModelItem {
         Item::WebSearch { query, action, failed } => {
             ModelItem::WebSearch { query, action: search_action(&action), failed }
         }
-        Item::Other { .. } => ModelItem::Other,
+        Item::Other { kind, call_id } => ModelItem::Other { kind, call_id },
     }
 }
 

@@ -271,7 +271,8 @@ impl Inspector {
 
     fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
         if !cwd.is_dir() {
-            let message = format!("the working folder {} is not there", cwd.display());
+            let what = if cwd.exists() { "is no folder" } else { "is not there" };
+            let message = format!("the working folder {} {what}", cwd.display());
             return refused_command(display, cwd, &message);
         }
         let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);

@@ -170,6 +170,12 @@ async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
     assert_eq!(world.model().requests().len(), 4);
     let failed = peer.run_turn(&thread, "third").await;
     assert_eq!(failed["status"], "failed");
+    for attempt in 1..=5 {
+        let told = peer.expect_where("error", |told| told["willRetry"] == true).await;
+        let message = told["error"]["message"].as_str().unwrap();
+        let expected = format!("(retry {attempt} of 5 with less of the oldest history)");
+        assert!(message.contains(&expected), "{message}");
+    }
     assert_eq!(failed["error"]["agentErrorInfo"], "ContextWindowExceeded");
     let read = peer.call("thread/read", json!({ "threadId": thread })).await;
     assert_eq!(read["thread"]["status"]["type"], "systemError");

@@ -125,6 +125,28 @@ async fn a_provider_that_is_not_there() {
 }
 
 #[tokio::test]
+async fn a_provider_that_takes_the_request_and_never_answers() {
+    let mut world = World::with_responses(json!([says("Never.")])).await;
+    // Connections wait in its backlog.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    for set in [
+        format!("base_url=\"http://{address}/v1\""),
+        "stream_idle_timeout_ms=100".to_owned(),
+        "request_max_retries=0".to_owned(),
+    ] {
+        world.config_overrides.push(format!("model_providers.scripted.{set}"));
+    }
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let turn = failing_turn(&mut peer, &thread).await;
+    assert_eq!(turn["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
+    let message = turn["error"]["message"].as_str().unwrap();
+    assert!(message.contains("did not answer for 0.1 s"), "{message}");
+}
+
+#[tokio::test]
 async fn a_machine_without_a_sandbox() {
     let mut world = World::with_responses(json!([runs("touch made"), says("Never.")])).await;
     world.has_sandbox = false;

@@ -65,6 +65,11 @@ fn rows() -> Vec<Row> {
             "gone is not there",
         ),
         row(
+            function("exec_command", json!({ "cmd": "ls", "workdir": "a.txt" })),
+            command("ls", "$WORK/a.txt"),
+            "a.txt is no folder",
+        ),
+        row(
             function("exec_command", json!({ "cmd": "ls", "login": true })),
             command("ls", "$WORK"),
             "login shells are switched off",
@@ -118,6 +123,7 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
         for name in ["a.txt", "b.txt"] {
             std::fs::write(world.workspace().join(name), "something\n").unwrap();
         }
+        std::fs::create_dir(world.workspace().join("sub")).unwrap();
         let server = world.start();
         let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
         let lookup =
@@ -140,13 +146,77 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
             assert_eq!(item["status"], "failed", "{call}");
         }
         let told = reason(&item).as_str().unwrap();
-        assert!(told.contains(why), "{call}: {told}");
+        assert!(told.contains(&why.replace("$WORK", &work)), "{call}: {told}");
         assert_eq!(tool_outputs(&world), [told], "the model is told the same: {call}");
         let read =
             peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
         let items = read["thread"]["turns"][0]["items"].as_array().unwrap().clone();
         assert!(items.contains(&item), "{call}: {items:?}");
     }
+}
+
+/// A response of these output items, as a provider would send it.
+fn raw_response(items: &[Value]) -> Value {
+    let done = items.iter().enumerate().map(|(index, item)| {
+        json!({ "type": "response.output_item.done", "output_index": index, "item": item })
+    });
+    let usage = json!({ "input_tokens": 1, "output_tokens": 1, "total_tokens": 2 });
+    let end = json!({ "type": "response.completed", "response": { "id": "r", "usage": usage } });
+    let events = done.chain([end]).map(|event| format!("data: {event}\n\n"));
+    json!({ "steps": [{ "cut": events.collect::<String>() }] })
+}
+
+#[tokio::test]
+async fn an_item_of_an_unknown_type_is_shown_and_answered() {
+    let action = json!({ "type": "exec", "command": ["ls"] });
+    let call = json!({ "type": "local_shell_call", "call_id": "c1", "action": action });
+    let note = json!({ "type": "novelty", "text": "x" });
+    let world =
+        World::with_responses(json!([raw_response(&[call.clone(), note.clone()]), says("I see.")]))
+            .await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    assert_eq!(peer.run_turn(&thread, "Go.").await["status"], "completed");
+    for (kind, raw, why) in [
+        ("local_shell_call", &call, "calls of the type `local_shell_call` cannot be carried out"),
+        ("novelty", &note, "an item of the type `novelty`, which this version does not know"),
+    ] {
+        let item = peer.item("dynamicToolCall").await;
+        assert_eq!((&item["tool"], &item["status"]), (&json!(kind), &json!("failed")));
+        assert_eq!(&item["arguments"], raw);
+        assert!(reason(&item).as_str().unwrap().contains(why), "{item}");
+    }
+    // The model has its item back, and the answer to it.
+    let request = world.model().requests().pop().unwrap();
+    let input = request["input"].as_array().unwrap();
+    assert!(input.contains(&call) && input.contains(&note), "{request}");
+    let answers: Vec<&Value> = input.iter().filter(|item| item["call_id"] == "c1").collect();
+    assert_eq!(answers.len(), 2, "{request}");
+    assert_eq!(answers[1]["type"], "local_shell_call_output");
+    assert!(answers[1]["output"].as_str().unwrap().contains("cannot be carried out"), "{request}");
+}
+
+#[tokio::test]
+async fn what_only_the_whole_item_says_is_shown() {
+    let summary = json!([{ "type": "summary_text", "text": "One." },
+        { "type": "summary_text", "text": "Two." }]);
+    let reasoning = json!({ "type": "reasoning", "summary": summary });
+    let action = json!({ "type": "search", "queries": ["rust", "agents"] });
+    let search = json!({ "type": "web_search_call", "status": "completed", "action": action });
+    let world = World::with_responses(json!([raw_response(&[reasoning, search])])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "Go.").await;
+    let item = peer.item("reasoning").await;
+    assert_eq!(item["summary"], json!(["One.", "Two."]));
+    let lines: Vec<String> = peer.transcript().to_vec();
+    let at = |what: &str| lines.iter().position(|line| line.contains(what)).unwrap();
+    assert!(at("summaryPartAdded item2[0]") < at("summaryPartAdded item2[1]"), "{lines:?}");
+    assert!(at("item/started item2") < at("summaryPartAdded item2[0]"), "{lines:?}");
+    assert!(at("summaryPartAdded item2[1]") < at("item/completed item2"), "{lines:?}");
+    assert_eq!(peer.item("webSearch").await["query"], "rust");
 }
 
 #[tokio::test]

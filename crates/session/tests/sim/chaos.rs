@@ -278,7 +278,7 @@ fn event() -> impl Strategy<Value = ModelEvent> {
         ModelItem::Message { text: "x".into(), phase: None },
         ModelItem::Reasoning { summary: vec![], content: vec![] },
         ModelItem::WebSearch { query: String::new(), action: None, failed: true },
-        ModelItem::Other,
+        ModelItem::Other { kind: "novel".into(), call_id: None },
     ]);
     let failure = Failure {
         http_status: Some(500),

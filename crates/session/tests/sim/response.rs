@@ -155,7 +155,8 @@ fn item(index: usize, output: &Output) -> Vec<ModelEvent> {
             ]
         }
         Output::Unknown => {
-            vec![added(ModelItemKind::Other), done(json!({ "type": "novel" }), ModelItem::Other)]
+            let item = ModelItem::Other { kind: "novel".into(), call_id: None };
+            vec![added(ModelItemKind::Other), done(json!({ "type": "novel" }), item)]
         }
     }
 }
