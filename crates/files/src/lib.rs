@@ -11,7 +11,7 @@ mod pool;
 mod read;
 mod secret;
 
-pub use open::{FileKind, Opened, append, open, open_without_links};
+pub use open::{FileKind, Opened, append, check_usable, open, open_without_links};
 pub use pool::{ANSWER_TIMEOUT, Pool, Unanswered};
 pub use read::{ReadError, open_argument, read, read_argument, read_start, read_text};
 pub use secret::{SecretError, SecretFile, read_secret};

@@ -96,6 +96,27 @@ pub fn append(path: &Path) -> Result<Opened, ReadError> {
     opened(&mut options, path, 0)
 }
 
+/// Whether this process may read and write the file at `path`; of a folder, whether it may use,
+/// make and remove what is in it. Opens nothing.
+///
+/// # Errors
+/// It may not, or there is nothing.
+#[cfg(unix)]
+pub fn check_usable(path: &Path) -> io::Result<()> {
+    use rustix::fs::Access;
+    let mut wanted = Access::READ_OK | Access::WRITE_OK;
+    if path.metadata()?.is_dir() {
+        wanted |= Access::EXEC_OK;
+    }
+    Ok(rustix::fs::access(path, wanted)?)
+}
+
+/// Elsewhere only the attempt tells.
+#[cfg(not(unix))]
+pub fn check_usable(path: &Path) -> io::Result<()> {
+    path.metadata().map(drop)
+}
+
 #[cfg_attr(not(unix), allow(unused_variables))]
 fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, ReadError> {
     // Opening a FIFO or a terminal would otherwise wait for the other side. Rust sets O_CLOEXEC.

@@ -229,8 +229,11 @@ impl Core {
             Err(_) => self.options.home.clone(),
         };
         let now = self.options.clock.now_ms();
-        let options =
-            OpenOptions { salvage: true, ..OpenOptions::new(now, self.options.ids.next()) };
+        let options = OpenOptions {
+            salvage: true,
+            lost_turn_error: Some(crate::recovery::lost_record()),
+            ..OpenOptions::new(now, self.options.ids.next())
+        };
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
         if let Some(salvage) = store.salvaged() {
@@ -479,13 +482,23 @@ const LOSSES_TOLD: usize = 50;
 /// What is reported of a damaged database: a summary, and a message for each thread that lost
 /// something, with its id.
 fn salvage_messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
-    let Salvage { kept, damage, threads, lost } = salvage;
+    let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
+    let more = match lost_unnamed {
+        true => ", and threads and turns are missing that nothing left names",
+        false => "",
+    };
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let kept = match names.as_slice() {
+        [] => "Nothing of the damaged one is left to keep".to_owned(),
+        [only] => format!("The damaged file is kept as {only}"),
+        names => format!("The damaged files are kept as {}", names.join(", ")),
+    };
     let summary = format!(
         "the database of threads was damaged ({damage}): {threads} threads were saved into a new \
-         one, {} of them with losses. The damaged file is kept as {}; `agentd doctor` lists what \
-         was lost",
+         one, {} of them with known losses{more}. {kept}; `agentd doctor` shows what was lost, \
+         from {}",
         lost.len(),
-        kept.display()
+        list.display()
     );
     let each = lost.iter().take(LOSSES_TOLD).map(|loss| {
         let message = format!(

@@ -7,7 +7,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::connection::{OWNERS, database_path};
 use crate::error::Failure;
-use crate::{StoreError, content, owner, schema};
+use crate::opening::Opening;
+use crate::{StoreError, content, owner, preflight, salvage, schema};
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -32,9 +33,19 @@ const MAX_TOLD: usize = 20;
 /// Checks the database in `dir`; `None` when there is none.
 ///
 /// # Errors
-/// It cannot be opened or read at all, is newer than this program, or another program's.
+/// A server could not open it: whatever [`crate::Store::open`] would say.
 pub fn check(dir: &Path) -> Result<Option<Report>, StoreError> {
     let path = database_path(dir);
+    preflight::check(dir)?;
+    if !dir.exists() {
+        return Ok(None);
+    }
+    if salvage::is_begun(&path)? {
+        let problem = "a salvage of it was begun and not ended: the next server ends it".to_owned();
+        return Ok(Some(Report { problems: vec![problem], ..Report::default() }));
+    }
+    // What a server does when it opens the store.
+    Opening::inspect(dir)?.examine(open)?;
     if !path.exists() {
         return Ok(None);
     }
@@ -51,10 +62,7 @@ fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
         bytes: size(path) + size(&path.with_extension("db-wal")),
         ..Report::default()
     };
-    let owners = dir.join(OWNERS);
-    if owners.is_dir() {
-        report.open_elsewhere = owner::living(&owners, "")?;
-    }
+    report.open_elsewhere = owner::living(&dir.join(OWNERS), "")?;
     report.problems = texts(&conn, &format!("PRAGMA integrity_check({MAX_TOLD})"))?;
     report.problems.retain(|line| line != "ok");
     if !current {

@@ -6,16 +6,18 @@ use std::fs::{self, Permissions};
 use std::fs::{DirBuilder, File};
 use std::io;
 #[cfg(unix)]
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Failure;
+use crate::identity::Identity;
 use crate::{StoreError, Synchronous, opening, owner, schema};
 
 /// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
@@ -49,6 +51,8 @@ pub(crate) struct Target {
     pub(crate) log_pages: Arc<AtomicU32>,
     /// Damage was found, and the lock file says so.
     pub(crate) damage_noted: Arc<AtomicBool>,
+    /// The files that were opened.
+    pub(crate) identity: Arc<Identity>,
 }
 
 /// What a connection is for.
@@ -61,6 +65,7 @@ pub(crate) enum Role {
 impl Target {
     /// Opens a connection to a database that [`Target::prepare`] has made ready.
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, StoreError> {
+        self.check_files()?;
         let open = || -> Result<Connection, Failure> {
             let mut conn = if self.in_memory {
                 let mut conn = Connection::open_in_memory()?;
@@ -73,6 +78,11 @@ impl Target {
             Ok(conn)
         };
         open().map_err(|failure| failure.at(&self.path))
+    }
+
+    /// Checks that the database is still the one that was opened.
+    pub(crate) fn check_files(&self) -> Result<(), StoreError> {
+        self.identity.check(&self.path)
     }
 
     /// Makes what is missing of the database, brings it up to date, and opens the connection of the
@@ -89,6 +99,9 @@ impl Target {
             }
             schema::probe(&conn)?;
             self.configure(&mut conn, Role::Writer)?;
+            let pages = conn.query_row("PRAGMA page_count", [], |row| row.get::<_, u32>(0))?;
+            let size = conn.query_row("PRAGMA page_size", [], |row| row.get::<_, u32>(0))?;
+            self.identity.note(&self.path, u64::from(pages) * u64::from(size))?;
             Ok(conn)
         };
         open().map_err(|failure| failure.at(&self.path))
@@ -144,6 +157,9 @@ impl Target {
 
     fn configure(&self, conn: &mut Connection, role: Role) -> Result<(), Failure> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
+        // The last connection would copy the log into whatever the database is by then, and remove
+        // it. The writer does that when it ends in order.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // The log is copied into the database by the readers' threads (see `pool`), not by commits.
         // Memory mapping stays off: mapped pages would count as resident.
         conn.execute_batch(&format!(
@@ -224,14 +240,12 @@ pub(crate) fn database_path(dir: &Path) -> PathBuf {
     dir.join("threads.db")
 }
 
+/// Opens a file for reading and appending; makes one for the user alone where there is none.
 pub(crate) fn create_private_file(path: &Path) -> Result<File, StoreError> {
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    options.mode(0o600);
-    let file = options.open(path).map_err(|error| StoreError::io("open", path, error))?;
+    let opened = files::append(path);
+    let opened = opened.map_err(|error| StoreError::io("open", path, error.into_io()))?;
     restrict(path, 0o600)?;
-    Ok(file)
+    Ok(opened.file)
 }
 
 /// Elsewhere a home is its user's by where it is.

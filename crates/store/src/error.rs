@@ -45,6 +45,16 @@ pub enum StoreError {
         /// What is there, for people.
         what: &'static str,
     },
+    /// A file of the database was deleted, replaced or truncated while it was open.
+    #[error("{} {what} while a server has it open: nothing more is stored. {advice}", path.display())]
+    FilesChanged {
+        /// The file.
+        path: PathBuf,
+        /// What happened to it, for people.
+        what: &'static str,
+        /// Where the data is, and what to do.
+        advice: String,
+    },
     /// The file is a database of another program.
     #[error(
         "{} is another program's database; set `sqlite_home` to a folder of your own, or move the \
@@ -209,7 +219,7 @@ pub enum StoreError {
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; make it writable, or set AGENT_HOME or `sqlite_home` to another folder"
+            "; let this user read and write it, or set AGENT_HOME or `sqlite_home` to another folder"
         }
         _ => "",
     }

@@ -12,7 +12,7 @@ const SEQ_BITS: u32 = 19;
 /// A key of an item or a fragment, shifted by so many bits, is the key of its thread.
 pub(crate) const ENTRY_BITS: u32 = TURN_BITS + SEQ_BITS;
 const MAX_THREAD: i64 = (1 << 24) - 1;
-const MAX_ORDINAL: i64 = (1 << TURN_BITS) - 1;
+pub(crate) const MAX_ORDINAL: i64 = (1 << TURN_BITS) - 1;
 const MAX_SEQ: i64 = (1 << SEQ_BITS) - 1;
 
 /// Checks a fresh row id of a thread against what the other keys can hold.

@@ -11,6 +11,7 @@ mod connection;
 mod content;
 mod cursor;
 mod error;
+mod identity;
 mod joined;
 mod keys;
 mod lease;
@@ -18,6 +19,7 @@ mod lineage;
 mod opening;
 mod owner;
 mod pool;
+mod preflight;
 mod query;
 mod read;
 mod record;
@@ -37,5 +39,5 @@ pub use record::{
     Fragment, ItemRow, OrphanedTurn, Place, StoredThread, ThreadChanges, ThreadRecord, TurnOutcome,
     TurnRow, TurnStatus, Write,
 };
-pub use salvage::{Salvage, ThreadLoss};
+pub use salvage::{Kept, Salvage, ThreadLoss};
 pub use store::{OpenOptions, Store, Synchronous};

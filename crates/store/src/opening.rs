@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::connection::{BUSY_TIMEOUT, OWNERS, create_private_file, database_path};
 use crate::error::Failure;
-use crate::salvage::{self, Log, with_suffix};
+use crate::salvage::{self, Damage, Log, LogIndex, with_suffix};
 use crate::{StoreError, content, owner, schema};
 
 /// A database of which nothing is known is read whole up to this size: that takes some tenths of a
@@ -21,24 +21,30 @@ const LOOK_UP_TO: u64 = 16 << 20;
 /// What the lock file says once damage was found while the database was in use.
 const DAMAGED: &str = "damaged\n";
 
+/// What it says while a database is in use. Earlier versions wrote nothing.
+const OPEN: &str = "open\n";
+
 /// Path of the lock file in a store's folder. It is held while a store is opened, and notes how the
-/// last one ended: `closed SIZE MTIME` of the database, `damaged`, or nothing.
+/// last one ended: `closed SIZE MTIME` of the database, `damaged`, `open`, or nothing.
 pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("threads.lock")
 }
 
 /// The lock; others wait for it to be dropped.
 pub(crate) struct Opening {
-    lock: File,
+    /// `None` where it is only looked at, and there is none.
+    lock: Option<File>,
     path: PathBuf,
     database: PathBuf,
     owners: PathBuf,
     /// No other store has the database open.
     pub(crate) alone: bool,
+    /// See [`Damage::lost_unnamed`], of the damage that was found.
+    lost_unnamed: bool,
 }
 
 /// How the last store ended.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastUse {
     /// It was closed, and the database has not been changed since.
     Closed,
@@ -46,52 +52,87 @@ enum LastUse {
     Touched,
     /// It found damage.
     Damaged,
-    /// It was killed, is of an earlier version, or there was none.
+    /// It was killed.
+    Killed,
+    /// It is of an earlier version, or there was none.
     Unknown,
 }
 
+impl LastUse {
+    /// Whether there was a database, with tables.
+    fn had_tables(self) -> bool {
+        self != Self::Unknown
+    }
+
+    /// Whether nothing hints at damage but that the end is not known.
+    fn is_crash(self) -> bool {
+        matches!(self, Self::Killed | Self::Unknown)
+    }
+}
+
 impl Opening {
-    /// Waits for the lock of the store in `dir`.
+    /// Waits for the lock of the store in `dir`. The files have passed [`preflight::check`].
     pub(crate) fn begin(dir: &Path) -> Result<Self, StoreError> {
-        let (path, database, owners) = (lock_path(dir), database_path(dir), dir.join(OWNERS));
-        for file in [&path, &database] {
-            check_kind(file)?;
-        }
+        let path = lock_path(dir);
         let lock = create_private_file(&path)?;
         lock.lock().map_err(|error| StoreError::io("lock", &path, error))?;
+        Self::of(dir, path, Some(lock))
+    }
+
+    /// For [`Opening::examine`] alone: makes no lock and waits for none.
+    pub(crate) fn inspect(dir: &Path) -> Result<Self, StoreError> {
+        let path = lock_path(dir);
+        let lock = match files::open(&path) {
+            Ok(opened) => Some(opened.file),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(StoreError::io("open", &path, error.into_io())),
+        };
+        Self::of(dir, path, lock)
+    }
+
+    fn of(dir: &Path, path: PathBuf, lock: Option<File>) -> Result<Self, StoreError> {
+        let (database, owners) = (database_path(dir), dir.join(OWNERS));
         let alone = owner::living(&owners, "")?.is_empty();
-        Ok(Self { lock, path, database, owners, alone })
+        Ok(Self { lock, path, database, owners, alone, lost_unnamed: false })
     }
 
     /// Says what is wrong with the database, by [`StoreError::Corrupt`] where it can be salvaged.
-    /// SQLite is let near it only when it begins as a database does: it removes the log of a file
-    /// that it cannot read.
+    /// Ends a salvage that was begun.
     pub(crate) fn look(&mut self) -> Result<(), StoreError> {
+        if self.alone && salvage::is_begun(&self.database)? && salvage::finish(&self.database)? {
+            return self.note("");
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        self.examine(|path| Ok(Connection::open_with_flags(path, flags)?))
+    }
+
+    /// As [`Opening::look`], on a connection that `open` makes. Changes nothing itself. SQLite is let
+    /// near the database only when that begins as a database does and its log as a log: it removes
+    /// the log of a file that it cannot read, and writes over a log that it cannot read.
+    pub(crate) fn examine(
+        &mut self,
+        open: impl FnOnce(&Path) -> Result<Connection, Failure>,
+    ) -> Result<(), StoreError> {
         if !self.alone {
-            // Closing the file would let go of the locks of a store of this process.
-            return Ok(());
+            // Opening and closing the file would let go of the locks of a store of this process.
+            return self.check_there();
         }
         let last = self.last_use()?;
         if last == LastUse::Closed {
             return Ok(());
         }
-        if salvage::finish(&self.database)? {
-            self.note("")?;
-            return Ok(());
-        }
         let log = Log::read(&with_suffix(&self.database, "-wal"))?;
-        if log.damaged {
-            return Err(self.corrupt("its log is damaged"));
-        }
+        self.check_log(&log)?;
         let Some((header, bytes)) = self.header()? else {
-            return match (log.has_commits(), last) {
-                (true, _) => Err(self.corrupt("it is gone, and its log is there")),
-                (false, _) => Ok(()),
+            return match (log.has_commits(), last.had_tables()) {
+                (true, _) => Err(self.lost("it is gone, and its log is there")),
+                (false, true) => Err(self.lost("it is gone")),
+                (false, false) => Ok(()),
             };
         };
         if bytes == 0 {
-            return match log.has_commits() || last == LastUse::Touched {
-                true => Err(self.corrupt("it is empty, and it was not")),
+            return match log.has_commits() || last.had_tables() {
+                true => Err(self.lost("it is empty, and it was not")),
                 false => Ok(()),
             };
         }
@@ -102,25 +143,61 @@ impl Opening {
             return Err(self.corrupt("its end is missing"));
         }
         let header = log.header.unwrap_or(header);
-        let thorough = last != LastUse::Unknown || bytes <= LOOK_UP_TO;
-        let verified = verify(&self.database, thorough);
-        match verified.map_err(|failure| failure.at(&self.database)) {
+        let thorough = !last.is_crash() || bytes <= LOOK_UP_TO;
+        let verified = open(&self.database)
+            .and_then(|conn| verify(&conn, &self.database, thorough))
+            .map_err(|failure| failure.at(&self.database));
+        match verified {
+            Ok(Content::None) if last.had_tables() => Err(self.lost("its tables are gone")),
             Ok(Content::None) => Ok(()),
             // With such a header SQLite would write to it in another way than we expect.
             Ok(Content::Threads) | Err(StoreError::Sqlite { .. }) if is_odd(&header) => {
                 Err(self.corrupt("its header is damaged"))
             }
             Ok(Content::Threads) => Ok(()),
-            Err(StoreError::Foreign { .. }) if last == LastUse::Touched => {
-                Err(self.corrupt("another program's database has taken its place"))
+            Err(StoreError::Foreign { .. }) if last.had_tables() => {
+                Err(self.lost("another program's database has taken its place"))
             }
             Err(error) => Err(error),
         }
     }
 
+    /// A database that another store has open is there: it stored something before it got its lock.
+    fn check_there(&self) -> Result<(), StoreError> {
+        let what = match fs::metadata(&self.database) {
+            Ok(metadata) if metadata.len() > 0 => return Ok(()),
+            Ok(_) => "was emptied",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved away",
+            Err(error) => return Err(StoreError::io("read", &self.database, error)),
+        };
+        let holders = owner::living(&self.owners, "")?.join(", ");
+        let advice = format!("Put it back, or end that server ({holders}), then start again");
+        Err(StoreError::FilesChanged { path: self.database.clone(), what, advice })
+    }
+
+    /// Compares the log with its index.
+    fn check_log(&mut self, log: &Log) -> Result<(), StoreError> {
+        if log.damaged {
+            return Err(self.corrupt("its log is damaged"));
+        }
+        if log.is_unreadable() {
+            return Err(self.lost("its log does not begin as a log does"));
+        }
+        let index = LogIndex::read(&with_suffix(&self.database, "-shm"))?;
+        match index.and_then(|index| log.lacks(&index)) {
+            Some(lack) => Err(self.lost(&lack)),
+            None => Ok(()),
+        }
+    }
+
+    /// The damage that [`Opening::look`] has found.
+    pub(crate) fn damage(&self, detail: String) -> Damage {
+        Damage { detail, lost_unnamed: self.lost_unnamed }
+    }
+
     /// From now on the database is in use: how it ends is not known.
     pub(crate) fn note_in_use(&mut self) -> Result<(), StoreError> {
-        self.note("")
+        self.note(OPEN)
     }
 
     /// Notes that the database was closed in order, if no other store has it open.
@@ -143,6 +220,7 @@ impl Opening {
         let text = self.read()?;
         Ok(match text.as_str() {
             DAMAGED => LastUse::Damaged,
+            OPEN => LastUse::Killed,
             closed if closed.starts_with("closed ") => {
                 let log = with_suffix(&self.database, "-wal");
                 let untouched = stamp(&self.database).as_deref() == Some(closed)
@@ -155,15 +233,22 @@ impl Opening {
 
     /// The first bytes of the database, and how many it has.
     fn header(&self) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
-        let failed = |error| StoreError::io("read", &self.database, error);
-        let file = match File::open(&self.database) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|error| StoreError::io("open", &self.database, error))?,
+        let opened = match files::open(&self.database) {
+            Err(error) if error.is_not_found() => return Ok(None),
+            other => {
+                other.map_err(|error| StoreError::io("open", &self.database, error.into_io()))?
+            }
         };
-        let bytes = file.metadata().map_err(failed)?.len();
         let mut header = Vec::new();
-        file.take(100).read_to_end(&mut header).map_err(failed)?;
-        Ok(Some((header, bytes)))
+        let read = opened.file.take(100).read_to_end(&mut header);
+        read.map_err(|error| StoreError::io("read", &self.database, error))?;
+        Ok(Some((header, opened.metadata.len())))
+    }
+
+    /// As [`Opening::corrupt`], where a file is missing that held what nothing else names.
+    fn lost(&mut self, detail: &str) -> StoreError {
+        self.lost_unnamed = true;
+        self.corrupt(detail)
     }
 
     fn corrupt(&self, detail: &str) -> StoreError {
@@ -172,7 +257,7 @@ impl Opening {
 
     fn read(&mut self) -> Result<String, StoreError> {
         let mut text = String::new();
-        let mut file = &self.lock;
+        let Some(mut file) = self.lock.as_ref() else { return Ok(text) };
         let read = file.rewind().and_then(|()| file.take(200).read_to_string(&mut text));
         match read {
             // Not written by us: nothing is known.
@@ -185,7 +270,7 @@ impl Opening {
         if self.read()? == text {
             return Ok(());
         }
-        let mut file = &self.lock;
+        let Some(mut file) = self.lock.as_ref() else { return Ok(()) };
         let written = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -207,30 +292,14 @@ fn stamp(path: &Path) -> Option<String> {
     Some(format!("closed {} {}\n", metadata.len(), changed.as_nanos()))
 }
 
-/// Opening a pipe would wait, opening a device may do anything.
-fn check_kind(path: &Path) -> Result<(), StoreError> {
-    let kind = match fs::metadata(path) {
-        Ok(metadata) => metadata.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(StoreError::io("read", path, error)),
-    };
-    if kind.is_file() {
-        return Ok(());
-    }
-    let what = if kind.is_dir() { "a folder" } else { "a pipe, a socket or a device" };
-    Err(StoreError::NotAFile { path: path.to_owned(), what })
-}
-
 /// Looks for damage with SQLite: whether the tables are ours and, where it is to be `thorough`,
 /// whether every page and every text can be read. Changes nothing.
-fn verify(path: &Path, thorough: bool) -> Result<Content, Failure> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Failure> {
     // The log of a damaged database stays as it is.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
-    let current = schema::is_current(&conn, path)?;
-    if schema::has_no_tables(&conn)? {
+    let current = schema::is_current(conn, path)?;
+    if schema::has_no_tables(conn)? {
         return Ok(Content::None);
     }
     if thorough {
@@ -240,7 +309,7 @@ fn verify(path: &Path, thorough: bool) -> Result<Content, Failure> {
             return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
         }
         if current {
-            content::check_all(&conn)?;
+            content::check_all(conn)?;
         }
     }
     Ok(Content::Threads)

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
+/// Most bytes that are read of what an owner says of itself.
+const MAX_DESCRIPTION: u64 = 4096;
+
 /// A living store's lock. Dropping it removes the file and lets go.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
@@ -65,42 +68,65 @@ impl Drop for OwnerLock {
 /// Whether nobody holds the lock of `owner` any more. A dead owner's file is removed.
 pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     let path = owners.join(owner);
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-        Err(error) => return Err(StoreError::io("open", &path, error)),
+    match lock_of(&path)? {
+        Lock::Held => Ok(false),
+        Lock::None => Ok(true),
+        // Removed while the lock is held: a store that is just being opened sees it and starts over.
+        Lock::Free(_held) => match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path, error))
+            }
+            _ => Ok(true),
+        },
+    }
+}
+
+/// The lock of an owner.
+enum Lock {
+    /// There is no such owner; what stands at its name, if anything, is no file of ours.
+    None,
+    /// It lives.
+    Held,
+    /// It is dead; its lock is held meanwhile.
+    Free(File),
+}
+
+fn lock_of(path: &Path) -> Result<Lock, StoreError> {
+    let file = match files::open(path) {
+        Ok(opened) => opened.file,
+        Err(files::ReadError::NotRegular { .. }) => return Ok(Lock::None),
+        Err(error) if error.is_not_found() => return Ok(Lock::None),
+        Err(error) => return Err(StoreError::io("open", path, error.into_io())),
     };
     match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(false),
-        Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &path, error)),
-    }
-    // Removed while the lock is held: a store that is just being opened sees it and starts over.
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(StoreError::io("remove", &path, error))
-        }
-        _ => Ok(true),
+        Ok(()) => Ok(Lock::Free(file)),
+        Err(TryLockError::WouldBlock) => Ok(Lock::Held),
+        Err(TryLockError::Error(error)) => Err(StoreError::io("lock", path, error)),
     }
 }
 
 /// Who an owner is, for people.
 pub(crate) fn described(owners: &Path, owner: &str) -> String {
-    let text = fs::read_to_string(owners.join(owner)).unwrap_or_default();
+    let text = files::read_text(&owners.join(owner), MAX_DESCRIPTION).unwrap_or_default();
     match text.lines().find_map(|line| line.strip_prefix("pid = ")) {
         Some(pid) => format!("process {pid}"),
         None => format!("owner {owner}"),
     }
 }
 
-/// The owners of this folder that live, but for `me`.
+/// The owners of this folder that live, but for `me`. Changes nothing; a folder that is missing has
+/// none.
 pub(crate) fn living(owners: &Path, me: &str) -> Result<Vec<String>, StoreError> {
     let failed = |error| StoreError::io("read", owners, error);
     let mut living = Vec::new();
-    for entry in fs::read_dir(owners).map_err(failed)? {
+    let entries = match fs::read_dir(owners) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(living),
+        other => other.map_err(failed)?,
+    };
+    for entry in entries {
         let name = entry.map_err(failed)?.file_name();
         if let Some(owner) = name.to_str().filter(|owner| *owner != me)
-            && !is_dead(owners, owner)?
+            && matches!(lock_of(&owners.join(owner))?, Lock::Held)
         {
             living.push(described(owners, owner));
         }

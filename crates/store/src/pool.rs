@@ -88,7 +88,7 @@ impl Pool {
             let _held = lock(&copying);
             // A failure leaves everything in the log, where it is as durable; a disk without room
             // shows in the commit that the log cannot take.
-            let _ = link.run(|conn| checkpoint(conn, "PASSIVE"));
+            let _ = copy_log(link, "PASSIVE");
         });
         let _ = orders.try_send(Order::Do(job, token));
     }
@@ -96,18 +96,16 @@ impl Pool {
     /// Copies the log into the database on the caller's connection, after a copy that is running.
     pub(crate) fn checkpoint_now(&self, link: &mut Link) -> Result<(), StoreError> {
         let _held = lock(&self.copying);
-        link.run(|conn| checkpoint(conn, "PASSIVE"))
+        copy_log(link, "PASSIVE")
     }
 
     /// Copies the log and empties it, unless another process or a read is in the way just now.
     pub(crate) fn empty_log(&self, link: &mut Link) -> Result<(), StoreError> {
         let _held = lock(&self.copying);
-        link.run(|conn| {
-            conn.busy_timeout(Duration::ZERO)?;
-            let outcome = checkpoint(conn, "TRUNCATE");
-            conn.busy_timeout(BUSY_TIMEOUT)?;
-            outcome
-        })
+        link.run(|conn| Ok(conn.busy_timeout(Duration::ZERO)?))?;
+        let outcome = copy_log(link, "TRUNCATE");
+        link.run(|conn| Ok(conn.busy_timeout(BUSY_TIMEOUT)?))?;
+        outcome
     }
 
     /// Lets the waiting reads finish and ends the threads. Reads that come too late are told.
@@ -185,9 +183,12 @@ pub(crate) fn answering<T: Send + 'static>(
     })
 }
 
-/// Copies the log into the database; with `TRUNCATE` also empties it. What readers still need
-/// stays in the log, which is no failure.
-fn checkpoint(conn: &Connection, mode: &str) -> Result<(), Failure> {
-    conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))?;
-    Ok(())
+/// Copies the log into the database, if that is still the one it belongs to; with `TRUNCATE` also
+/// empties it. What readers still need stays in the log, which is no failure.
+fn copy_log(link: &mut Link, mode: &str) -> Result<(), StoreError> {
+    link.target().check_files()?;
+    link.run(|conn| {
+        conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))?;
+        Ok(())
+    })
 }

@@ -18,7 +18,7 @@ use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
     Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow,
-    TurnsQuery, Write, read, salvage, threads,
+    TurnsQuery, Write, preflight, read, salvage, threads,
 };
 
 /// What a commit survives.
@@ -58,6 +58,9 @@ pub struct OpenOptions {
     /// file is kept under another name; unless another store is open in the folder. Off, it is an
     /// error.
     pub salvage: bool,
+    /// JSON text: the error of a turn that a salvage makes again because its record is lost.
+    /// Without one such a turn is interrupted.
+    pub lost_turn_error: Option<String>,
 }
 
 impl OpenOptions {
@@ -69,6 +72,7 @@ impl OpenOptions {
             synchronous: Synchronous::default(),
             max_pages: None,
             salvage: false,
+            lost_turn_error: None,
         }
     }
 }
@@ -104,6 +108,7 @@ impl Store {
     /// The file is damaged or newer than this program, the folder cannot be used, or the owner's
     /// name is taken.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<Self, StoreError> {
+        preflight::check(dir)?;
         create_private_dir(dir)?;
         let owners = dir.join(OWNERS);
         create_private_dir(&owners)?;
@@ -114,6 +119,7 @@ impl Store {
             max_pages: options.max_pages,
             log_pages: Arc::default(),
             damage_noted: Arc::default(),
+            identity: Arc::default(),
         };
         let mut opening = Opening::begin(dir)?;
         let mut salvaged = None;
@@ -121,7 +127,8 @@ impl Store {
             Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
                 // Whatever comes of this, the file is not one that was closed in order.
                 opening.note_in_use()?;
-                salvaged = Some(salvage::salvage(&path, &detail, options.now_ms)?);
+                let (damage, error) = (opening.damage(detail), options.lost_turn_error.as_deref());
+                salvaged = Some(salvage::salvage(&path, &damage, error, options.now_ms)?);
                 target.prepare()?
             }
             other => other?,
@@ -152,6 +159,7 @@ impl Store {
             max_pages: None,
             log_pages: Arc::default(),
             damage_noted: Arc::default(),
+            identity: Arc::default(),
         };
         let conn = target.connect(Role::Writer)?;
         Self::start(target, conn, "memory".to_owned(), None, None)

@@ -10,6 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::connection::Link;
@@ -110,12 +111,12 @@ impl Writer {
                         let _ = reply.send(self.lease(&thread));
                     }
                     Job::Release(thread, reply) => {
-                        let me = &self.owner;
-                        let _ = reply.send(self.link.run(|conn| lease::release(conn, me, &thread)));
+                        let me = self.owner.clone();
+                        let _ = reply.send(self.write(|conn| lease::release(conn, &me, &thread)));
                     }
                     // The rows say as much; without the pieces reading them takes longer.
                     Job::Join(thread) => {
-                        drop(self.link.run(|conn| joined::join_all(conn, &thread)));
+                        drop(self.write(|conn| joined::join_all(conn, &thread)));
                     }
                     Job::Read(read) => read(&mut self.link),
                     Job::Close(reply) => {
@@ -160,10 +161,10 @@ impl Writer {
     /// Commits the group and answers each caller. When the transaction as a whole is lost, each
     /// commit is tried again by itself: a full disk may still have room for the small ones.
     fn commit(&mut self, group: Vec<Commit>) {
-        let owner = &self.owner;
+        let owner = self.owner.clone();
         let mut started = false;
         let removes = group.iter().any(Commit::removes);
-        let outcome = self.link.run(|conn| transact(conn, owner, &group, &mut started));
+        let outcome = self.write(|conn| transact(conn, &owner, &group, &mut started));
         match outcome {
             Ok(results) => {
                 for (commit, result) in group.into_iter().zip(results) {
@@ -189,15 +190,28 @@ impl Writer {
     }
 
     fn lease(&mut self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
-        let owners = self.lock.as_ref().map(|(owners, _)| owners.as_path());
-        let me = &self.owner;
-        self.link.run(|conn| lease::take(conn, owners, me, thread))
+        let owners = self.lock.as_ref().map(|(owners, _)| owners.clone());
+        let me = self.owner.clone();
+        self.write(|conn| lease::take(conn, owners.as_deref(), &me, thread))
     }
 
     fn claim(&mut self) -> Result<Vec<OrphanedTurn>, StoreError> {
         let Some((owners, _)) = &self.lock else { return Ok(Vec::new()) };
-        let me = &self.owner;
-        self.link.run(|conn| recovery::claim(conn, owners, me))
+        let (owners, me) = (owners.clone(), self.owner.clone());
+        self.write(|conn| recovery::claim(conn, &owners, &me))
+    }
+
+    /// Runs something that writes. It took effect only where the files are still those that were
+    /// opened; that is looked at before, so as to leave them alone otherwise, and behind it.
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        self.link.target().check_files()?;
+        let done = self.link.run(work)?;
+        let target = self.link.target();
+        target.identity.check_log(&target.path, self.log_pages())?;
+        Ok(done)
     }
 
     fn bound_log(&mut self) {
@@ -226,17 +240,30 @@ impl Writer {
         let me = &self.owner;
         // What stays leased is free as soon as this owner's lock is.
         let _ = self.link.run(|conn| lease::release_all(conn, me));
-        let result =
-            if self.link.target().in_memory { Ok(()) } else { self.pool.empty_log(&mut self.link) };
+        let result = if self.link.target().in_memory { Ok(()) } else { self.end_log() };
         // Callers are told when nothing of the store is open any more.
         drop(self.link);
         if let Some((owners, lock)) = self.lock {
-            note_closed(&owners, &self.owner);
+            if !matches!(result, Err(StoreError::FilesChanged { .. })) {
+                note_closed(&owners, &self.owner);
+            }
             drop(lock);
         }
         for closer in closers {
             let _ = closer.send(result.clone());
         }
+    }
+}
+
+impl Writer {
+    /// Moves the log into the database, and has SQLite remove it with the last connection.
+    fn end_log(&mut self) -> Result<(), StoreError> {
+        let emptied = self.pool.empty_log(&mut self.link);
+        self.link.target().check_files()?;
+        self.link.run(|conn| {
+            Ok(conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?)
+        })?;
+        emptied
     }
 }
 

@@ -280,9 +280,28 @@ async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
     drop(conn);
     let store = Store::open(dir.path(), salvaging()).unwrap();
     assert!(store.salvaged().unwrap().damage.contains("another program"));
-    // Whoever takes it away wants a new one.
+    // Taken away: a new one is made, and the loss reported.
     let dir = full().await;
     fs::remove_file(dir.path().join("threads.db")).unwrap();
+    let error = store::check::check(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("it is gone"), "{error}");
+    let store = Store::open(dir.path(), salvaging()).unwrap();
+    let salvage = store.salvaged().unwrap();
+    assert!(salvage.damage.contains("it is gone") && salvage.lost_unnamed, "{salvage:?}");
+    assert_eq!(salvage.files, Vec::<std::path::PathBuf>::new());
+    let kept = store::salvage::kept(dir.path()).unwrap();
+    assert_eq!((kept.len(), &kept[0].list), (1, &salvage.list));
+    assert!(kept[0].lost.contains("it is gone"), "{kept:?}");
+    store.close().await.unwrap();
+    assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
+    // All of it taken away: whoever does that wants a new one.
+    let dir = full().await;
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::remove_file(path).unwrap();
+        }
+    }
     assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none());
 }
 

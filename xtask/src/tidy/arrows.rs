@@ -28,7 +28,7 @@ const TABLE: &[(&str, May)] = &[
     ("session", Only(&[])),
     ("model", Only(&["files"])),
     ("sandbox", Only(&["files"])),
-    ("store", Only(&[])),
+    ("store", Only(&["files"])),
     ("patch", Only(&[])),
     ("extensions", Only(&[])),
     (

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sandbox::rules::Invocation;
-use store::StoreError;
+use store::Kept;
 use store::check::{Report, check};
 
 use crate::commands::print;
@@ -92,9 +92,6 @@ fn threads(page: &mut Page, dir: &Path) {
     let report = match check(dir) {
         Ok(Some(report)) => report,
         Ok(None) => return page.good("threads", format_args!("none yet in {}", dir.display())),
-        Err(error @ StoreError::Busy { .. }) => {
-            return page.bad("threads", format_args!("{error}"));
-        }
         Err(error) => return page.bad("threads", format_args!("{error}")),
     };
     let Report { version, threads, turns, bytes, open_elsewhere, problems } = report;
@@ -127,27 +124,34 @@ const LIST_LINES: usize = 40;
 
 /// Databases that were damaged, and what was lost of each.
 fn kept(page: &mut Page, dir: &Path) {
-    let lists = match store::salvage::lists(dir) {
-        Ok(lists) => lists,
+    let all = match store::salvage::kept(dir) {
+        Ok(all) => all,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
             let dir = dir.display();
             return page.bad("threads", format_args!("{dir} cannot be read: {error}"));
         }
     };
-    for (path, list) in lists {
-        let path = path.display();
-        page.bad("threads", format_args!("a damaged database was set aside as {path}"));
-        let lines = list.lines().count();
-        for line in list.lines().take(LIST_LINES) {
+    for Kept { files, list, lost } in all {
+        match files.as_slice() {
+            [] => page.bad("threads", format_args!("a database was lost: {}", list.display())),
+            files => {
+                let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+                let files = files.join(", ");
+                page.bad("threads", format_args!("a damaged database was set aside as {files}"));
+            }
+        }
+        let lines = lost.lines().count();
+        for line in lost.lines().take(LIST_LINES) {
             page.text.push_str(&format!("        - {line}\n"));
         }
         if lines > LIST_LINES {
-            let more = lines - LIST_LINES;
-            page.text.push_str(&format!("        - {more} more lines in {path}-lost.txt\n"));
+            let (more, list) = (lines - LIST_LINES, list.display());
+            page.text.push_str(&format!("        - {more} more lines in {list}\n"));
         }
-        page.text.push_str(
-            "        Once nothing of it is missed, remove the file and those beside it.\n",
-        );
+        page.text.push_str(&format!(
+            "        Once nothing of it is missed, remove these files and {}.\n",
+            list.display()
+        ));
     }
 }

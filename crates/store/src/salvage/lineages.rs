@@ -20,27 +20,33 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
     let used = conn
         .prepare(
             "SELECT DISTINCT thread FROM turn WHERE thread NOT IN (SELECT pk FROM thread)
-             UNION SELECT source FROM segment WHERE source NOT IN (SELECT pk FROM thread)",
+             UNION SELECT source FROM segment WHERE source NOT IN (SELECT pk FROM thread)
+             UNION SELECT pk >> ?1 FROM history WHERE pk >> ?1 NOT IN (SELECT pk FROM thread)",
         )?
-        .query_map([], |row| row.get(0))?
+        .query_map([keys::ENTRY_BITS], |row| row.get(0))?
         .collect::<Result<Vec<i64>, _>>()?;
     for thread in ids.keys().copied().chain(used).collect::<BTreeSet<i64>>() {
         let (turns, last, from, to): (i64, Option<i64>, Option<i64>, Option<i64>) = conn
             .query_row(
-                "SELECT count(*), max(pk), min(started_at_ms) / 1000, max(started_at_ms) / 1000
+                "SELECT count(*), max(pk), min(nullif(started_at_ms, 0)) / 1000,
+                 max(nullif(started_at_ms, 0)) / 1000
              FROM turn WHERE thread = ?1",
                 [thread],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
             )?;
+        let last = last.max(last_with_history(conn, thread)?);
         let unlisted = Listed::default();
-        let listed = scan.indexed.listed.get(&thread).unwrap_or(&unlisted);
+        let listed = scan.indexed.listed.get(&thread);
+        // Lists leave out threads without a turn, and so do their indexes.
+        let was_listed = listed.is_some();
+        let listed = listed.unwrap_or(&unlisted);
         let times = || listed.times.iter().copied();
         let open_from: Option<i64> = conn.query_row(
             "SELECT max(last) + 1 FROM segment WHERE thread = ?1",
             [thread],
             |row| row.get(0),
         )?;
-        let shows_turns = turns > 0 || open_from.is_some();
+        let shows_turns = turns > 0 || open_from.is_some() || last.is_some();
         let id = match ids.get(&thread) {
             Some(id) => id.clone(),
             None if shows_turns => format!("00000000-0000-7000-8000-{thread:012x}"),
@@ -56,7 +62,7 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
             params![
                 thread,
                 id,
-                turns.max(shows_turns.into()),
+                turns.max((shows_turns || was_listed).into()),
                 times().chain(from).min().unwrap_or(0),
                 times().chain(to).max().unwrap_or(0),
                 last.map_or(0, keys::ordinal).max(open_from),
@@ -72,7 +78,24 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
             losses.threads.insert(thread);
         }
     }
+    // A row that is older than its turns would give the next turn a place that is taken.
+    conn.execute(
+        "UPDATE thread SET turn_count = max(turn_count, 1), last_ordinal = newest.pk & ?1
+         FROM (SELECT thread, max(pk) AS pk FROM turn GROUP BY thread) AS newest
+         WHERE thread.pk = newest.thread AND deleted = 0 AND last_ordinal < newest.pk & ?1",
+        [keys::MAX_ORDINAL],
+    )?;
     Ok(())
+}
+
+/// Key of the last place of a thread that has history, if that is not before its first turn.
+fn last_with_history(conn: &Connection, thread: i64) -> Result<Option<i64>, Failure> {
+    let places = keys::turns_of(thread);
+    let entries = keys::entries_of(places.start, places.end - 1);
+    let newest: Option<i64> = conn
+        .prepare_cached("SELECT max(pk) FROM history WHERE pk >= ?1 AND pk < ?2")?
+        .query_row([entries.start, entries.end], |row| row.get(0))?;
+    Ok(newest.map(keys::turn_of).filter(|place| keys::ordinal(*place) > 0))
 }
 
 /// What stands in place of the id of a deleted thread.
@@ -138,7 +161,7 @@ pub(super) fn close_gaps(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-fn live_threads(conn: &Connection) -> Result<Vec<i64>, Failure> {
+pub(super) fn live_threads(conn: &Connection) -> Result<Vec<i64>, Failure> {
     let threads = conn
         .prepare("SELECT pk FROM thread WHERE deleted = 0")?
         .query_map([], |row| row.get(0))?
@@ -147,7 +170,7 @@ fn live_threads(conn: &Connection) -> Result<Vec<i64>, Failure> {
 }
 
 /// Keys of the turns of a segment that are not there.
-fn lost_turns(conn: &Connection, segment: &Segment) -> Result<Vec<i64>, Failure> {
+pub(super) fn lost_turns(conn: &Connection, segment: &Segment) -> Result<Vec<i64>, Failure> {
     let turns = segment.turns()?;
     let mut there = conn.prepare_cached("SELECT pk FROM turn WHERE pk >= ?1 AND pk < ?2")?;
     let there = there
@@ -197,13 +220,14 @@ fn report(conn: &Connection, losses: &Losses) -> Result<Vec<ThreadLoss>, Failure
         if losses.lineages.contains(&key) {
             parts.push("turns that it shares with the thread that it was forked from".to_owned());
         }
-        let (mut turns, mut items, mut history, mut details) = (0, 0, 0, 0);
+        let (mut turns, mut records, mut items, mut history, mut details) = (0, 0, 0, 0, 0);
         for segment in Lineage::of(conn, key)?.segments {
             let first = keys::turn_key(segment.source, segment.first)?;
             let end = segment.turns()?.end;
             for (_, lost) in losses.turns.range(first..end) {
-                let Lost { turn, items: some, history: seen, details: values } = lost;
+                let Lost { turn, record, items: some, history: seen, details: values } = lost;
                 turns += u64::from(*turn);
+                records += u64::from(*record);
                 items += if *turn { 0 } else { *some };
                 history += u64::from(*seen);
                 details += u64::from(*values);
@@ -211,6 +235,7 @@ fn report(conn: &Connection, losses: &Losses) -> Result<Vec<ThreadLoss>, Failure
         }
         for (count, what) in [
             (turns, "turns"),
+            (records, "turns' own records (status, times, token usage)"),
             (items, "items"),
             (history, "turns' parts of what the model has seen"),
             (details, "turns' token usage or error"),

@@ -6,11 +6,14 @@
 //! crash in between does not spoil: see [`finish`].
 
 mod lineages;
+mod log;
 mod pages;
 mod record;
 mod refill;
 mod scan;
+mod turns;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,7 +23,7 @@ use rusqlite::Connection;
 use crate::error::Failure;
 use crate::{StoreError, schema, search};
 
-pub(crate) use pages::Log;
+pub(crate) use log::{Log, LogIndex, bytes_of_log};
 
 /// The fresh database while it is filled.
 const FILLING: &str = "threads.db.salvage";
@@ -28,20 +31,52 @@ const FILLING: &str = "threads.db.salvage";
 const COMPLETE: &str = "threads.db.salvaged-for-";
 /// Begin of the name of a damaged file.
 const DAMAGED: &str = "threads.db.damaged-";
+/// Added to the name of a database: its files. The log first: a database that is without its log and
+/// not yet renamed would look older than it is.
+const PARTS: [&str; 3] = ["-wal", "-shm", ""];
 /// Added to the name of a damaged file: the list of what it had and the fresh one lacks.
 const LIST: &str = "-lost.txt";
+
+/// Most bytes of a list that are read.
+const MAX_LIST: u64 = 1 << 20;
+
+/// What is wrong with a database.
+#[derive(Debug)]
+pub(crate) struct Damage {
+    /// For people.
+    pub(crate) detail: String,
+    /// See [`Salvage::lost_unnamed`].
+    pub(crate) lost_unnamed: bool,
+}
 
 /// What became of a damaged database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvage {
-    /// Where the damaged file is now. Its log, if it had one, is beside it.
+    /// Name that the damaged file got. Its log, if it had one, is beside it.
     pub kept: PathBuf,
+    /// The damaged files that there are: the database, its log and the index of that.
+    pub files: Vec<PathBuf>,
+    /// The list of what was lost.
+    pub list: PathBuf,
     /// What was wrong with it.
     pub damage: String,
     /// Threads that the fresh database has.
     pub threads: u64,
     /// Those of them that are not whole.
     pub lost: Vec<ThreadLoss>,
+    /// A file is gone, or part of it, that held threads and turns which nothing else names.
+    pub lost_unnamed: bool,
+}
+
+/// What was kept of a damaged database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// The damaged files, without the list.
+    pub files: Vec<PathBuf>,
+    /// The list of what was lost.
+    pub list: PathBuf,
+    /// What stands in it, up to 1 MiB.
+    pub lost: String,
 }
 
 /// A thread that lost something.
@@ -54,19 +89,48 @@ pub struct ThreadLoss {
 }
 
 /// Salvages the database at `path`, which nobody has open. The caller keeps others out.
-pub(crate) fn salvage(path: &Path, damage: &str, now_ms: i64) -> Result<Salvage, StoreError> {
+/// `lost_turn_error` is what a turn gets as its error that is made again without its record.
+pub(crate) fn salvage(
+    path: &Path,
+    damage: &Damage,
+    lost_turn_error: Option<&str>,
+    now_ms: i64,
+) -> Result<Salvage, StoreError> {
     let filling = path.with_file_name(FILLING);
     discard(&filling)?;
     let pages = pages::Pages::open(path, &with_suffix(path, "-wal"))?;
-    let (threads, lost) = fill(&filling, &pages).map_err(|failure| failure.at(&filling))?;
+    let (threads, lost) =
+        fill(&filling, &pages, lost_turn_error).map_err(|failure| failure.at(&filling))?;
     let name = free_name(path, now_ms)?;
     let kept = path.with_file_name(&name);
-    let salvage = Salvage { kept, damage: damage.to_owned(), threads, lost };
+    let there = PARTS.into_iter().filter(|suffix| with_suffix(path, suffix).exists());
+    let salvage = Salvage {
+        files: there.map(|suffix| with_suffix(&kept, suffix)).collect(),
+        list: with_suffix(&kept, LIST),
+        kept,
+        damage: damage.detail.clone(),
+        threads,
+        lost,
+        lost_unnamed: damage.lost_unnamed,
+    };
     write_list(&salvage)?;
     let complete = path.with_file_name(format!("{COMPLETE}{name}"));
     rename(&filling, &complete)?;
     finish(path)?;
     Ok(salvage)
+}
+
+/// Whether an exchange of databases was begun that [`finish`] has to end.
+pub(crate) fn is_begun(path: &Path) -> Result<bool, StoreError> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let failed = |error| StoreError::io("read", dir, error);
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(COMPLETE)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Ends the exchange of databases that was begun: a complete one takes its place, and the damaged
@@ -80,9 +144,7 @@ pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
         let name = complete.file_name().and_then(|name| name.to_str());
         let Some(name) = name.and_then(|name| name.strip_prefix(COMPLETE)) else { continue };
         let kept = path.with_file_name(name);
-        // The log first: a database that is without its log and not yet renamed would look older
-        // than it is.
-        for suffix in ["-wal", "-shm", ""] {
+        for suffix in PARTS {
             let (from, to) = (with_suffix(path, suffix), with_suffix(&kept, suffix));
             if from.exists() && !to.exists() {
                 rename(&from, &to)?;
@@ -94,32 +156,42 @@ pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
     Ok(finished)
 }
 
-/// What the lists beside damaged databases in `dir` say, each with the damaged file.
+/// What was kept of damaged databases in `dir`.
 ///
 /// # Errors
 /// The folder or a list cannot be read.
-pub fn lists(dir: &Path) -> io::Result<Vec<(PathBuf, String)>> {
-    let mut lists = Vec::new();
+pub fn kept(dir: &Path) -> io::Result<Vec<Kept>> {
+    let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_kept = name.starts_with(DAMAGED)
-            && !["-wal", "-shm", LIST].iter().any(|suffix| name.ends_with(suffix));
-        if !is_kept {
-            continue;
-        }
-        let list = match fs::read_to_string(with_suffix(&path, LIST)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            other => other?,
-        };
-        lists.push((path, list));
+        let name = entry?.file_name();
+        let Some(name) = name.to_str().filter(|name| name.starts_with(DAMAGED)) else { continue };
+        let suffix = ["-wal", "-shm", LIST].into_iter().find(|suffix| name.ends_with(suffix));
+        let suffix = suffix.unwrap_or("");
+        let of = name.strip_suffix(suffix).unwrap_or(name);
+        names.entry(of.to_owned()).or_default().push(suffix);
     }
-    lists.sort();
-    Ok(lists)
+    let read = |(name, suffixes): (String, Vec<&str>)| {
+        let path = dir.join(name);
+        let list = with_suffix(&path, LIST);
+        let lost = match files::read_start(&list, MAX_LIST) {
+            Err(error) if error.is_not_found() => String::new(),
+            Err(error) => return Err(error.into_io()),
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        let files = suffixes.iter().filter(|suffix| **suffix != LIST);
+        let mut files: Vec<_> = files.map(|suffix| with_suffix(&path, suffix)).collect();
+        files.sort();
+        Ok(Kept { files, list, lost })
+    };
+    names.into_iter().map(read).collect()
 }
 
 /// Makes the fresh database. Until it is complete nothing of it needs to survive a crash.
-fn fill(path: &Path, pages: &pages::Pages) -> Result<(u64, Vec<ThreadLoss>), Failure> {
+fn fill(
+    path: &Path,
+    pages: &pages::Pages,
+    lost_turn_error: Option<&str>,
+) -> Result<(u64, Vec<ThreadLoss>), Failure> {
     private(path)?;
     let mut conn = Connection::open(path)?;
     conn.execute_batch(
@@ -129,7 +201,11 @@ fn fill(path: &Path, pages: &pages::Pages) -> Result<(u64, Vec<ThreadLoss>), Fai
     let scan = scan::scan(pages);
     let transaction = conn.transaction()?;
     let mut losses = refill::refill(&transaction, pages, &scan)?;
+    let mut turns = turns::Turns::new(&transaction, &scan, lost_turn_error);
+    turns.remake_named(&mut losses)?;
     lineages::revive(&transaction, &scan, &mut losses)?;
+    turns.remake_shown(&mut losses)?;
+    turns.date()?;
     lineages::sweep(&transaction)?;
     let lost = lineages::examine(&transaction, &mut losses)?;
     lineages::close_gaps(&transaction)?;
@@ -148,13 +224,16 @@ fn fill(path: &Path, pages: &pages::Pages) -> Result<(u64, Vec<ThreadLoss>), Fai
 }
 
 fn write_list(salvage: &Salvage) -> Result<(), StoreError> {
-    let path = with_suffix(&salvage.kept, LIST);
-    let failed = |error| StoreError::io("write", &path, error);
+    let path = &salvage.list;
+    let failed = |error| StoreError::io("write", path, error);
     let mut list = format!("damage: {}\nthreads kept: {}\n", salvage.damage, salvage.threads);
     for ThreadLoss { thread, lost } in &salvage.lost {
         list.push_str(&format!("thread {thread} lost {lost}\n"));
     }
-    let mut file = private(&path)?;
+    if salvage.lost_unnamed {
+        list.push_str("lost too: what only the missing file held; nothing that is left names it\n");
+    }
+    let mut file = private(path)?;
     file.write_all(list.as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)
 }

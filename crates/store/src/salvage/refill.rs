@@ -18,6 +18,8 @@ use crate::{content, keys};
 pub(super) struct Lost {
     /// The turn itself.
     pub(super) turn: bool,
+    /// Its row, which was made again from what names the turn.
+    pub(super) record: bool,
     /// How many items.
     pub(super) items: u64,
     /// Part of what the model had seen.
@@ -37,6 +39,12 @@ pub(super) struct Losses {
     pub(super) details: BTreeSet<i64>,
     /// Keys of threads that lack turns of the thread they were forked from, or show too many.
     pub(super) lineages: BTreeSet<i64>,
+}
+
+impl Losses {
+    pub(super) fn of_turn(&mut self, turn: i64) -> &mut Lost {
+        self.turns.entry(turn).or_default()
+    }
 }
 
 /// Fills the tables of `conn`, which are empty. Takes one transaction.
@@ -237,24 +245,12 @@ impl Filling<'_> {
 
     /// Compares what is there now with what the indexes and the neighbours of what is lost say.
     fn compare(&mut self, scan: &Scan) -> Result<(), Failure> {
-        let missing = |sql: &str, known: &BTreeSet<i64>| -> Result<Vec<i64>, Failure> {
-            let mut exists = self.conn.prepare(sql)?;
-            let mut missing = Vec::new();
-            for key in known {
-                if !exists.exists([key])? {
-                    missing.push(*key);
-                }
-            }
-            Ok(missing)
-        };
-        let turns = missing("SELECT 1 FROM turn WHERE pk = ?1", &scan.indexed.turns)?;
-        let items = missing("SELECT 1 FROM item WHERE pk = ?1", &scan.indexed.items)?;
-        for turn in turns {
-            self.of_turn(turn).turn = true;
-        }
+        let mut exists = self.conn.prepare("SELECT 1 FROM item WHERE pk = ?1")?;
         let mut by_turn: BTreeMap<i64, u64> = BTreeMap::new();
-        for item in items {
-            *by_turn.entry(keys::turn_of(item)).or_default() += 1;
+        for item in &scan.indexed.items {
+            if !exists.exists([item])? {
+                *by_turn.entry(keys::turn_of(*item)).or_default() += 1;
+            }
         }
         for (turn, items) in by_turn {
             let lost = self.of_turn(turn);
@@ -278,7 +274,7 @@ impl Filling<'_> {
     }
 
     fn of_turn(&mut self, turn: i64) -> &mut Lost {
-        self.losses.turns.entry(turn).or_default()
+        self.losses.of_turn(turn)
     }
 
     fn refer(&mut self, chunks: Vec<i64>) {

@@ -49,7 +49,8 @@ pub(super) struct Indexed {
     pub(super) threads: BTreeMap<i64, BTreeSet<String>>,
     /// What the indexes of lists say of threads, by key.
     pub(super) listed: BTreeMap<i64, Listed>,
-    pub(super) turns: BTreeSet<i64>,
+    /// Ids of turns, by key.
+    pub(super) turns: BTreeMap<i64, String>,
     pub(super) items: BTreeSet<i64>,
     /// Thread and first place of each segment.
     pub(super) segments: BTreeSet<(i64, i64)>,
@@ -200,8 +201,8 @@ fn index(cells: &Cells<'_>, found: &mut Scan) {
                 listed.archived = *archived == 1;
                 listed.times.push(*time);
             }
-            [Integer(of), Text(_), Integer(key)] if *of > 0 && keys::thread_of(*key) == *of => {
-                found.indexed.turns.insert(*key);
+            [Integer(of), Text(id), Integer(key)] if *of > 0 && keys::thread_of(*key) == *of => {
+                found.indexed.turns.entry(*key).or_insert_with(|| id.clone());
             }
             [Integer(of), Text(_), Integer(key)] if *of > 0 && keys::turn_of(*key) == *of => {
                 found.indexed.items.insert(*key);

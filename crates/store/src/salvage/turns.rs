@@ -1,0 +1,119 @@
+//! Makes rows of `turn` again that are lost, from what names them: their items, the index of turns,
+//! and the model's history. A turn that is made again has its place, its items and, where the index
+//! still has it, its id; it says itself that its record is lost.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, params};
+
+use super::lineages::{live_threads, lost_turns};
+use super::refill::Losses;
+use super::scan::Scan;
+use crate::apply::status_code;
+use crate::error::Failure;
+use crate::lineage::Lineage;
+use crate::{TurnStatus, keys};
+
+/// The turns that are made again.
+pub(super) struct Turns<'s> {
+    conn: &'s Connection,
+    scan: &'s Scan,
+    /// JSON text: what such a turn has as its error. Without one it is interrupted.
+    error: Option<&'s str>,
+    remade: BTreeSet<i64>,
+}
+
+impl<'s> Turns<'s> {
+    pub(super) fn new(conn: &'s Connection, scan: &'s Scan, error: Option<&'s str>) -> Self {
+        Self { conn, scan, error, remade: BTreeSet::new() }
+    }
+
+    /// Makes the turns again that an item or the index of turns names.
+    pub(super) fn remake_named(&mut self, losses: &mut Losses) -> Result<(), Failure> {
+        let with_items = self
+            .conn
+            .prepare("SELECT DISTINCT turn FROM item WHERE turn NOT IN (SELECT pk FROM turn)")?
+            .query_map([], |row| row.get(0))?
+            .collect::<Result<BTreeSet<i64>, _>>()?;
+        let mut exists = self.conn.prepare("SELECT 1 FROM turn WHERE pk = ?1")?;
+        let mut lost = with_items;
+        for turn in self.scan.indexed.turns.keys() {
+            if !exists.exists([turn])? {
+                lost.insert(*turn);
+            }
+        }
+        lost.into_iter().try_for_each(|turn| self.remake(turn, losses))
+    }
+
+    /// Makes the turns again that a thread shows and that have history: outside of what threads
+    /// show, history may stand at a place without a turn.
+    pub(super) fn remake_shown(&mut self, losses: &mut Losses) -> Result<(), Failure> {
+        for thread in live_threads(self.conn)? {
+            for segment in Lineage::of(self.conn, thread)?.segments {
+                for turn in lost_turns(self.conn, &segment)? {
+                    if self.has_history(turn)? {
+                        self.remake(turn, losses)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the turns that were made again the time of a neighbour, or of their thread.
+    pub(super) fn date(&self) -> Result<(), Failure> {
+        let mut date = self.conn.prepare(
+            "UPDATE turn SET started_at_ms = coalesce(
+                 (SELECT started_at_ms FROM turn AS other WHERE other.pk BETWEEN ?2 AND ?1 - 1
+                     AND other.started_at_ms > 0 ORDER BY other.pk DESC LIMIT 1),
+                 (SELECT started_at_ms FROM turn AS other WHERE other.pk BETWEEN ?1 + 1 AND ?3
+                     AND other.started_at_ms > 0 ORDER BY other.pk LIMIT 1),
+                 (SELECT created_at * 1000 FROM thread WHERE pk = turn.thread), 0)
+             WHERE pk = ?1",
+        )?;
+        for turn in &self.remade {
+            let places = keys::turns_of(keys::thread_of(*turn));
+            date.execute([*turn, places.start, places.end - 1])?;
+        }
+        Ok(())
+    }
+
+    fn has_history(&self, turn: i64) -> Result<bool, Failure> {
+        let entries = keys::entries_of(turn, turn);
+        Ok(self
+            .conn
+            .prepare_cached("SELECT 1 FROM history WHERE pk >= ?1 AND pk < ?2")?
+            .exists([entries.start, entries.end])?)
+    }
+
+    fn remake(&mut self, turn: i64, losses: &mut Losses) -> Result<(), Failure> {
+        if keys::ordinal(turn) == 0 {
+            return Ok(());
+        }
+        let made_up = format!("00000000-0000-7000-8000-{turn:012x}");
+        let known = self.scan.indexed.turns.get(&turn).unwrap_or(&made_up);
+        // A damaged entry may name an id that another turn of the thread has.
+        let made = self.insert(turn, known)? || self.insert(turn, &made_up)?;
+        let lost = losses.of_turn(turn);
+        (lost.turn, lost.record) = (!made, made);
+        if made {
+            self.remade.insert(turn);
+        }
+        Ok(())
+    }
+
+    fn insert(&self, turn: i64, id: &str) -> Result<bool, Failure> {
+        let status = match self.error {
+            Some(_) => TurnStatus::Failed,
+            None => TurnStatus::Interrupted,
+        };
+        let added = self
+            .conn
+            .prepare_cached(
+                "INSERT OR IGNORE INTO turn (pk, thread, id, status, started_at_ms, error)
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5)",
+            )?
+            .execute(params![turn, keys::thread_of(turn), id, status_code(status), self.error])?;
+        Ok(added > 0)
+    }
+}
