@@ -62,8 +62,8 @@ impl Identity {
         Err(self.fail(path, what, held_open()))
     }
 
-    /// Checks after a commit that left `pages` in the log that the log is where the next process
-    /// will look for it.
+    /// Checks that the database is still the one that was opened, and that its log, which had so
+    /// many `pages` after the latest commit, is where the next process looks for it.
     ///
     /// # Errors
     /// As for [`Identity::check`].

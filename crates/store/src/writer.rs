@@ -202,16 +202,20 @@ impl Writer {
     }
 
     /// Runs something that writes. It took effect only where the files are still those that were
-    /// opened; that is looked at before, so as to leave them alone otherwise, and behind it.
+    /// opened: checked before, because a write would hide that the log was cut, and after.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
-        self.link.target().check_files()?;
+        self.check_log()?;
         let done = self.link.run(work)?;
-        let target = self.link.target();
-        target.identity.check_log(&target.path, self.log_pages())?;
+        self.check_log()?;
         Ok(done)
+    }
+
+    fn check_log(&self) -> Result<(), StoreError> {
+        let target = self.link.target();
+        target.identity.check_log(&target.path, self.log_pages())
     }
 
     fn bound_log(&mut self) {
@@ -237,9 +241,9 @@ impl Writer {
 
     fn shut_down(mut self, closers: Vec<oneshot::Sender<Result<(), StoreError>>>) {
         self.pool.close();
-        let me = &self.owner;
+        let me = self.owner.clone();
         // What stays leased is free as soon as this owner's lock is.
-        let _ = self.link.run(|conn| lease::release_all(conn, me));
+        let _ = self.write(|conn| lease::release_all(conn, &me));
         let result = if self.link.target().in_memory { Ok(()) } else { self.end_log() };
         // Callers are told when nothing of the store is open any more.
         drop(self.link);

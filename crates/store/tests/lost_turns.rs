@@ -89,7 +89,8 @@ async fn turns_whose_record_is_lost_are_made_again() {
         assert_eq!(salvage.threads, THREADS as u64, "{names:?}");
         assert_eq!(salvage.lost.len(), THREADS, "{names:?}: {:?}", salvage.lost);
         assert!(salvage.lost.iter().all(|loss| loss.lost.contains("3 turns' own records")));
-        let listed = store.threads(ListQuery { limit: 1000, ..ListQuery::default() }).await.unwrap();
+        let listed =
+            store.threads(ListQuery { limit: 1000, ..ListQuery::default() }).await.unwrap();
         assert_eq!(listed.rows.len(), THREADS, "{names:?}");
         for number in 0..THREADS {
             let id = name(number);

@@ -112,7 +112,9 @@ impl Log {
                 bad = true;
                 continue;
             }
-            let holds = before.is_some_and(|before| {
+            // Zeros have the checksum of zeros.
+            let is_frame = word(&frame, 0, true) > 0;
+            let holds = before.filter(|_| is_frame).is_some_and(|before| {
                 let sum = checksum(big_endian, before, &frame[..8]);
                 checksum(big_endian, sum, &frame[FRAME_HEADER..]) == noted
             });
