@@ -103,6 +103,64 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
+fn the_doctor_says_what_a_server_says() {
+    // Each stands in the place of a file of a store that was closed in order.
+    let pipe = |path: &std::path::Path| {
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    type Make<'m> = &'m dyn Fn(&std::path::Path);
+    let nothing: Make<'_> = &|path| std::fs::write(path, "").unwrap();
+    let folder: Make<'_> = &|path| std::fs::create_dir(path).unwrap();
+    let device: Make<'_> = &|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    for (name, make, expected) in [
+        ("threads.db", &pipe as Make<'_>, "a pipe, a socket or a device"),
+        ("threads.db", folder, "is a folder"),
+        ("threads.db", device, "a pipe, a socket or a device"),
+        ("threads.db", nothing, "it is empty, and it was not"),
+        ("threads.db", &|_| {}, "it is gone"),
+        ("threads.lock", folder, "is a folder"),
+        ("threads.lock", &pipe, "a pipe, a socket or a device"),
+        ("owners", nothing, "not a folder"),
+        ("threads.db-wal", &pipe, "a pipe, a socket or a device"),
+        ("threads.db-shm", folder, "is a folder"),
+    ] {
+        let (place, _) = place_with_thread();
+        let path = place.home().join(name);
+        let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir(&path));
+        make(&path);
+        let ill = place.run(&["doctor"]);
+        assert!(!ill.status.success(), "{name}: {}", stdout(&ill));
+        let page = stdout(&ill);
+        let line = page.lines().find(|line| line.starts_with("PROBLEM threads")).unwrap();
+        assert!(line.contains(name) && line.contains(expected), "{name}: {line}");
+        // As the commands that open the store.
+        let refused = place.run(&["threads", "export", "00000000-0000-7000-8000-000000000000"]);
+        let why = line.split_once("threads: ").unwrap().1;
+        assert!(stderr(&refused).contains(why), "{name}: {}", stderr(&refused));
+    }
+}
+
+#[test]
+fn the_doctor_lists_what_a_salvage_of_a_log_lost() {
+    let (place, _) = place_with_thread();
+    std::fs::remove_file(place.home().join("threads.db")).unwrap();
+    std::fs::write(place.home().join("threads.db-wal"), "no log").unwrap();
+    let mut server = Running::server(&place, &[]);
+    let warned = server.thread("echo");
+    assert!(!warned.is_empty());
+    assert!(server.end().0.success());
+    let told = place.run(&["doctor"]);
+    assert!(!told.status.success(), "{}", stdout(&told));
+    let page = stdout(&told);
+    assert!(page.contains("-wal") && page.contains("threads kept: 0"), "{page}");
+    let named = page.split([' ', ',', '\n']).filter(|word| word.contains("threads.db.damaged-"));
+    for name in named.map(|name| name.trim_end_matches('.')) {
+        assert!(std::path::Path::new(name).exists(), "{name} of {page}");
+    }
+}
+
+#[test]
 fn without_a_usable_store_exec_works_when_ephemeral() {
     let place = Place::new();
     std::fs::create_dir(place.home().join("threads.db")).unwrap();

@@ -25,9 +25,10 @@ pub(crate) struct ClosedItem {
 /// The error, as the store keeps it, of a turn that a salvage made again without its record.
 pub(crate) fn lost_record() -> String {
     let error = protocol::TurnError {
-        message: "the record of this turn was lost when the database of threads was damaged: how it \
+        message:
+            "the record of this turn was lost when the database of threads was damaged: how it \
                   ended, when, and what it used are not known. Its items are those that were saved"
-            .to_owned(),
+                .to_owned(),
         agent_error_info: None,
         additional_details: None,
     };

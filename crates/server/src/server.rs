@@ -484,7 +484,7 @@ const LOSSES_TOLD: usize = 50;
 fn salvage_messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
     let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
     let more = match lost_unnamed {
-        true => ", and threads and turns are missing that nothing left names",
+        true => ", and more may be missing that nothing left names",
         false => "",
     };
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();

@@ -140,7 +140,7 @@ impl Opening {
             return Err(self.corrupt("it does not begin as a database does"));
         }
         if log.shows_truncation(bytes, &header) {
-            return Err(self.corrupt("its end is missing"));
+            return Err(self.lost("its end is missing"));
         }
         let header = log.header.unwrap_or(header);
         let thorough = !last.is_crash() || bytes <= LOOK_UP_TO;

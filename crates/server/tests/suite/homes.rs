@@ -156,6 +156,106 @@ async fn damage_costs_what_is_damaged() {
 }
 
 #[tokio::test]
+async fn a_lost_page_of_turns_hides_no_conversation() {
+    let world = World::with_script(&talkative()).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let mut threads = Vec::new();
+    for number in 0..20 {
+        let thread = peer.start_thread(json!({})).await;
+        let turn = peer.run_turn(&thread, &format!("Number {number}.")).await;
+        threads.push((thread, turn["id"].as_str().unwrap().to_owned()));
+    }
+    server.stop().await;
+    // A leaf of a table (13) that has the ids of many turns.
+    let path = world.home().join("threads.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let has =
+        |page: &[u8], text: &str| page.windows(text.len()).any(|window| window == text.as_bytes());
+    let ids = |page: &[u8]| threads.iter().filter(|(_, turn)| has(page, turn)).count();
+    bytes.chunks_mut(4096).find(|page| page[0] == 13 && ids(page) > 4).unwrap().fill(0);
+    std::fs::write(&path, &bytes).unwrap();
+
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let page = peer.call("thread/list", json!({ "limit": 100 })).await;
+    assert_eq!(page["data"].as_array().unwrap().len(), 20);
+    let mut lost = 0;
+    for (number, (thread, turn)) in threads.iter().enumerate() {
+        let read = json!({ "threadId": thread, "includeTurns": true });
+        let read = peer.call("thread/read", read).await;
+        let shown = &read["thread"]["turns"][0];
+        assert_eq!(shown["id"], *turn, "{read}");
+        assert!(shown["items"].to_string().contains(&format!("Yes: Number {number}.")), "{read}");
+        if shown["status"] == "failed" {
+            let said = shown["error"]["message"].as_str().unwrap();
+            assert!(said.contains("record of this turn was lost"), "{said}");
+            lost += 1;
+        }
+    }
+    assert!(lost > 0);
+    let mut late = server.connect().await;
+    late.notify("initialized", json!({})).await;
+    let told = late.expect_where("warning", |told| told["threadId"].is_string()).await;
+    assert!(told["message"].as_str().unwrap().contains("turns' own records"), "{told}");
+    let thread = told["threadId"].as_str().unwrap();
+    peer.call("thread/resume", json!({ "threadId": thread })).await;
+    assert_eq!(peer.run_turn(thread, "Go on.").await["status"], "completed");
+    assert!(world.model().raw_requests().pop().unwrap().contains("Number "));
+}
+
+#[tokio::test]
+async fn nothing_is_completed_once_the_database_is_taken_away() {
+    type Harm = fn(&std::path::Path);
+    let harms: [(&str, Harm); 3] = [
+        ("was deleted", |path| std::fs::remove_file(path).unwrap()),
+        ("was truncated", |path| std::fs::write(path, "").unwrap()),
+        ("was replaced", |path| {
+            std::fs::remove_file(path).unwrap();
+            std::fs::create_dir(path).unwrap();
+        }),
+    ];
+    for (expected, harm) in harms {
+        let world = World::with_script(&talkative()).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "One.").await;
+        let path = world.home().join("threads.db");
+        harm(&path);
+        for params in [json!({}), json!({ "threadId": thread, "input": [] })] {
+            let turn = params["threadId"].is_string();
+            let (method, mut params) = match turn {
+                true => ("turn/start", params),
+                false => ("thread/start", params),
+            };
+            if turn {
+                params["input"] = json!([{ "type": "text", "text": "Two." }]);
+            }
+            let fault = peer.refused(method, params).await;
+            let clear = fault.message.contains(expected) && fault.message.contains("threads.db");
+            assert!(clear, "{method}: {fault:?}");
+        }
+        let other = peer.start_thread(json!({ "ephemeral": true })).await;
+        assert_eq!(peer.run_turn(&other, "One.").await["status"], "completed");
+        server.stop().await;
+        if path.is_dir() {
+            std::fs::remove_dir(&path).unwrap();
+        }
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let fresh = peer.start_thread(json!({})).await;
+        assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
+        let mut late = server.connect().await;
+        late.notify("initialized", json!({})).await;
+        let told = late.expect_where("warning", |told| told["threadId"].is_null()).await;
+        let said = told["message"].as_str().unwrap();
+        assert!(said.contains("more may be missing"), "{expected}: {said}");
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn without_a_usable_store_ephemeral_threads_work() {
     let make_folder = |path: &std::path::Path| std::fs::create_dir(path).unwrap();
     let make_socket =
@@ -175,12 +275,15 @@ async fn without_a_usable_store_ephemeral_threads_work() {
     };
     type Make = Box<dyn Fn(&std::path::Path)>;
     // The last one is a file that answers every read with an input/output error.
-    let kinds: [(&str, &str, Make); 7] = [
+    let kinds: [(&str, &str, Make); 10] = [
         ("threads.db", "is a folder", Box::new(make_folder)),
         ("threads.db", "a pipe, a socket or a device", Box::new(pipe)),
         ("threads.db", "a pipe, a socket or a device", Box::new(make_socket)),
         ("threads.db", "a pipe, a socket or a device", Box::new(link("/dev/zero"))),
         ("threads.lock", "is a folder", Box::new(make_folder)),
+        ("threads.db-wal", "a pipe, a socket or a device", Box::new(pipe)),
+        ("threads.db-shm", "is a folder", Box::new(make_folder)),
+        ("owners", "not a folder", Box::new(|path| std::fs::write(path, "x").unwrap())),
         ("threads.lock", "a pipe, a socket or a device", Box::new(pipe)),
         ("threads.db", "threads.db", Box::new(link("/proc/self/mem"))),
     ];

@@ -54,7 +54,7 @@ pub(crate) struct Damage {
 pub struct Salvage {
     /// Name that the damaged file got. Its log, if it had one, is beside it.
     pub kept: PathBuf,
-    /// The damaged files that there are: the database, its log and the index of that.
+    /// The damaged files that there are, of the database and its log.
     pub files: Vec<PathBuf>,
     /// The list of what was lost.
     pub list: PathBuf,
@@ -103,7 +103,11 @@ pub(crate) fn salvage(
         fill(&filling, &pages, lost_turn_error).map_err(|failure| failure.at(&filling))?;
     let name = free_name(path, now_ms)?;
     let kept = path.with_file_name(&name);
-    let there = PARTS.into_iter().filter(|suffix| with_suffix(path, suffix).exists());
+    // The index of the log is kept too, but says nothing without the log.
+    let there = ["", "-wal"].into_iter().filter(|suffix| {
+        let bytes = fs::metadata(with_suffix(path, suffix)).map(|metadata| metadata.len());
+        bytes.is_ok_and(|bytes| bytes > 0 || suffix.is_empty())
+    });
     let salvage = Salvage {
         files: there.map(|suffix| with_suffix(&kept, suffix)).collect(),
         list: with_suffix(&kept, LIST),
@@ -111,7 +115,7 @@ pub(crate) fn salvage(
         damage: damage.detail.clone(),
         threads,
         lost,
-        lost_unnamed: damage.lost_unnamed,
+        lost_unnamed: damage.lost_unnamed || threads == 0,
     };
     write_list(&salvage)?;
     let complete = path.with_file_name(format!("{COMPLETE}{name}"));
