@@ -75,21 +75,19 @@ impl Identity {
         let (log, index) = (with_suffix(path, "-wal"), with_suffix(path, "-shm"));
         let mut expected = bytes_of_log(pages);
         for _ in 0..LOOKS {
-            if fs::metadata(&log).map_or(0, |metadata| metadata.len()) >= expected {
-                break;
+            let bytes = match fs::metadata(&log) {
+                Ok(metadata) => metadata.len(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
+                // Nothing is known: a read or a write will tell.
+                Err(_) => return Ok(()),
+            };
+            if bytes >= expected {
+                return Ok(());
             }
-            // Another process may have emptied it.
+            // Another process may have emptied it: then the index says so.
             expected = LogIndex::read(&index)?.map_or(expected, |index| index.bytes_of_log());
         }
-        let bytes = match fs::metadata(&log) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-            Err(_) => return Ok(()),
-        };
-        if bytes < expected {
-            return Err(self.fail(&log, "was deleted or truncated", saved_later(path)));
-        }
-        Ok(())
+        Err(self.fail(&log, "was deleted or truncated", saved_later(path)))
     }
 
     fn fail(&self, path: &Path, what: &'static str, advice: String) -> StoreError {

@@ -32,7 +32,16 @@ pub(crate) fn check(dir: &Path) -> Result<(), StoreError> {
 fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreError> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            // Made there, a file may be in a place that is only missing for now.
+            return match fs::symlink_metadata(path) {
+                Ok(_) => {
+                    let what = "a symbolic link to something that is missing";
+                    Err(StoreError::NotAFile { path: path.to_owned(), what })
+                }
+                Err(_) => Ok(()),
+            };
+        }
         Err(error) => return Err(StoreError::io("read", path, error)),
     };
     if is_right(&kind) {

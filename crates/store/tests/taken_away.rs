@@ -235,6 +235,7 @@ async fn a_check_says_what_a_server_says() {
         place("threads.db", folder),
         place("threads.db", pipe),
         place("threads.db", device),
+        place("threads.db", |path| std::os::unix::fs::symlink("/nowhere/at/all", path).unwrap()),
         place("threads.db", text),
         place("threads.db", nothing),
         place("threads.db", foreign),
