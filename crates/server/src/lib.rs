@@ -27,6 +27,7 @@ mod recovery;
 mod requests;
 mod required;
 mod rules;
+mod salvaged;
 mod sandboxed;
 mod server;
 mod sessions;

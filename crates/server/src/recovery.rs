@@ -22,19 +22,6 @@ pub(crate) struct ClosedItem {
     pub(crate) payload: String,
 }
 
-/// The error, as the store keeps it, of a turn that a salvage made again without its record.
-pub(crate) fn lost_record() -> String {
-    let error = protocol::TurnError {
-        message:
-            "the record of this turn was lost when the database of threads was damaged: how it \
-                  ended, when, and what it used are not known. Its items are those that were saved"
-                .to_owned(),
-        agent_error_info: None,
-        additional_details: None,
-    };
-    serde_json::to_string(&error).expect("an error of a turn is JSON")
-}
-
 /// Closes every orphaned turn.
 pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
     let orphans = store.claim_orphaned_turns().await?;

@@ -14,7 +14,7 @@ use protocol::{
 use sandbox::Sandbox;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use store::{OpenOptions, Salvage, Store, StoreError};
+use store::{OpenOptions, Store, StoreError};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use protocol::connection::WarningNotification;
@@ -32,7 +32,7 @@ use crate::rules::SharedRules;
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::thread::{Command, ThreadHandle};
-use crate::warnings;
+use crate::{salvaged, warnings};
 
 /// The application server. Cheap to clone: all clones are the same server.
 #[derive(Clone)]
@@ -231,13 +231,13 @@ impl Core {
         let now = self.options.clock.now_ms();
         let options = OpenOptions {
             salvage: true,
-            lost_turn_error: Some(crate::recovery::lost_record()),
+            lost_turn_error: Some(salvaged::lost_record()),
             ..OpenOptions::new(now, self.options.ids.next())
         };
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
         if let Some(salvage) = store.salvaged() {
-            for (thread_id, message) in salvage_messages(salvage) {
+            for (thread_id, message) in salvaged::messages(salvage) {
                 self.warn("store", &message);
                 let params = WarningNotification { thread_id, message };
                 self.tell_everybody::<protocol::Warning>(&params);
@@ -465,7 +465,7 @@ impl Core {
             warnings::tell_error(peer, &error);
         }
         if let Some(salvage) = self.store.get().and_then(Store::salvaged) {
-            for (thread, message) in salvage_messages(salvage) {
+            for (thread, message) in salvaged::messages(salvage) {
                 match thread {
                     Some(thread) => warnings::tell_about_thread(peer, &thread, message),
                     None => warnings::tell_warning(peer, message),
@@ -473,41 +473,6 @@ impl Core {
             }
         }
     }
-}
-
-/// Most threads that a client gets a warning of its own for; all stand in the list beside the kept
-/// file.
-const LOSSES_TOLD: usize = 50;
-
-/// What is reported of a damaged database: a summary, and a message for each thread that lost
-/// something, with its id.
-fn salvage_messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
-    let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
-    let more = match lost_unnamed {
-        true => ", and more may be missing that nothing left names",
-        false => "",
-    };
-    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
-    let kept = match names.as_slice() {
-        [] => "Nothing of the damaged one is left to keep".to_owned(),
-        [only] => format!("The damaged file is kept as {only}"),
-        names => format!("The damaged files are kept as {}", names.join(", ")),
-    };
-    let summary = format!(
-        "the database of threads was damaged ({damage}): {threads} threads were saved into a new \
-         one, {} of them with known losses{more}. {kept}; `agentd doctor` shows what was lost, \
-         from {}",
-        lost.len(),
-        list.display()
-    );
-    let each = lost.iter().take(LOSSES_TOLD).map(|loss| {
-        let message = format!(
-            "thread {} lost {} when the database of threads was damaged",
-            loss.thread, loss.lost
-        );
-        (Some(loss.thread.clone()), message)
-    });
-    std::iter::once((None, summary)).chain(each).collect()
 }
 
 /// Makes the agent's home, private to the user: transcripts and credentials lie in it.

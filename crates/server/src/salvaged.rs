@@ -1,0 +1,51 @@
+//! What clients are sent about a database of threads that was damaged.
+
+use store::Salvage;
+
+/// The error, as the store keeps it, of a turn that a salvage made again without its record.
+pub(crate) fn lost_record() -> String {
+    let error = protocol::TurnError {
+        message:
+            "the record of this turn was lost when the database of threads was damaged: how it \
+                  ended, when, and what it used are not known. Its items are those that were saved"
+                .to_owned(),
+        agent_error_info: None,
+        additional_details: None,
+    };
+    serde_json::to_string(&error).expect("an error of a turn is JSON")
+}
+
+/// Most threads that a client gets a warning of its own for; all stand in the list beside the kept
+/// file.
+const LOSSES_TOLD: usize = 50;
+
+/// What is reported of a damaged database: a summary, and a message for each thread that lost
+/// something, with its id.
+pub(crate) fn messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
+    let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
+    let more = match lost_unnamed {
+        true => ", and more may be missing that nothing left names",
+        false => "",
+    };
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let kept = match names.as_slice() {
+        [] => "Nothing of the damaged one is left to keep".to_owned(),
+        [only] => format!("The damaged file is kept as {only}"),
+        names => format!("The damaged files are kept as {}", names.join(", ")),
+    };
+    let summary = format!(
+        "the database of threads was damaged ({damage}): {threads} threads were saved into a new \
+         one, {} of them with known losses{more}. {kept}; `agentd doctor` shows what was lost, \
+         from {}",
+        lost.len(),
+        list.display()
+    );
+    let each = lost.iter().take(LOSSES_TOLD).map(|loss| {
+        let message = format!(
+            "thread {} lost {} when the database of threads was damaged",
+            loss.thread, loss.lost
+        );
+        (Some(loss.thread.clone()), message)
+    });
+    std::iter::once((None, summary)).chain(each).collect()
+}
