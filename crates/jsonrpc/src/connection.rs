@@ -5,10 +5,10 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::inbox::{InboxSender, inbox};
+use crate::inbox::{InboxSender, inbox, read};
 use crate::{
     CloseReason, ErrorObject, FdReader, FdWriter, Inbox, Incoming, Limits, Line, LineReader,
-    Malformed, Outbox, decode, outbox,
+    Malformed, Outbox, outbox,
 };
 
 /// One connection. Its two tasks end with their streams:
@@ -103,14 +103,6 @@ impl<R: AsyncRead + Unpin> Reading<R> {
                 return Ok(());
             }
         }
-    }
-}
-
-/// A message, or what is wrong with it.
-pub(crate) fn read(line: &[u8]) -> Incoming {
-    match decode(line) {
-        Ok(message) => Incoming::Message(message),
-        Err(malformed) => Incoming::Malformed(malformed),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::ingress::{Charge, Ingress};
-use crate::{Limits, Malformed, Message};
+use crate::{Limits, Malformed, Message, decode};
 
 /// What came in.
 #[derive(Clone, Debug, PartialEq)]
@@ -283,12 +283,19 @@ impl Queue {
     }
 }
 
+/// A message, or what is wrong with it.
+pub(crate) fn read(line: &[u8]) -> Incoming {
+    match decode(line) {
+        Ok(message) => Incoming::Message(message),
+        Err(malformed) => Incoming::Malformed(malformed),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
 
     use super::*;
-    use crate::decode;
 
     fn incoming(text: &str) -> Incoming {
         Incoming::Message(decode(text.as_bytes()).unwrap())

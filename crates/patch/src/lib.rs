@@ -5,7 +5,9 @@
 
 mod apply;
 mod diff;
+mod edit;
 mod embedded;
+mod error;
 mod lines;
 mod locate;
 mod marker;
@@ -18,6 +20,7 @@ mod turn;
 
 pub use diff::{item_diff, unified_diff};
 pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};
+pub use error::{ApplyError, ReadError};
 pub use parse::{Anchor, Hunk, Line, Operation, ParseError, Patch, Sign, parse};
-pub use plan::{ApplyError, Change, ChangeKind, ReadError, plan};
+pub use plan::{Change, ChangeKind, plan};
 pub use turn::{MAX_HELD, TurnDiff};

@@ -3,21 +3,10 @@
 
 use std::ops::Range;
 
-use crate::apply::Edit;
+use crate::edit::{Edit, Place};
 use crate::mismatch::Failure;
 use crate::parse::{Anchor, Hunk, Line, Sign};
 use crate::seek::{TooCostly, is_alike};
-
-/// Where a hunk stands.
-pub(crate) struct Place {
-    /// The first line of the file that belongs to it and is not done. Behind the file when it only
-    /// adds lines and nothing says where.
-    pub(crate) start: usize,
-    /// How many of the hunk's lines count; the others are blank lines behind it.
-    pub(crate) lines: usize,
-    /// How many context lines at its beginning are lines that the hunk before it left.
-    pub(crate) known: usize,
-}
 
 /// Where to look for a hunk.
 struct Start<'h> {
@@ -32,7 +21,7 @@ const MAX_KNOWN: usize = 64;
 
 impl Edit<'_> {
     pub(crate) fn locate(&mut self, hunk: &Hunk) -> Result<Place, Failure> {
-        let old = old_lines(&hunk.lines);
+        let old = hunk.old_lines();
         let start = self.follow(&hunk.anchors)?;
         if let Some(anchor) = start.missing {
             if old.len() > hunk.blank_end
@@ -193,11 +182,6 @@ impl Edit<'_> {
 
 fn whole(hunk: &Hunk, start: usize) -> Place {
     Place { start, lines: hunk.lines.len(), known: 0 }
-}
-
-/// The lines that are in the file before the patch.
-pub(crate) fn old_lines(lines: &[Line]) -> Vec<&str> {
-    lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str()).collect()
 }
 
 /// Whether a line that `hunk` is after is one of its own.

@@ -3,8 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::apply::Edit;
-use crate::locate::old_lines;
+use crate::edit::Edit;
 use crate::parse::{Anchor, Hunk, Line, Sign};
 use crate::seek::TooCostly;
 use crate::source::clip;
@@ -31,7 +30,7 @@ impl From<TooCostly> for Failure {
 impl Edit<'_> {
     /// Why `hunk` is not from line `from` of the file on.
     pub(crate) fn explain(&mut self, hunk: &Hunk, from: usize) -> Result<Failure, TooCostly> {
-        let old = old_lines(&hunk.lines);
+        let old = hunk.old_lines();
         let lines: Vec<&Line> = hunk.lines.iter().filter(|line| line.is_old()).collect();
         let length = self.file.len();
         let mut why = format!("these lines were not found{}:\n", after(from));
@@ -89,7 +88,7 @@ impl Edit<'_> {
     ) -> Result<Failure, TooCostly> {
         let named = clip(&anchor.text);
         let mut why = format!("no line{} is `{named}`, which `@@` names. ", after(from));
-        let old = old_lines(&hunk.lines);
+        let old = hunk.old_lines();
         let found = match old.is_empty() {
             true => None,
             false => self.haystack.find(&old, self.next..self.file.len())?,

@@ -62,6 +62,13 @@ pub struct Hunk {
     pub at_end: bool,
 }
 
+impl Hunk {
+    /// The lines that are in the file before the patch.
+    pub(crate) fn old_lines(&self) -> Vec<&str> {
+        self.lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str()).collect()
+    }
+}
+
 /// A line of the file that is named to find a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {

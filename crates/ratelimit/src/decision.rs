@@ -92,3 +92,18 @@ impl Remedy {
         }
     }
 }
+
+/// Why nothing could be decided. Nothing was admitted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The shared store does not answer, and what was leased from it is spent.
+    #[error("the store of the limits does not answer: {0}; try again in a second")]
+    Away(String),
+    /// A bound of this process or of its disk is reached.
+    #[error("the limits cannot take more: {0}; try again when there is less to do")]
+    Full(String),
+    /// The shared store was restarted and may have forgotten money that was spent: read the ledger,
+    /// call [`crate::Limits::seed`] for this organization's spend meters, and ask again.
+    #[error("the store of the limits was restarted: spend has to be seeded from the ledger first")]
+    Unseeded,
+}

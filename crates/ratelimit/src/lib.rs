@@ -14,9 +14,9 @@ mod shard;
 mod state;
 
 pub use bucket::Bucket;
-pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State};
-pub use limits::{Limits, Unavailable};
-pub use memory::{FORGOTTEN, MOST_OPEN, Memory};
+pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State, Unavailable};
+pub use limits::Limits;
+pub use memory::Memory;
 pub use redis::{KNOWN, Redis, RedisOptions};
 pub use state::{StateError, check_state, empty_state};
 
@@ -27,6 +27,11 @@ pub type Micros = u64;
 pub const MINUTE: Micros = 60_000_000;
 /// A day.
 pub const DAY: Micros = 86_400_000_000;
+
+/// Reservations that are open at once, in all.
+pub const MOST_OPEN: usize = 262_144;
+/// How long until a reservation counts as one whose owner is gone.
+pub const FORGOTTEN: Micros = DAY;
 
 /// So many units a window. The bucket refills continuously and holds one window's worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

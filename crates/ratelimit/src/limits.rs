@@ -1,7 +1,7 @@
 //! The limits of a node, whatever keeps them: nothing, this process's memory, or a store that many
 //! nodes share. It decides nothing itself.
 
-use crate::{Bound, Decision, Draw, Memory, Micros, Redis, RequestId, State};
+use crate::{Bound, Decision, Draw, Memory, Micros, Redis, RequestId, State, Unavailable};
 
 /// See the module. Share it in an `Arc`.
 #[derive(Debug)]
@@ -13,21 +13,6 @@ pub enum Limits {
     Memory(Memory),
     /// A store that many nodes share.
     Redis(Redis),
-}
-
-/// Why nothing could be decided. Nothing was admitted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
-    /// The shared store does not answer, and what was leased from it is spent.
-    #[error("the store of the limits does not answer: {0}; try again in a second")]
-    Away(String),
-    /// A bound of this process or of its disk is reached.
-    #[error("the limits cannot take more: {0}; try again when there is less to do")]
-    Full(String),
-    /// The shared store was restarted and may have forgotten money that was spent: read the ledger,
-    /// call [`Limits::seed`] for this organization's spend meters, and ask again.
-    #[error("the store of the limits was restarted: spend has to be seeded from the ledger first")]
-    Unseeded,
 }
 
 impl Limits {

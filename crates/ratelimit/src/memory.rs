@@ -3,7 +3,7 @@
 //! request draws on, and decisions of different organizations seldom meet.
 //!
 //! Bounds: [`MOST_OPEN`] reservations are open at once, and more are refused as unavailable. One
-//! that nobody settles within [`FORGOTTEN`] is closed as it was reserved, unless it holds something.
+//! that nobody settles within [`crate::FORGOTTEN`] is closed as it was reserved, unless it holds something.
 //! A meter that is as good as new, and that no open reservation has drawn on, is dropped when its
 //! turn comes to be looked at.
 
@@ -18,16 +18,12 @@ use smallvec::SmallVec;
 
 use crate::shard::{Entry, Open, Shard};
 use crate::state::{self, StateError, StateFile};
-use crate::{Bound, DAY, Decision, Draw, Micros, RequestId, State, Unavailable};
+use crate::{Bound, Decision, Draw, MOST_OPEN, Micros, RequestId, State, Unavailable};
 
 /// Shares of the table.
 const SHARDS: usize = 64;
 /// Bytes of an organization's name that decide on its share of the table.
 const LEADING: usize = 64;
-/// Reservations that are open at once, in all.
-pub const MOST_OPEN: usize = 262_144;
-/// How long until a reservation counts as one whose owner is gone.
-pub const FORGOTTEN: Micros = DAY;
 
 /// See the module.
 #[derive(Debug)]

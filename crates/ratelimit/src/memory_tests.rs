@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{DAY, FORGOTTEN};
 use crate::{Limit, MINUTE, Remedy};
 
 const SECOND: u64 = 1_000_000;

@@ -248,7 +248,7 @@ impl Control {
     /// killed because it belongs to another user.
     pub async fn terminate(&self, grace: Duration) -> Option<Exit> {
         #[cfg(target_os = "linux")]
-        let _ = rustix::io::write(&self.shared.supervisor, &[crate::supervise::TERMINATE]);
+        let _ = rustix::io::write(&self.shared.supervisor, &[crate::supervise::request::TERMINATE]);
         let _ = tokio::time::timeout(grace, settled(&self.shared.ended)).await;
         self.kill();
         tokio::time::timeout(KILL_WAIT, settled(&self.shared.ended)).await.ok()

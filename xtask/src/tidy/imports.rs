@@ -21,11 +21,7 @@ const MAX_FILES: usize = 3;
 const KNOWN: &[(&str, usize)] = &[
     ("config", 13),
     ("gateway", 26),
-    ("jsonrpc", 9),
     ("model", 5),
-    ("patch", 4),
-    ("ratelimit", 6),
-    ("sandbox", 7),
     ("server", 23),
     ("session", 20),
     ("store", 6),

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::queued::{Answer, Outgoing, Pushed};
@@ -22,6 +21,7 @@ use crate::{CloseReason, Limits};
 
 pub use receiver::OutboxReceiver;
 pub(crate) use state::Shared;
+use state::closed_when;
 
 /// A client that others wait for takes [`LEAST_BYTES`] in so long, or is closed.
 const WAITED_FOR: Duration = Duration::from_secs(2);
@@ -231,16 +231,4 @@ impl Drop for Handle {
             Shared::close(&self.shared, CloseReason::Finished);
         }
     }
-}
-
-async fn closed_when(
-    mut closed: watch::Receiver<Option<CloseReason>>,
-    matters: fn(CloseReason) -> bool,
-) -> CloseReason {
-    let reached = closed.wait_for(|reason| reason.is_some_and(matters)).await;
-    if let Some(reason) = reached.ok().and_then(|reason| *reason) {
-        return reason;
-    }
-    // Both ends are gone: what was to happen has happened, and nothing else ever will.
-    std::future::pending().await
 }

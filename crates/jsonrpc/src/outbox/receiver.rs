@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::closed_when;
-use super::state::{Controls, Shared};
+use super::state::{Controls, Shared, closed_when};
 use crate::CloseReason;
 use crate::queued::Queued;
 

@@ -375,3 +375,16 @@ impl Spooled {
         }
     }
 }
+
+/// Resolves with the reason for a close that `matters`; never, once there is none to come.
+pub(super) async fn closed_when(
+    mut closed: watch::Receiver<Option<CloseReason>>,
+    matters: fn(CloseReason) -> bool,
+) -> CloseReason {
+    let reached = closed.wait_for(|reason| reason.is_some_and(matters)).await;
+    if let Some(reason) = reached.ok().and_then(|reason| *reason) {
+        return reason;
+    }
+    // Both ends are gone: what was to happen has happened, and nothing else ever will.
+    std::future::pending().await
+}

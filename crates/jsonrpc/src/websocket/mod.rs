@@ -6,8 +6,9 @@
 
 mod frame;
 mod reader;
+mod role;
+mod violation;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,72 +17,18 @@ use tokio::time::timeout;
 
 pub use frame::Opcode;
 pub use reader::{MessageReader, ReadError, Received};
+pub use role::Role;
+pub use violation::Violation;
 
 pub(crate) use frame::{Header, mask, write_close, write_control};
 
-use crate::connection::read;
-use crate::inbox::{InboxSender, inbox};
+use crate::inbox::{InboxSender, inbox, read};
 use crate::outbox::WeakOutbox;
 use crate::writer::Framing;
 use crate::{
     CloseReason, Connection, ErrorObject, Incoming, Ingress, Limits, Message, Outbox, encode_error,
     outbox,
 };
-
-/// Which end of the connection we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Clients mask what they send.
-    Client,
-    /// Servers do not.
-    Server,
-}
-
-impl Role {
-    /// A new masking key, where our side masks. Nobody outside of the process can foresee it, as
-    /// RFC 6455, section 10.3 demands.
-    pub(crate) fn key(self) -> Option<[u8; 4]> {
-        let random = || RandomState::new().build_hasher().finish();
-        (self == Self::Client).then(|| random().to_ne_bytes()).map(|[a, b, c, d, ..]| [a, b, c, d])
-    }
-}
-
-/// How a peer broke the rules of the protocol, or those of this transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// Frames that may not be, or not in this order.
-    #[error("protocol error: {0}")]
-    Protocol(&'static str),
-    /// Text that is not UTF-8.
-    #[error("a text message is not UTF-8")]
-    NotUtf8,
-    /// A binary message: there is nothing that one could say.
-    #[error("binary messages are not understood; send text")]
-    Binary,
-    /// A message beyond the limit.
-    #[error("a message is longer than {limit} bytes")]
-    TooLong {
-        /// The most, in bytes.
-        limit: usize,
-    },
-    /// The unfinished messages of all connections together are too long.
-    #[error("the server has too much unfinished; try again later")]
-    Overloaded,
-}
-
-impl Violation {
-    /// The code to close the connection with (RFC 6455, section 7.4.1).
-    #[must_use]
-    pub fn code(self) -> u16 {
-        match self {
-            Self::Protocol(_) => 1002,
-            Self::NotUtf8 => 1007,
-            Self::Binary => 1003,
-            Self::TooLong { .. } => 1009,
-            Self::Overloaded => 1013,
-        }
-    }
-}
 
 impl Connection {
     /// A connection over a WebSocket whose handshake is done; `early` is what was read of the

@@ -3,8 +3,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,82 +11,14 @@ use tokio::time::timeout;
 
 use super::address::is_public;
 use super::gate::{Protocol, Target};
+use super::managed::{Egress, PATIENCE};
 use super::policy::{EgressPolicy, Listed, Mode};
-use super::{Egress, PATIENCE};
+use super::upstream::Upstream;
 
 /// Before the next address of a host is tried.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest answer of another proxy.
 const MAX_ANSWER: usize = 16 * 1024;
-
-type Future<T> = Pin<Box<dyn std::future::Future<Output = io::Result<T>> + Send>>;
-
-/// The world outside of the sandbox, as functions, so that tests have one of their own.
-#[derive(Clone)]
-pub struct Outside {
-    /// The addresses of a host.
-    pub resolve: Arc<dyn Fn(String, u16) -> Future<Vec<SocketAddr>> + Send + Sync>,
-    /// A connection.
-    pub connect: Arc<dyn Fn(SocketAddr) -> Future<TcpStream> + Send + Sync>,
-}
-
-impl Outside {
-    /// The network of this process.
-    pub fn real() -> Self {
-        Self {
-            resolve: Arc::new(|host, port| {
-                Box::pin(async move {
-                    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                    Ok(tokio::net::lookup_host((host, port)).await?.collect())
-                })
-            }),
-            connect: Arc::new(|address| Box::pin(TcpStream::connect(address))),
-        }
-    }
-}
-
-/// A proxy that connections go through (`allow_upstream_proxy`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    host: String,
-    port: u16,
-    /// The value of `Proxy-Authorization`.
-    authorization: Option<String>,
-    /// Hosts that are reached without it: names, and suffixes that begin with a dot.
-    except: Vec<String>,
-}
-
-impl Upstream {
-    /// Reads `http://[user:password@]host:port` and a list as in `NO_PROXY`. `None` for another
-    /// kind of proxy.
-    pub fn parse(url: &str, no_proxy: &str, base64: impl Fn(&[u8]) -> String) -> Option<Self> {
-        let rest = url.strip_prefix("http://").unwrap_or(url);
-        if rest.contains("://") {
-            return None;
-        }
-        let rest = rest.trim_end_matches('/');
-        let (user, place) = rest.rsplit_once('@').map_or((None, rest), |(u, p)| (Some(u), p));
-        let (host, port) = place.rsplit_once(':')?;
-        let except = no_proxy.split(',').map(|name| name.trim().to_ascii_lowercase());
-        Some(Self {
-            host: host.to_owned(),
-            port: port.parse().ok()?,
-            authorization: user.map(|user| format!("Basic {}", base64(user.as_bytes()))),
-            except: except.filter(|name| !name.is_empty()).collect(),
-        })
-    }
-
-    fn serves(&self, host: &str) -> bool {
-        !self.except.iter().any(|name| {
-            let bare = name.trim_start_matches('*').trim_start_matches('.');
-            name == "*" || host == bare || host.strip_suffix(bare).is_some_and(|f| f.ends_with('.'))
-        })
-    }
-
-    pub(super) fn authorization(&self) -> Option<&str> {
-        self.authorization.as_deref()
-    }
-}
 
 /// Why a connection was not made, for the person and the model who read the command's output.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use tokio::time::timeout;
 
 use super::dial::{Refusal, authority};
 use super::gate::{Protocol, Target};
+use super::managed::{Egress, PATIENCE};
 #[cfg(unix)]
 use super::policy::UnixSockets;
 use super::policy::{Mode, host_name};
-use super::{Egress, PATIENCE};
 
 /// Longest head of a request.
 const MAX_HEAD: usize = 64 * 1024;

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use super::dial::Upstream;
+use super::upstream::Upstream;
 
 /// Longest host name, as the domain name system has it.
 const MAX_HOST: usize = 253;

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::dial::Refusal;
 use super::gate::{Protocol, Target};
+use super::managed::{Egress, PATIENCE};
 use super::policy::host_name;
-use super::{Egress, PATIENCE};
 
 const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;

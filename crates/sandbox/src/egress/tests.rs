@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
 
 use super::*;
 
@@ -91,7 +92,7 @@ async fn rig(policy: EgressPolicy, asker: Option<Arc<Asked>>, answer: &'static s
     let egress = Arc::new(Egress::new(policy, asker, outside(behind)));
     let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let listeners = Listeners { http, socks: Some(socks), udp: Some(udp) };
-    let serving = tokio::spawn(egress.serve(listeners));
+    let serving = tokio::spawn(serve(egress, listeners));
     Rig { http: at_http, socks: at_socks, seen, _serving: serving }
 }
 

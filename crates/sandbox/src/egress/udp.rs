@@ -10,8 +10,8 @@ use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Egress;
 use super::gate::{Protocol, Target};
+use super::managed::Egress;
 use super::policy::host_name;
 
 /// Flows, from one port of the command to one target, at once; the datagram of one more is dropped.

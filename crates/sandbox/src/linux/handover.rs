@@ -14,7 +14,7 @@ use rustix::net::{
 use tokio::sync::watch;
 
 use super::sys;
-use crate::egress::{Egress, Listeners};
+use crate::egress::{self, Egress, Listeners};
 use crate::supervise::request::Ports;
 
 /// HTTP, SOCKS5 and UDP.
@@ -78,7 +78,7 @@ pub(crate) async fn proxy(
     let serving = async {
         // Without listeners nothing gets out; the command sees its connections refused.
         if let Ok(Some(listeners)) = receive(ports, socket).await {
-            egress.serve(listeners).await;
+            egress::serve(egress, listeners).await;
         }
         std::future::pending::<()>().await;
     };

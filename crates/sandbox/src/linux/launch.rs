@@ -14,8 +14,8 @@ use rustix::net::{
 };
 
 use crate::sandbox::SUPERVISE_ARGUMENT;
-use crate::supervise::MAX_START_FDS;
 use crate::supervise::child::Streams;
+use crate::supervise::request::MAX_START_FDS;
 
 /// Starts commands through a process of its own.
 #[derive(Debug)]

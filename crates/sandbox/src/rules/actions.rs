@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::known::{base_name, prints_lines};
+use super::known::prints_lines;
 use super::parse::{Command, Joint};
 use super::places::{Places, places};
+use super::programs::base_name;
 use super::resolver::normalize;
 use super::word::{Word, quote};
 

@@ -2,9 +2,8 @@
 //! stand. A warning for the person who is asked; not a fence: it cannot see through
 //! variables or programs.
 
-use super::known::{SHELLS, base_name};
 use super::parse::{Command, Joint};
-use super::propose::starts_others;
+use super::programs::{SHELLS, base_name, starts_others};
 use super::word::Word;
 
 /// Whether any of `commands`, found anywhere in a script, is dangerous.

@@ -4,19 +4,18 @@
 
 use std::path::Path;
 
-use super::Context;
+use super::context::Context;
 use super::known_starters::{fed_by_xargs, is_safe_find, limited_by_timeout, split_exec};
 use super::options::{ANY, Options};
 use super::parse::{Command, parse};
 use super::places::{Places, places};
+use super::programs::{SHELLS, base_name};
 use super::word::VARIABLES;
 use super::word::Word;
 use super::{known_awk, known_git, known_sed};
 
 /// How deep a shell within a shell is followed.
 const MAX_SHELLS: usize = 3;
-/// Shells whose `-c` script is read by these rules.
-pub(super) const SHELLS: &[&str] = &["bash", "dash", "sh", "zsh"];
 /// Where an operating system keeps its programs.
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
 
@@ -127,11 +126,6 @@ pub(super) fn shell_script(args: &[Word]) -> Option<&str> {
     };
     let plain = matches!(flags, "-c" | "-lc" | "-cl") && !script.expands;
     plain.then_some(script.text.as_str())
-}
-
-/// The name under which a program is known: what follows the last `/`.
-pub(super) fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// Whether the word stands for the file that its bare name finds on `PATH`, wherever the

@@ -11,9 +11,11 @@
 //! `GIT_*`, `BASH_ENV` or `ENV` variables of others, and for the moment when it was made.
 
 mod actions;
+mod context;
 mod danger;
 mod file;
 mod heredoc;
+mod invocation;
 mod known;
 mod known_awk;
 mod known_git;
@@ -23,6 +25,7 @@ mod options;
 mod parse;
 mod places;
 mod prefix;
+mod programs;
 mod propose;
 mod repository;
 mod resolver;
@@ -32,10 +35,10 @@ mod tests;
 mod visible;
 mod word;
 
-use std::path::Path;
-
 pub use actions::Action;
+pub use context::{Context, Invocation};
 pub use file::{FileError, MAX_RULES_FILE, parse_rules, rule_text};
+pub use invocation::commands_of_exec;
 pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};
 pub use prefix::{
     AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
@@ -45,23 +48,7 @@ pub use resolver::{GitUse, PathResolver, Resolver};
 pub use visible::visible;
 pub use word::{Word, quote};
 
-/// Where a command is to run.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The folder that it starts in, absolute.
-    pub cwd: &'a Path,
-    /// How programs are found.
-    pub resolver: &'a dyn Resolver,
-}
-
-/// What is to be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invocation<'a> {
-    /// A script for the person's shell.
-    Script(&'a str),
-    /// A program and its arguments; a shell with `-c` or `-lc` is looked into.
-    Argv(&'a [String]),
-}
+use invocation::commands;
 
 /// Everything that the approval of a command needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,36 +86,6 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
             None => danger::names_danger(&source),
         },
     }
-}
-
-/// The commands of an invocation: those that it consists of when it consists of plain commands
-/// only; all that are found in it, unless it is too large; and its text.
-fn commands(
-    invocation: Invocation<'_>,
-    context: &Context<'_>,
-) -> (Option<Vec<Command>>, Option<Vec<Command>>, String) {
-    let (plain, found, source) = match invocation {
-        Invocation::Script(script) => (parse(script), scan::scan(script), script.to_owned()),
-        Invocation::Argv(argv) => {
-            (commands_of_exec(argv, context), scan::scan_argv(argv), quote(argv))
-        }
-    };
-    (plain.filter(|commands| !commands.is_empty()), found, source)
-}
-
-/// The plain commands of a direct `exec`: those of the script when `argv` is `bash -lc
-/// SCRIPT` or its like with a shell of the system, else the one that `argv` spells.
-pub fn commands_of_exec(argv: &[String], context: &Context<'_>) -> Option<Vec<Command>> {
-    let command = Command::exec(argv)?;
-    let (program, args) = command.words.split_first()?;
-    if !known::SHELLS.contains(&known::base_name(&program.text)) {
-        return Some(vec![command]);
-    }
-    let place = Some(vec![context.cwd.to_owned()]);
-    if !known::is_system_program(&program.text, &place, context) {
-        return None;
-    }
-    parse(known::shell_script(args)?)
 }
 
 /// Whether every command only reads and ends by itself; false when there is none.

@@ -16,12 +16,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::context::{Context, Invocation};
 use super::danger;
-use super::known::{base_name, each_known_safe};
+use super::invocation::commands;
+use super::known::each_known_safe;
 use super::parse::Command;
 use super::places::{Places, places};
+use super::programs::base_name;
 use super::word::{Word, quote};
-use super::{Context, Invocation, commands};
 
 /// What a rule says of a command, from lax to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

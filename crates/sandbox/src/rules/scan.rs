@@ -5,8 +5,8 @@
 use tree_sitter::Node;
 
 use super::heredoc::without_quoted_bodies;
-use super::known::{SHELLS, base_name};
 use super::parse::{Command, Joint, syntax_tree};
+use super::programs::{SHELLS, base_name};
 use super::word::{Word, argument_word};
 
 /// How deep scripts within scripts are followed.

@@ -28,13 +28,7 @@ use crate::lead;
 use crate::linux::sys;
 use crate::protect::Placeholder;
 use child::{Lead, Prepared, Streams};
-use request::{Ended, MAX_REQUEST_BYTES, Report, Request, Stage};
-
-/// Sent by the server to ask everything to end by itself. Closing the socket ends everything now.
-pub(crate) const TERMINATE: u8 = b'T';
-/// Descriptors that come with a start: socket to the server, the three streams and, with a managed
-/// network, the socket for its listeners.
-pub(crate) const MAX_START_FDS: usize = 5;
+use request::{Ended, MAX_REQUEST_BYTES, MAX_START_FDS, Report, Request, Stage, TERMINATE};
 
 /// Runs the process that starts commands; to be called before anything else when the first
 /// argument of the program is [`crate::SUPERVISE_ARGUMENT`]. `arguments` are those after it.

@@ -70,6 +70,12 @@ pub(crate) struct Narrowing {
     pub(crate) roots: Vec<Vec<u8>>,
 }
 
+/// Sent by the server to ask everything to end by itself. Closing the socket ends everything now.
+pub(crate) const TERMINATE: u8 = b'T';
+/// Descriptors that come with a start: socket to the server, the three streams and, with a managed
+/// network, the socket for its listeners.
+pub(crate) const MAX_START_FDS: usize = 5;
+
 /// More than the kernel lets an `exec` take.
 pub(crate) const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 

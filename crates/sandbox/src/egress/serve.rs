@@ -1,0 +1,75 @@
+//! Serves the proxies of one command's network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::managed::Egress;
+use super::{http, socks, udp};
+
+/// Connections of one command at once; one more waits.
+const MAX_CONNECTIONS: usize = 256;
+
+/// The proxies of one command's network. Dropped with the command: all connections end with it.
+pub(crate) struct Listeners {
+    pub(crate) http: TcpListener,
+    pub(crate) socks: Option<TcpListener>,
+    pub(crate) udp: Option<UdpSocket>,
+}
+
+/// Serves until dropped.
+pub(crate) async fn serve(egress: Arc<Egress>, listeners: Listeners) {
+    let Listeners { http, socks, udp } = listeners;
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let datagrams = async {
+        match udp {
+            Some(socket) => udp::relay(&egress, socket).await,
+            None => std::future::pending().await,
+        }
+    };
+    let requests = accept(&http, &places, |stream| {
+        let egress = egress.clone();
+        async move { http::serve(&egress, stream).await }
+    });
+    let tunnels = async {
+        match &socks {
+            Some(socks) => {
+                let serve = |stream| {
+                    let egress = egress.clone();
+                    async move { socks::serve(&egress, stream).await }
+                };
+                accept(socks, &places, serve).await;
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::join!(datagrams, requests, tunnels);
+}
+
+/// Serves what connects; a connection that fails is its client's business.
+async fn accept<F>(listener: &TcpListener, places: &Arc<Semaphore>, serve: impl Fn(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut running = JoinSet::new();
+    loop {
+        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    let served = serve(stream);
+                    running.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                // Out of descriptors, most likely: some come back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            Some(_) = running.join_next() => {}
+        }
+    }
+}
