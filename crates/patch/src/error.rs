@@ -16,7 +16,7 @@ impl ReadError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// A file cannot be read.
-    #[error("{path}: {source}")]
+    #[error("{}", named(path, source))]
     Read {
         /// The file.
         path: String,
@@ -47,4 +47,9 @@ pub enum ApplyError {
     /// Finding the hunks of a file takes too long.
     #[error("{0}: the patch is too costly to apply; split it, or repeat the file's lines exactly")]
     TooCostly(String),
+}
+
+/// Why a file cannot be read, with its path once.
+fn named(path: &str, ReadError(why): &ReadError) -> String {
+    if why.starts_with(path) { why.clone() } else { format!("{path}: {why}") }
 }

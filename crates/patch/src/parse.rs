@@ -109,10 +109,10 @@ impl Line {
 
 /// Why the text is no patch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
+#[error("{}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct ParseError {
-    /// From 1, counted in the text as given.
-    pub line: usize,
+    /// From 1, counted in the text as given; none when it is about the whole text.
+    pub line: Option<usize>,
     /// What was found and what was expected.
     pub message: String,
 }
@@ -155,9 +155,9 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, ParseError> {
         }
     }
     if operations.is_empty() {
-        return Err(reader.error(format!(
-            "the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`"
-        )));
+        let message =
+            format!("the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`");
+        return Err(ParseError { line: None, message });
     }
     Ok(operations)
 }
@@ -376,6 +376,6 @@ impl<'a> Reader<'a> {
     }
 
     fn error(&self, message: String) -> ParseError {
-        ParseError { line: self.number(), message }
+        ParseError { line: Some(self.number()), message }
     }
 }

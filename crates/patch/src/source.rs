@@ -18,10 +18,13 @@ impl<'a> Source<'a> {
         let mut lines: Vec<&str> =
             text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
         let first = lines.iter().take_while(|line| is_before(line)).count();
-        let begin = lines.get(first).copied().unwrap_or("");
+        let Some(&begin) = lines.get(first) else {
+            let message = format!("the patch is empty; expected `{BEGIN}`");
+            return Err(ParseError { line: None, message });
+        };
         if marker(begin.trim_start().trim_start_matches(['\'', '"', '`'])) != Some(Marker::Begin) {
             let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
-            return Err(ParseError { line: first + 1, message });
+            return Err(ParseError { line: Some(first + 1), message });
         }
         let indentation = &begin[..begin.len() - begin.trim_start().len()];
         lines.drain(..=first);

@@ -246,6 +246,9 @@ fn errors_say_which_line_and_what_would_be_right() {
             &format!("{}\n*** Add File: b\n+y", wrap("*** Add File: a\n+x")),
             "line 5: nothing may follow `*** End Patch`, found `*** Add File: b`; put all changes before it",
         ),
+        ("", "the patch is empty; expected `*** Begin Patch`"),
+        ("\n```\n", "the patch is empty; expected `*** Begin Patch`"),
+        (&wrap(""), "the patch changes nothing; expected"),
         (&wrap("*** Rename File: a"), "line 2: expected `*** Add File: …`"),
         (
             &wrap("*** Move to: a"),

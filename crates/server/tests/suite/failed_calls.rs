@@ -91,6 +91,13 @@ fn rows() -> Vec<Row> {
             misfit_item(),
             "the patch does not apply",
         ),
+        row(patch(""), json!({ "type": "fileChange", "changes": [] }), "read: the patch is empty"),
+        // The path stands once.
+        row(
+            patch("*** Begin Patch\n*** Update File: sub\n@@\n-x\n+y\n*** End Patch"),
+            json!({ "type": "fileChange" }),
+            "does not apply: $WORK/sub: it is a folder",
+        ),
         row(
             function("view_image", json!({ "path": "nowhere.png" })),
             image("$WORK/nowhere.png"),
