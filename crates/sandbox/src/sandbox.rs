@@ -95,6 +95,9 @@ pub enum SpawnError {
     Io { context: String, source: io::Error },
 }
 
+/// `ENOEXEC`, of a file whose format the kernel does not know.
+const NOT_EXECUTABLE: i32 = 8;
+
 /// What an `exec` that failed says of the program.
 pub(crate) fn exec_error(program: &Path, error: &io::Error) -> SpawnError {
     let reason = match error.kind() {
@@ -105,6 +108,10 @@ pub(crate) fn exec_error(program: &Path, error: &io::Error) -> SpawnError {
         ),
         io::ErrorKind::PermissionDenied => {
             format!("{error}: the sandbox policy or the file's permissions do not let it run")
+        }
+        // Scripts run without an interpreter line as well: what is left is no text.
+        _ if error.raw_os_error() == Some(NOT_EXECUTABLE) => {
+            format!("{error}: it is neither a program for this machine nor a script")
         }
         _ => error.to_string(),
     };

@@ -16,7 +16,7 @@ use rustix::process::WaitOptions;
 
 use crate::linux::sys;
 
-pub(crate) use steps::{NONE, NOT_STARTED, TERMINAL};
+pub(crate) use steps::{FIRST_BLOCK, NONE, NOT_STARTED, TERMINAL, is_text};
 
 /// Compiled by `build.rs`.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lead"));

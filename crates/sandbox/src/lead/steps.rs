@@ -144,7 +144,7 @@ unsafe fn become_command(
     const MOST: usize = 1 << 12;
     // SAFETY: both lists were promised.
     let failed = unsafe { syscalls::execute(program, arguments.0, environment) };
-    if failed != Errno::NOT_EXECUTABLE {
+    if failed != Errno::NOT_EXECUTABLE || !is_script(program) {
         return failed;
     }
     // A script without an interpreter line runs in the shell, as it does from any shell.
@@ -162,6 +162,24 @@ unsafe fn become_command(
     }
     // SAFETY: the array ends with a null pointer: its last place is never used.
     unsafe { syscalls::execute(c"/bin/sh", shell.as_ptr(), environment) }
+}
+
+/// Whether a file that the kernel does not execute may be a script: text, which programs are not.
+fn is_script(program: &CStr) -> bool {
+    let mut block = [0; FIRST_BLOCK];
+    match syscalls::read_start(program, &mut block) {
+        Ok(count) => is_text(block.get(..count).unwrap_or_default()),
+        Err(_) => false,
+    }
+}
+
+/// Bytes of a file that tell whether it is text.
+pub(crate) const FIRST_BLOCK: usize = 512;
+
+/// Whether a file that begins like this may be a script.
+pub(crate) fn is_text(block: &[u8]) -> bool {
+    // `contains` would link what only a program with the standard library has.
+    !block.starts_with(b"\x7fELF") && block.iter().all(|byte| *byte != 0)
 }
 
 fn number(text: &CStr) -> Option<i32> {

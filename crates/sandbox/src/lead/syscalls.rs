@@ -17,6 +17,7 @@ type Result<T> = core::result::Result<T, Errno>;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
+    pub(super) const READ: usize = 0;
     pub(super) const WRITE: usize = 1;
     pub(super) const IOCTL: usize = 16;
     pub(super) const EXECVE: usize = 59;
@@ -28,6 +29,7 @@ mod number {
 
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub(super) const READ: usize = 63;
     pub(super) const WRITE: usize = 64;
     pub(super) const IOCTL: usize = 29;
     pub(super) const EXECVE: usize = 221;
@@ -122,6 +124,18 @@ pub(super) fn open_path(path: &CStr) -> Result<i32> {
         call(number::OPENAT, [fd(AT_FDCWD), path.as_ptr() as usize, O_PATH_CLOEXEC, 0, 0])
     };
     opened.and_then(|fd| i32::try_from(fd).map_err(|_| Errno::INVALID))
+}
+
+/// Reads the beginning of a file; how many bytes there are. The descriptor stays open until the
+/// next program.
+pub(super) fn read_start(path: &CStr, block: &mut [u8]) -> Result<usize> {
+    const O_NONBLOCK_CLOEXEC: usize = 0o4_000 | 0o2_000_000;
+    // SAFETY: the kernel reads `path`.
+    let opened = unsafe {
+        call(number::OPENAT, [fd(AT_FDCWD), path.as_ptr() as usize, O_NONBLOCK_CLOEXEC, 0, 0])?
+    };
+    // SAFETY: the kernel writes no more than `block` holds.
+    unsafe { call(number::READ, [opened, block.as_mut_ptr() as usize, block.len(), 0, 0]) }
 }
 
 const AT_FDCWD: i32 = -100;

@@ -115,9 +115,9 @@ impl Prepared {
         }
         argv.push(c"--".to_owned());
         self.inherited = vec![options, filter, reporting];
-        if self.terminal || egress.is_some() || narrowing.is_some() {
-            argv.extend(self.leader(embedded, egress, narrowing)?);
-        }
+        // Also where there is nothing to prepare: bubblewrap would hand any file that the kernel does
+        // not execute to the shell.
+        argv.extend(self.leader(embedded, egress, narrowing)?);
         argv.push(std::mem::replace(&mut self.program, bwrap));
         argv.extend(self.argv.drain(..).skip(1));
         self.argv = argv;
@@ -234,7 +234,7 @@ impl Prepared {
 
     fn replace_program(&self) -> io::Error {
         let error = sys::exec(&self.program, &self.argv, &self.env);
-        if error.raw_os_error() != Some(libc::ENOEXEC) {
+        if error.raw_os_error() != Some(libc::ENOEXEC) || !self.is_script() {
             return error;
         }
         // A script without an interpreter line runs in the shell, as it does from any shell.
@@ -242,6 +242,15 @@ impl Prepared {
         let argv: Vec<CString> =
             [c"sh".to_owned(), self.program.clone()].into_iter().chain(rest).collect();
         sys::exec(c"/bin/sh", &argv, &self.env)
+    }
+
+    /// Whether the program, which the kernel does not execute, may be a script.
+    fn is_script(&self) -> bool {
+        let flags = rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK;
+        let mut block = [0; lead::FIRST_BLOCK];
+        let read = rustix::fs::open(&self.program, flags, rustix::fs::Mode::empty())
+            .and_then(|file| rustix::io::read(file, &mut block));
+        read.is_ok_and(|count| lead::is_text(block.get(..count).unwrap_or_default()))
     }
 }
 
