@@ -66,14 +66,16 @@ impl Connection {
         (connect(left), connect(right))
     }
 
-    /// The connection over standard input and output. The process must not use them otherwise.
+    /// The connection over standard input and output. The process must not use them otherwise. A
+    /// parent that does not read is waited for: it stops the reading, and nothing is cut off. Whoever
+    /// ends the connection limits the wait with [`Outbox::drained`].
     ///
     /// # Errors
     /// When a stream is closed or cannot be watched.
     pub fn stdio(limits: Limits) -> io::Result<Self> {
         let reader = FdReader::new(io::stdin())?;
         let writer = FdWriter::new(io::stdout())?;
-        Ok(Self::over(reader, writer, limits))
+        Ok(Self::over(reader, writer, Limits { stall: None, ..limits }))
     }
 }
 

@@ -21,7 +21,10 @@ pub enum Incoming {
 
 impl Incoming {
     fn is_answer(&self) -> bool {
-        matches!(self, Self::Message(Message::Response { .. }))
+        match self {
+            Self::Message(message) => matches!(message, Message::Response { .. }),
+            Self::Malformed(malformed) => malformed.answers.is_some(),
+        }
     }
 }
 

@@ -23,8 +23,9 @@ pub struct Limits {
     /// Above this many waiting bytes, consecutive deltas of one frame are merged into one message.
     pub merge_above: usize,
     /// A write that makes no progress for so long closes the connection:
-    /// [`crate::CloseReason::Stalled`].
-    pub stall: Duration,
+    /// [`crate::CloseReason::Stalled`]. `None`: a peer that does not read is waited for, for as long
+    /// as the connection is open, also when there is no room for more.
+    pub stall: Option<Duration>,
     /// A WebSocket on which nothing came for so long is pinged; when nothing comes for as long again
     /// it is closed: [`crate::CloseReason::Unresponsive`].
     pub keepalive: Duration,
@@ -41,7 +42,7 @@ impl Default for Limits {
             incoming_bytes: 32 * MIB,
             outgoing_bytes: 8 * MIB,
             merge_above: 64 * KIB,
-            stall: Duration::from_secs(30),
+            stall: Some(Duration::from_secs(30)),
             keepalive: Duration::from_secs(30),
             events: 4096,
         }

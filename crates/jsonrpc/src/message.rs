@@ -45,9 +45,23 @@ pub struct Malformed {
     pub id: Option<RequestId>,
     /// -32700 or -32600.
     pub error: ErrorObject,
-    /// The request of ours that the line was to answer, where it shows that it was.
-    pub answers: Option<RequestId>,
+    /// Set for a line with an `id` and no `method`: it may be the answer to a request of ours.
+    pub answers: Option<UnreadableAnswer>,
 }
+
+/// A line that may be an answer, and is none that can be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadableAnswer {
+    /// The request that it names.
+    pub id: RequestId,
+    /// The line; of a long one the beginning.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Bytes of a line that cannot be read that are kept, to be quoted.
+const QUOTED_BYTES: usize = 1024;
 
 /// Reads one line, without its newline.
 ///
@@ -65,12 +79,28 @@ pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
     let envelope: Envelope<'_> = serde_json::from_str(text).map_err(not_json)?;
     if let Some(member) = envelope.duplicate {
         let id = if member == "id" { None } else { envelope.id.and_then(read_id) };
-        return Err(invalid(id, format_args!("the member `{member}` is given twice")));
+        let why = format!("the member `{member}` is given twice");
+        return Err(match (envelope.method, id) {
+            (None, Some(id)) => unreadable(&envelope, id, why, text),
+            (_, id) => invalid(id, why),
+        });
     }
     match envelope.method {
         Some(method) => call(envelope.id, method, envelope.params),
-        None => response(&envelope),
+        None => response(&envelope, text),
     }
+}
+
+/// A line without a `method` that names a request. With a `result` or an `error` it is the answer to
+/// a request of ours; the error is then sent without that id, under which the peer would take it for
+/// the answer to a request of its own.
+fn unreadable(envelope: &Envelope<'_>, id: RequestId, why: String, text: &str) -> Malformed {
+    let is_response = envelope.result.is_some() || envelope.error.is_some();
+    let mut malformed = invalid((!is_response).then(|| id.clone()), &why);
+    let end = text.floor_char_boundary(QUOTED_BYTES);
+    let text = text.get(..end).unwrap_or_default().to_owned();
+    malformed.answers = Some(UnreadableAnswer { id, text, why });
+    malformed
 }
 
 impl PartialEq for Message {
@@ -138,31 +168,36 @@ fn call(
     })
 }
 
-fn response(envelope: &Envelope<'_>) -> Result<Message, Malformed> {
+fn response(envelope: &Envelope<'_>, text: &str) -> Result<Message, Malformed> {
     let id = envelope.id.and_then(read_id);
     let error = envelope.error.filter(|error| !is_null(error));
     // Some peers send `"error": null` beside a result, or `"result": null` beside an error.
     let result = envelope.result.filter(|result| error.is_none() || !is_null(result));
-    // What is wrong with a response is told without its id: that is an id of ours, and under it the
-    // peer would take our complaint for the answer to a request of its own.
-    let unreadable = |id: Option<RequestId>, why: &dyn fmt::Display| {
-        Err(Malformed { answers: id, ..invalid(None, why) })
-    };
-    match (result, error) {
-        (Some(_), Some(_)) => unreadable(id, &"a response has either `result` or `error`"),
-        (None, None) if envelope.error.is_some() => {
-            unreadable(id, &"a response has a `result`, or an `error` that is not null")
+    let why = match (result, error) {
+        (Some(result), None) if id.is_some() => {
+            return Ok(Message::Response { id, outcome: Ok(result.to_owned()) });
         }
-        (None, None) => Err(invalid(id, "`method` is missing")),
-        (Some(_), None) if id.is_none() => {
-            Err(invalid(None, "the `id` of a response must be a string or an integer of 64 bits"))
+        (Some(_), None) => {
+            "the `id` of a response must be a string or an integer of 64 bits".to_owned()
         }
-        (Some(result), None) => Ok(Message::Response { id, outcome: Ok(result.to_owned()) }),
         (None, Some(error)) => match serde_json::from_str(error.get()) {
-            Ok(error) => Ok(Message::Response { id, outcome: Err(error) }),
-            Err(why) => unreadable(id, &format_args!("`error` of a response: {why}")),
+            Ok(error) => return Ok(Message::Response { id, outcome: Err(error) }),
+            Err(_) => {
+                "`error` of a response must be an object with a whole number as `code` and a \
+                       string as `message`"
+                    .to_owned()
+            }
         },
-    }
+        (Some(_), Some(_)) => "a response has either `result` or `error`".to_owned(),
+        (None, None) if envelope.error.is_some() => {
+            "a response has a `result`, or an `error` that is not null".to_owned()
+        }
+        (None, None) => "`method` is missing".to_owned(),
+    };
+    Err(match id {
+        Some(id) => unreadable(envelope, id, why, text),
+        None => invalid(None, why),
+    })
 }
 
 fn is_null(raw: &RawValue) -> bool {

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::json_words::in_json_words;
+
 /// The reason why parameters or a result cannot be read.
 #[derive(Debug)]
 pub struct Misread {
@@ -78,7 +80,7 @@ impl fmt::Display for Misread {
             write!(f, "`{path}`: ")?;
         }
         match &self.kind {
-            Kind::Other(message) => f.write_str(message),
+            Kind::Other(message) => f.write_str(&in_json_words(message)),
             Kind::Unknown(unknown) => unknown.fmt(f),
         }
     }

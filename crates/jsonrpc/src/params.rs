@@ -103,7 +103,8 @@ mod tests {
         );
         check::<Needs>(
             Some(r#"{"threadId":"a","input":[{"size":1},{"size":300}]}"#),
-            Err("Invalid params: `input[1].size`: invalid value: integer `300`, expected u8"),
+            Err("Invalid params: `input[1].size`: invalid value: integer `300`, expected a whole \
+                 number from 0 to 255"),
         );
         check::<Needs>(
             Some(r#"{"threadId":"a","threadId":"b"}"#),
@@ -199,6 +200,19 @@ mod tests {
         check::<Strict>(
             Some(r#"{"writable_roots":["/a"],"mode":"onRequest","mode":"onRequest"}"#),
             Err("Invalid params: duplicate field `mode`"),
+        );
+        check::<Strict>(
+            Some(r#"{"mode":"asGiven"}"#),
+            Err("Invalid params: `mode`: invalid type: string, expected an object with this one \
+                 member"),
+        );
+        check::<Strict>(
+            Some(r#"{"policy":[]}"#),
+            Err("Invalid params: `policy`: invalid type: array, expected an object"),
+        );
+        check::<Strict>(
+            Some(r#"{"policy":"readOnly"}"#),
+            Err("Invalid params: `policy`: invalid type: string \"readOnly\", expected an object"),
         );
         check::<Strict>(
             Some(r#"{"mode":"always"}"#),

@@ -46,6 +46,13 @@ fn respell_one(
     let message = message(error);
     let steps = steps_of(text, error, decode).unwrap_or_default();
     let Some(unknown) = Unknown::read(&message) else {
+        let found = value_at(text, &steps).and_then(|value| text.get(value));
+        // An array is read as the members of an object by their positions.
+        let is_array = found.is_some_and(|value| value.starts_with('['));
+        let message = match is_array && message.starts_with("missing field ") {
+            true => "invalid type: array, expected an object".to_owned(),
+            false => message,
+        };
         return Err(Misread::other(message).at(shown(&steps)));
     };
     let respelled = match value_at(text, &steps) {
@@ -307,7 +314,10 @@ mod tests {
     fn what_is_unknown_in_every_spelling_is_named_with_its_place() {
         for (json, expected) in [
             (r#"{"oneNam":1}"#, "unknown member `oneNam`; did you mean `oneName`?"),
-            (r#"{"map":{"a":true}}"#, "`map.a`: invalid type: boolean `true`, expected u8"),
+            (
+                r#"{"map":{"a":true}}"#,
+                "`map.a`: invalid type: boolean `true`, expected a whole number from 0 to 255",
+            ),
             (
                 r#"{"list":[{"type":"firstKind","inner":{"type":"otherKind","colour":1}}]}"#,
                 "`list[0].inner`: unknown member `colour`, expected none",

@@ -32,10 +32,10 @@ pub(crate) enum Framing {
 
 impl OutboxReceiver {
     /// Writes what is queued, a line a message, until the outbox is closed and drained, then shuts
-    /// `writer` down. A write that makes no progress for `stall` closes the outbox. Needs a runtime
-    /// with time.
-    pub async fn run<W: AsyncWrite>(self, writer: W, stall: Duration) {
-        self.run_framed(writer, stall, Framing::Lines).await;
+    /// `writer` down. A write that makes no progress for `stall`, if there is one, closes the outbox.
+    /// Needs a runtime with time.
+    pub async fn run<W: AsyncWrite>(self, writer: W, stall: impl Into<Option<Duration>>) {
+        self.run_framed(writer, stall.into(), Framing::Lines).await;
     }
 
     /// See [`OutboxReceiver::run`]. A WebSocket is closed with the code and the words of the reason,
@@ -43,7 +43,7 @@ impl OutboxReceiver {
     pub(crate) async fn run_framed<W: AsyncWrite>(
         mut self,
         writer: W,
-        stall: Duration,
+        stall: Option<Duration>,
         framing: Framing,
     ) {
         let writer = pin!(writer);
@@ -63,7 +63,7 @@ impl OutboxReceiver {
                 break;
             }
         }
-        let ended = timeout(stall, writing.end(self.shared.close_reason())).await;
+        let ended = within(stall, writing.end(self.shared.close_reason())).await;
         // The peer is to see the end of the stream. Whether it was still there to see it changes
         // nothing any more.
         drop(ended);
@@ -89,7 +89,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
     async fn write_batch(
         &mut self,
         outbox: &mut OutboxReceiver,
-        stall: Duration,
+        stall: Option<Duration>,
     ) -> Result<(), CloseReason> {
         if !self.within_message {
             self.add_controls(outbox);
@@ -158,7 +158,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
     async fn write_out(
         &mut self,
         outbox: &mut OutboxReceiver,
-        stall: Duration,
+        stall: Option<Duration>,
     ) -> Result<(), CloseReason> {
         while let Some(written) = guarded(outbox, stall, self.write_some()).await? {
             outbox.release(written);
@@ -211,7 +211,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
 /// Waits for one operation, for `stall` at most, and no longer than the outbox is worth it.
 async fn guarded<T>(
     outbox: &OutboxReceiver,
-    stall: Duration,
+    stall: Option<Duration>,
     operation: impl Future<Output = io::Result<T>>,
 ) -> Result<T, CloseReason> {
     let failed = |error: io::Error| CloseReason::WriteFailed(error.kind());
@@ -222,11 +222,19 @@ async fn guarded<T>(
     }
     tokio::select! {
         biased;
-        outcome = timeout(stall, operation) => match outcome {
-            Ok(outcome) => outcome.map_err(failed),
-            Err(_) => Err(CloseReason::Stalled),
+        outcome = within(stall, operation) => match outcome {
+            Some(outcome) => outcome.map_err(failed),
+            None => Err(CloseReason::Stalled),
         },
         reason = outbox.broken() => Err(reason),
+    }
+}
+
+/// What comes of `future`, if it does so in time; without a limit it has all the time.
+async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
+    match limit {
+        Some(limit) => timeout(limit, future).await.ok(),
+        None => Some(future.await),
     }
 }
 

@@ -287,16 +287,29 @@ proptest! {
 }
 
 #[test]
-fn a_response_that_cannot_be_read_still_names_its_request() {
+fn an_answer_that_cannot_be_read_still_names_its_request() {
     for (line, answers) in [
         (r#"{"id":7,"error":"no"}"#, Some(7.into())),
         (r#"{"id":"7","error":{}}"#, Some("7".into())),
+        (r#"{"id":7,"error":{"message":"x"}}"#, Some(7.into())),
         (r#"{"id":7,"error":null}"#, Some(7.into())),
         (r#"{"id":7,"result":1,"error":{"code":1,"message":""}}"#, Some(7.into())),
+        (r#"{"id":7,"result":1,"result":2}"#, Some(7.into())),
+        (r#"{"id":7}"#, Some(7.into())),
+        (r#"{"id":7,"answer":1}"#, Some(7.into())),
         (r#"{"error":"no"}"#, None),
-        (r#"{"id":7}"#, None),
+        (r#"{"id":7,"id":8,"result":1}"#, None),
         (r#"{"id":7,"method":5}"#, None),
+        (r#"{"id":7,"method":"m","method":"m"}"#, None),
     ] {
-        assert_eq!(decode(line.as_bytes()).unwrap_err().answers, answers, "{line}");
+        let malformed = decode(line.as_bytes()).unwrap_err();
+        // Only a line that is no response at all may be a request of the peer's.
+        let is_response = line.contains("result") || line.contains("error");
+        assert_eq!(malformed.id.is_some(), !is_response, "{line}");
+        let read = malformed.answers.map(|answer| {
+            assert_eq!(answer.text, line);
+            answer.id
+        });
+        assert_eq!(read, answers, "{line}");
     }
 }

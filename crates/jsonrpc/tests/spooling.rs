@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::websocket::{MessageReader, Received, Role};
@@ -193,8 +194,53 @@ async fn a_client_that_reads_nothing_is_closed_and_its_disk_is_free_again() {
     let began = tokio::time::Instant::now();
     outbox.push(message(1, 2 * MIB)).unwrap();
     assert_eq!(outbox.closed().await, CloseReason::Stalled);
-    assert_eq!(began.elapsed(), limits().stall);
+    assert_eq!(Some(began.elapsed()), limits().stall);
     let (outbox, _theirs) = lines(Some(spool));
     outbox.push(message(1, 3 * MIB)).unwrap();
     assert_eq!(outbox.close_reason(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_limit_on_its_patience_a_connection_waits_for_whoever_reads_on() {
+    let limits = Limits { stall: None, ..limits() };
+    let (ours, theirs) = tokio::io::duplex(4 * KIB);
+    let (reader, writer) = tokio::io::split(ours);
+    let connection = Connection::over(reader, writer, limits);
+    let count = 40;
+    for (number, length) in lengths(count).enumerate() {
+        // Without a disk, and without waiting for room.
+        connection.outbox.push(message(number, length)).unwrap();
+    }
+    let room = connection.outbox.clone();
+    let room = tokio::spawn(async move { room.room().await });
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    assert_eq!(connection.outbox.close_reason(), None);
+    assert!(!room.is_finished());
+    let reading = tokio::spawn(read_all(theirs, count));
+    room.await.unwrap();
+    drop(connection);
+    reading.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_reading_is_waited_for_as_long_as_it_goes_on() {
+    for reads in [true, false] {
+        let limits = Limits { stall: None, ..limits() };
+        let (ours, mut theirs) = tokio::io::duplex(4 * KIB);
+        let (reader, writer) = tokio::io::split(ours);
+        let connection = Connection::over(reader, writer, limits);
+        connection.outbox.push(message(1, 256 * KIB)).unwrap();
+        connection.outbox.close(CloseReason::Finished);
+        let reading = tokio::spawn(async move {
+            let mut block = [0; 4 * KIB];
+            while reads && theirs.read(&mut block).await.unwrap() > 0 {
+                tokio::time::sleep(Duration::from_millis(900)).await;
+            }
+            theirs
+        });
+        connection.outbox.drained(Duration::from_secs(1)).await;
+        let reason = if reads { CloseReason::Finished } else { CloseReason::Stalled };
+        assert_eq!(connection.outbox.close_reason(), Some(reason));
+        reading.await.unwrap();
+    }
 }

@@ -433,7 +433,7 @@ async fn of_pings_that_come_faster_than_answers_go_the_last_sixty_four_are_answe
     const PINGS: u16 = 1000;
     let (reader, mut sending) = tokio::io::duplex(1 << 20);
     let (writer, mut receiving) = tokio::io::duplex(1);
-    let limits = Limits { stall: 100 * KEEPALIVE, ..Limits::default() };
+    let limits = Limits { stall: Some(100 * KEEPALIVE), ..Limits::default() };
     let connection = Connection::websocket(reader, writer, Role::Server, b"", limits, None);
     let pings: Vec<u8> = (0..PINGS).flat_map(|number| frame(0x89, &number.to_be_bytes())).collect();
     sending.write_all(&pings).await.unwrap();

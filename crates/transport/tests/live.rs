@@ -267,7 +267,7 @@ async fn a_peer_that_says_nothing_is_asked_and_then_ended() {
 
 #[tokio::test]
 async fn a_peer_that_never_reads_is_given_up() {
-    let limits = Limits { stall: SHORT, ..limits() };
+    let limits = Limits { stall: Some(SHORT), ..limits() };
     let (house, address) = house(limits, Bounds::default()).await;
     let mut good = Wire::initialized(address).await;
     let ask = frame(TEXT, br#"{"id":1,"method":"flood"}"#);

@@ -51,7 +51,7 @@ impl Outbox {
     /// # Errors
     /// The reason for which the outbox is closed, which may be this very message: whoever pushes
     /// twice the budget without waiting for [`Outbox::room`] closes it as
-    /// [`CloseReason::SlowClient`].
+    /// [`CloseReason::SlowClient`], where there is a [`Limits::stall`].
     pub fn push(&self, message: impl Into<Outgoing>) -> Result<(), CloseReason> {
         Shared::push(&self.handle.shared, Pushed::Message(message.into()))
     }
@@ -104,6 +104,21 @@ impl Outbox {
         Err(self.close_reason().unwrap_or(CloseReason::Aborted))
     }
 
+    /// Waits until everything pushed before this call is written and flushed, for as long as the peer
+    /// takes something; one that takes nothing for `stall` is given up as [`CloseReason::Stalled`].
+    pub async fn drained(&self, stall: Duration) {
+        let mut flushed = std::pin::pin!(self.flushed());
+        loop {
+            let before = self.written_bytes();
+            if timeout(stall, flushed.as_mut()).await.is_ok() {
+                return;
+            }
+            if self.written_bytes() == before {
+                return self.close(CloseReason::Stalled);
+            }
+        }
+    }
+
     /// Waits until nothing is written any more: the outbox is closed, and the stream ended with what
     /// the transport says at the end.
     pub async fn ended(&self) {
@@ -149,11 +164,14 @@ impl Outbox {
 
     /// Waits until there is room, in memory or on disk, or the outbox is closed. A client that is
     /// waited for has to read: one that takes less than 64 KiB in two seconds is closed as
-    /// [`CloseReason::SlowClient`].
+    /// [`CloseReason::SlowClient`], where [`Limits::stall`] limits its patience.
     pub async fn room(&self) {
         loop {
             let before = self.written_bytes();
             let room = self.until(|state| !state.is_full());
+            if self.handle.shared.is_patient {
+                return room.await;
+            }
             if timeout(WAITED_FOR, room).await.is_ok() {
                 return;
             }

@@ -23,6 +23,8 @@ const SPOOLED_BYTES: usize = 1 << 20;
 pub(crate) struct Shared {
     state: Mutex<State>,
     merge_above: usize,
+    /// The peer is waited for, whatever it does not read.
+    pub(super) is_patient: bool,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     pub(super) progress: watch::Sender<Progress>,
     /// Notified whenever bytes were written, or the outbox was closed.
@@ -97,6 +99,7 @@ impl Shared {
         Self {
             state: Mutex::new(State { budget: limits.outgoing_bytes, ..State::default() }),
             merge_above: limits.merge_above,
+            is_patient: limits.stall.is_none(),
             closed: watch::Sender::new(None),
             progress: watch::Sender::new(Progress::default()),
             freed: Notify::new(),
@@ -109,7 +112,7 @@ impl Shared {
             return Err(reason);
         }
         let length = message.len();
-        if !state.admit(length) {
+        if !state.admit(length) && !this.is_patient {
             drop(state);
             Self::close(this, CloseReason::SlowClient);
             return Err(CloseReason::SlowClient);

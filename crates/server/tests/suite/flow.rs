@@ -121,7 +121,7 @@ async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_o
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let stall = Duration::from_millis(300);
-    let mut stuck = Watched::connect(&server, Limits { stall, ..limits() }).await;
+    let mut stuck = Watched::connect(&server, Limits { stall: Some(stall), ..limits() }).await;
     stuck.ask(1, "thread/resume", &json!({ "threadId": thread })).await;
     stuck.answer(1).await;
     assert_eq!(quick.run_turn(&thread, "Much.").await["status"], "completed");
