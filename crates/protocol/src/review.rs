@@ -17,7 +17,7 @@ methods! {
 /// Parameters of `review/start`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReviewStartParams {
     pub thread_id: String,
     pub target: ReviewTarget,
@@ -29,10 +29,10 @@ pub struct ReviewStartParams {
 /// What to review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase")]
+#[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum ReviewTarget {
     /// Staged, unstaged and untracked changes.
-    UncommittedChanges,
+    UncommittedChanges {},
     /// Everything since the branch was left.
     BaseBranch {
         branch: String,

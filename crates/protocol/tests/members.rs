@@ -48,6 +48,7 @@ const ACTING: &[&str] = &[
     "process/resizePty",
     "process/spawn",
     "process/writeStdin",
+    "review/start",
     "thread/goal/set",
     "thread/shellCommand",
     "turn/steer",
