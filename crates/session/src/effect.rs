@@ -74,13 +74,24 @@ pub enum Answer {
     Cleared(bool),
 }
 
-/// A request that does not fit the state.
+/// A request that is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// In words for the client.
     pub message: String,
-    /// Set when the running turn takes no input because of what it is.
-    pub not_steerable: Option<NotSteerable>,
+    /// What is in the way.
+    pub cause: RefusalCause,
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// It does not fit the state.
+    State,
+    /// The running turn takes no input because of what it is.
+    NotSteerable(NotSteerable),
+    /// What it is to change cannot be stored.
+    Store,
 }
 
 /// Kinds of turns that take no input.
@@ -94,7 +105,7 @@ pub enum NotSteerable {
 
 impl From<String> for Refusal {
     fn from(message: String) -> Self {
-        Self { message, not_steerable: None }
+        Self { message, cause: RefusalCause::State }
     }
 }
 

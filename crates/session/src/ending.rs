@@ -101,7 +101,6 @@ impl Machine {
         let outputs: Vec<Fragment> =
             std::mem::take(&mut turn.calls).into_iter().filter_map(Call::into_fragment).collect();
         match std::mem::replace(&mut turn.kind, Kind::Ordinary) {
-            // What was added to a review is part of what it leaves behind.
             Kind::Review(review) => self.leave_review(&id, *review, status, error.as_ref()),
             _ => {
                 self.remember(&id, outputs);

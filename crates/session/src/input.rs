@@ -33,8 +33,10 @@ pub enum Input {
     /// A client has the history compacted: a turn of its own.
     Compact { reply: u64 },
     /// A client has something reviewed: a turn of its own. `subject` names it for people, `prompt`
-    /// tells the model all.
-    Review { reply: u64, subject: String, prompt: String, model: Option<String> },
+    /// tells the model all; `None`: it comes later, by [`Input::ReviewPrompt`].
+    Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> },
+    /// What the model of a review is told. Ignored when that turn is over.
+    ReviewPrompt { turn: Id, prompt: String },
     /// The user runs a command, outside of the sandbox.
     Shell { reply: u64, script: String, cwd: PathBuf, actions: Vec<Action> },
     /// A client adds model items to the history.

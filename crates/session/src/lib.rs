@@ -41,7 +41,9 @@ mod user_shell;
 pub use approvals::{Ask, Decision};
 pub use client_tools::{BUILT_IN_TOOLS, DynamicTool};
 pub use context::{Context, instructions};
-pub use effect::{Answer, Effect, ExecSpec, NotSteerable, Prompt, Record, Refusal, ToolRequest};
+pub use effect::{
+    Answer, Effect, ExecSpec, NotSteerable, Prompt, Record, Refusal, RefusalCause, ToolRequest,
+};
 pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
 pub use goal::{Goal, GoalChange, GoalStatus};
 pub use history::{Fragment, Mark};

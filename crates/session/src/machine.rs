@@ -270,8 +270,9 @@ impl Machine {
             Input::Interrupt { reply, turn } => self.interrupt(reply, &turn),
             Input::Compact { reply } => self.compact(reply),
             Input::Review { reply, subject, prompt, model } => {
-                self.review(reply, subject, &prompt, model);
+                self.review(reply, subject, prompt, model);
             }
+            Input::ReviewPrompt { turn, prompt } => self.review_prompt(&turn, &prompt),
             Input::Shell { reply, script, cwd, actions } => {
                 self.user_shell(reply, script, cwd, actions);
             }

@@ -16,14 +16,14 @@ use crate::turn::{Kind, Turn};
 /// A review that is under way.
 pub(crate) struct Review {
     pub(crate) history: History,
+    /// Whether its prompt is here: the model is asked then.
+    pub(crate) has_prompt: bool,
     /// Instead of the thread's own.
     pub(crate) model: Option<String>,
     /// What is reviewed, for people.
     subject: String,
     /// The last thing that the model said.
     pub(crate) text: Option<String>,
-    /// What the user added meanwhile.
-    pub(crate) added: Vec<Fragment>,
 }
 
 impl Machine {
@@ -32,7 +32,7 @@ impl Machine {
         &mut self,
         reply: u64,
         subject: String,
-        prompt: &str,
+        prompt: Option<String>,
         model: Option<String>,
     ) {
         if self.turn.is_some() {
@@ -43,19 +43,32 @@ impl Machine {
             return self.refuse(reply, "the server is shutting down".into());
         }
         let mut history = History::new(context::introduction(&self.context, &self.settings));
-        history.push(Fragment::kept(history::message("user", prompt)));
-        let review =
-            Review { history, model, subject: subject.clone(), text: None, added: Vec::new() };
+        let has_prompt = prompt.is_some();
+        history.extend(prompt.as_deref().map(asked));
+        let review = Review { history, has_prompt, model, subject: subject.clone(), text: None };
         let view = self.new_turn();
         let turn = self.begin_turn(
             reply,
-            Turn { again: true, ..Turn::new(view, Kind::Review(Box::new(review))) },
+            Turn { again: has_prompt, ..Turn::new(view, Kind::Review(Box::new(review))) },
         );
         self.store_repairs(&turn);
         self.preview_text(&subject);
         let item = Item::EnteredReviewMode { id: self.ids.item(), review: subject };
         self.item_started(&turn, item.clone());
         self.item_completed(&turn, item);
+        self.advance();
+    }
+
+    /// Takes what the model of the running review is told.
+    pub(crate) fn review_prompt(&mut self, turn: &str, prompt: &str) {
+        let Some(running) = &mut self.turn else { return };
+        if !running.answers_to(turn) || running.ending.is_some() || !running.awaits_prompt() {
+            return;
+        }
+        let Some(review) = running.review_mut() else { return };
+        review.history.push(asked(prompt));
+        review.has_prompt = true;
+        running.again = true;
         self.advance();
     }
 
@@ -67,18 +80,22 @@ impl Machine {
         status: TurnStatus,
         error: Option<&TurnError>,
     ) {
-        let Review { subject, text, added, .. } = review;
+        let Review { subject, text, .. } = review;
         let text = result(text.map(review_findings::text), status, error);
         let item = Item::ExitedReviewMode { id: self.ids.item(), review: text.clone() };
         self.item_started(turn, item.clone());
         self.item_completed(turn, item);
         let asked = format!("<review_request>\nReview of {subject}.\n</review_request>");
-        let mut fragments = vec![Fragment::passing(history::message("user", &asked))];
-        fragments.extend(added);
-        fragments.push(Fragment::passing(history::said(&text)));
+        let fragments =
+            [history::message("user", &asked), history::said(&text)].map(Fragment::passing);
+        let fragments = Vec::from(fragments);
         self.history.extend(fragments.iter().cloned());
         self.persist(Record::History { turn: Some(turn.clone()), fragments });
     }
+}
+
+fn asked(prompt: &str) -> Fragment {
+    Fragment::kept(history::message("user", prompt))
 }
 
 /// The text of a review: its result, or why there is none and what was said on the way.

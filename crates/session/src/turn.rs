@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Id;
 use crate::calls::Call;
 use crate::compaction::Compaction;
-use crate::effect::{Answer, Effect, NotSteerable, Record, Refusal};
+use crate::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
 use crate::event::{Event, TurnError, TurnStatus, TurnView};
 use crate::history::{self, Fragment};
 use crate::input::same;
@@ -33,7 +33,8 @@ pub(crate) struct Turn {
     /// The model must be asked again though no call was made.
     pub(crate) again: bool,
     pub(crate) calls: Vec<Call>,
-    /// Steering input that the model has not seen.
+    /// Input that the model has not seen: sent with the turn's next request, and behind the summary
+    /// of a compaction.
     pub(crate) pending: Vec<Fragment>,
     /// Set once the turn is to end; its end may still wait for a patch that is being applied.
     pub(crate) ending: Option<(TurnStatus, Option<TurnError>)>,
@@ -163,7 +164,7 @@ impl Machine {
             let message = format!(
                 "the running turn is {what}, which takes no input; wait for its end, or interrupt it"
             );
-            return Err(Refusal { message, not_steerable: Some(kind) });
+            return Err(Refusal { message, cause: RefusalCause::NotSteerable(kind) });
         }
         let limit = self.limits.pending_inputs;
         let full = turn.pending.len() >= limit || turn.joined.len() >= limit;
@@ -181,14 +182,16 @@ impl Machine {
         self.show_user_message(turn, content);
     }
 
-    /// See [`Machine::add_pending`]; what joins a review is stored with its result.
+    /// Adds to the thread's history beside a running turn, stored at once. An ordinary turn sends it
+    /// with its next request. A review has a history of its own and a compaction makes no request
+    /// after its summary, so there it is first sent by a later turn.
     pub(crate) fn add_pending_fragments(&mut self, turn: &Id, fragments: Vec<Fragment>) {
         let Some(active) = &mut self.turn else { return };
-        active.pending.extend(fragments.iter().cloned());
-        match active.review_mut() {
-            Some(review) => review.added.extend(fragments),
-            None => self.persist(Record::History { turn: Some(turn.clone()), fragments }),
+        match active.is_review() {
+            true => self.history.extend(fragments.iter().cloned()),
+            false => active.pending.extend(fragments.iter().cloned()),
         }
+        self.persist(Record::History { turn: Some(turn.clone()), fragments });
     }
 
     fn show_user_message(&mut self, turn: &Id, content: Vec<UserContent>) {
@@ -262,8 +265,8 @@ impl Machine {
         if turn.compaction.is_some() && !self.draining {
             return self.sample_compaction();
         }
-        if turn.compaction.is_none() && !turn.again && turn.pending.is_empty() {
-            if turn.awaited().is_none() {
+        if turn.compaction.is_none() && !turn.needs_request() {
+            if turn.awaited().is_none() && !turn.awaits_prompt() {
                 self.end(TurnStatus::Completed, None);
             }
             return;
@@ -279,10 +282,7 @@ impl Machine {
         turn.again = false;
         let pending = std::mem::take(&mut turn.pending);
         let output_schema = turn.output_schema.clone();
-        match turn.review_mut() {
-            Some(review) => review.history.extend(pending),
-            None => self.history.extend(pending),
-        }
+        self.history.extend(pending);
         self.introduce(&id);
         let number = self.number();
         let prompt = self.prompt(output_schema);
@@ -353,6 +353,12 @@ impl Turn {
         }
     }
 
+    /// Whether the model is to be asked: for a result of its calls, or about input that it has not
+    /// seen. Input does not prolong a review or a compaction.
+    fn needs_request(&self) -> bool {
+        self.again || (!self.pending.is_empty() && self.not_steerable().is_none())
+    }
+
     /// The command of the user's that the turn is there for, while it runs.
     pub(crate) fn awaited(&self) -> Option<u64> {
         match self.kind {
@@ -371,7 +377,12 @@ impl Turn {
         self.compaction.as_ref().map(Compaction::shown)
     }
 
-    fn answers_to(&self, id: &str) -> bool {
+    /// Whether it is a review whose change is being read.
+    pub(crate) fn awaits_prompt(&self) -> bool {
+        self.review().is_some_and(|review| !review.has_prompt)
+    }
+
+    pub(crate) fn answers_to(&self, id: &str) -> bool {
         std::iter::once(&self.view).chain(&self.joined).any(|view| same(&view.id, id))
     }
 }

@@ -333,7 +333,7 @@ fn input(world: &mut World, act: Act) -> Input {
         Act::Review => Input::Review {
             reply: world.reply(),
             subject: "a change".into(),
-            prompt: "look".into(),
+            prompt: Some("look".into()),
             model: None,
         },
         Act::Shell(script) => {

@@ -2,7 +2,7 @@
 
 use session::{
     CommandSource, Event, Failure, FailureKind, Fragment, GoalChange, GoalStatus, Input, Item,
-    ItemStatus, Mark, ModelEvent, NotSteerable, Record, TurnStatus,
+    ItemStatus, Mark, ModelEvent, NotSteerable, Record, RefusalCause, TurnStatus,
 };
 
 use crate::response::{Output, call, completed, cut, exec, respond, say};
@@ -199,7 +199,7 @@ fn a_compaction_takes_no_input() {
     assert_eq!(world.ends(), [TurnStatus::Completed; 2]);
     for reply in refused {
         let refusal = world.replies[&reply].clone().unwrap_err();
-        assert_eq!(refusal.not_steerable, Some(NotSteerable::Compaction), "{refusal:?}");
+        assert_eq!(refusal.cause, RefusalCause::NotSteerable(NotSteerable::Compaction));
     }
     assert!(!world.prompts.iter().any(|prompt| format!("{prompt:?}").contains("and this")));
 }
@@ -219,7 +219,7 @@ fn a_review_is_a_conversation_of_its_own() {
         if step == 0 && idle && world.ends().len() == 1 {
             step = 1;
             let (reply, model) = (world.reply(), Some("judge".to_owned()));
-            let (subject, prompt) = ("uncommitted changes".into(), "THE DIFF".into());
+            let (subject, prompt) = ("uncommitted changes".into(), Some("THE DIFF".into()));
             world.step(Input::Review { reply, subject, prompt, model });
         } else if step == 1 && idle && world.ends().len() == 2 {
             step = 2;
