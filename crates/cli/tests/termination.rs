@@ -227,3 +227,47 @@ fn whoever_is_still_in_the_handshake_is_let_go() {
     assert!(scene.server.end().0.success());
     assert!(begun.elapsed() < AT_ONCE);
 }
+
+#[test]
+fn over_standard_output_what_was_accepted_is_answered() {
+    let place = Place::new();
+    let mut server = Running::server(&place, &["--shutdown-grace", "600"]);
+    let go = place.work().join("go");
+    let script = format!("echo begun; until test -e {}; do sleep 0.02; done", go.display());
+    let exec = |script: &str| {
+        json!({"command": ["sh", "-c", script], "processId": script, "streamStdoutStderr": true,
+            "disableTimeout": true, "sandboxPolicy": {"type": "dangerFullAccess"}})
+    };
+    let request = json!({"id": 1, "method": "command/exec", "params": exec(&script)});
+    server.say(&request.to_string());
+    server.notification("command/exec/outputDelta");
+    server.signal("TERM");
+    let mut id = 2;
+    while server.call(id, "command/exec", exec("true"))["error"]["code"] != -32001 {
+        id += 1;
+    }
+    std::fs::write(go, "").unwrap();
+    let answer = server.message(|message| message["id"] == 1);
+    assert_eq!(answer["result"]["exitCode"], 0, "{answer}");
+    assert!(server.end().0.success());
+}
+
+#[test]
+fn a_parent_that_does_not_read_does_not_hold_the_end_up() {
+    use std::io::Write;
+    let place = Place::new();
+    let mut command = place.agentd(&["app-server", "--shutdown-grace", "0"]);
+    let piped = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut server = piped.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    // More answers than a pipe holds.
+    for id in 0..2_000 {
+        writeln!(input, "{}", json!({"id": id, "method": "x".repeat(200)})).unwrap();
+    }
+    let begun = Instant::now();
+    let id = server.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert!(killed.success());
+    server.wait().unwrap();
+    assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
+}

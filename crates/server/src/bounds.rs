@@ -14,20 +14,23 @@ pub(crate) const IMAGE_BYTES: usize = 20 * MIB;
 const INPUT_IMAGE_BYTES: usize = 48 * MIB;
 /// Characters of all text of an input together: texts, names, paths and placeholders.
 const INPUT_CHARS: usize = MIB;
-/// A part of an input, and each element of its text, counts as so many characters more.
-const PART_CHARS: usize = 64;
+/// Parts of an input, and elements of its texts, together.
+const INPUT_PARTS: usize = 10_000;
 
 /// Longest escape of a character in JSON: two surrogates.
 const ESCAPED_BYTES: usize = 12;
 /// Some writers of JSON escape slashes: one of 64 characters of base64.
 const ESCAPED_IMAGE_BYTES: usize = INPUT_IMAGE_BYTES / 64 * 65;
+/// Longest JSON of a part, or of an element of its text, without its text.
+const PART_BYTES: usize = 128;
 /// What is on the line besides the input.
 const ENVELOPE_BYTES: usize = MIB;
 
 /// Longest line that a client may send by default, and longest WebSocket message: any input that the
 /// other bounds allow fits. 64 MiB.
 pub const LINE_BYTES: usize =
-    (ESCAPED_IMAGE_BYTES + INPUT_CHARS * ESCAPED_BYTES + ENVELOPE_BYTES).next_power_of_two();
+    (ESCAPED_IMAGE_BYTES + INPUT_CHARS * ESCAPED_BYTES + INPUT_PARTS * PART_BYTES + ENVELOPE_BYTES)
+        .next_power_of_two();
 
 // An input takes at least one image of each size that a file may have.
 const _: () = assert!(base64_bytes(IMAGE_BYTES) + PREFIX_BYTES <= INPUT_IMAGE_BYTES);
@@ -45,34 +48,47 @@ pub fn connection_limits() -> Limits {
     Limits { line_bytes: LINE_BYTES, ..Limits::default() }
 }
 
-/// Refuses an input whose text is too long.
+/// Refuses an input with too much text or too many parts.
 pub(crate) fn check_text(input: &[UserInput]) -> Result<(), ErrorObject> {
     let chars: usize = input.iter().map(chars).sum();
-    if chars <= INPUT_CHARS {
-        return Ok(());
+    if chars > INPUT_CHARS {
+        return Err(ErrorObject::invalid_params(format!(
+            "`input`: its texts, names, paths and placeholders are {chars} characters long together, \
+             {INPUT_CHARS} at most; put long text into a file and name the file"
+        )));
     }
-    Err(ErrorObject::invalid_params(format!(
-        "`input`: its text is {chars} characters long, {INPUT_CHARS} at most; put long text into a \
-         file and name the file"
-    )))
+    let parts: usize = input.iter().map(parts).sum();
+    if parts > INPUT_PARTS {
+        return Err(ErrorObject::invalid_params(format!(
+            "`input`: it has {parts} parts and elements of text together, {INPUT_PARTS} at most; \
+             join texts"
+        )));
+    }
+    Ok(())
 }
 
 fn chars(part: &UserInput) -> usize {
-    PART_CHARS
-        + match part {
-            UserInput::Text { text, text_elements } => {
-                let placeholders = text_elements.iter().map(|element| {
-                    PART_CHARS + element.placeholder.as_ref().map_or(0, |text| text.chars().count())
-                });
-                text.chars().count() + placeholders.sum::<usize>()
-            }
-            // See `check_images`.
-            UserInput::Image { .. } => 0,
-            UserInput::LocalImage { path } => path.chars().count(),
-            UserInput::Skill { name, path } | UserInput::Mention { name, path } => {
-                name.chars().count() + path.chars().count()
-            }
+    let count = |text: &str| text.chars().count();
+    match part {
+        UserInput::Text { text, text_elements } => {
+            let placeholders = text_elements.iter().filter_map(|e| e.placeholder.as_deref());
+            count(text) + placeholders.map(count).sum::<usize>()
         }
+        // See `check_images`.
+        UserInput::Image { .. } => 0,
+        UserInput::LocalImage { path } => count(path),
+        UserInput::Skill { name, path } | UserInput::Mention { name, path } => {
+            count(name) + count(path)
+        }
+    }
+}
+
+/// A part counts as one, and so does each element of its text.
+fn parts(part: &UserInput) -> usize {
+    match part {
+        UserInput::Text { text_elements, .. } => 1 + text_elements.len(),
+        _ => 1,
+    }
 }
 
 /// Refuses an input whose images are too long together.
@@ -103,7 +119,7 @@ mod tests {
     fn the_line_takes_the_largest_input_in_its_longest_form() {
         assert_eq!(LINE_BYTES, 64 * MIB);
         // Two characters of JSON and twelve bytes of escapes for one of text.
-        let text = "\\ud83d\\ude00".repeat(INPUT_CHARS - 3 * PART_CHARS);
+        let text = "\\ud83d\\ude00".repeat(INPUT_CHARS);
         let image = |bytes: usize| "A".repeat(bytes).replace("AAAA", "A\\/A") + "data:";
         let longest = format!(
             r#"{{"id":1,"method":"turn/start","params":{{"threadId":"{}","input":[
@@ -118,9 +134,13 @@ mod tests {
     fn an_input_within_the_bounds_is_taken_and_one_beyond_says_what_is() {
         let text =
             |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
-        assert!(check_text(&[text(INPUT_CHARS - PART_CHARS)]).is_ok());
-        let refused = check_text(&[text(INPUT_CHARS)]).unwrap_err();
-        assert!(refused.message.contains("1048576 at most"), "{}", refused.message);
+        assert!(check_text(&[text(INPUT_CHARS)]).is_ok());
+        assert!(check_text(&[text(INPUT_CHARS - 1), text(1)]).is_ok());
+        let refused = check_text(&[text(INPUT_CHARS), text(1)]).unwrap_err().message;
+        assert!(refused.contains("1048577 characters long together, 1048576 at"), "{refused}");
+        assert!(check_text(&vec![text(1); INPUT_PARTS]).is_ok());
+        let refused = check_text(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().message;
+        assert!(refused.contains("10001 parts and elements of text together"), "{refused}");
         let image = |bytes: usize| UserContent::Image { url: "x".repeat(bytes) };
         assert!(check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)]).is_ok());
         let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err();

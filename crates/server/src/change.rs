@@ -3,13 +3,14 @@
 //! reading, with the network off.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox::{OutputBuffer, Policy, ReadAccess, Spawn, Stdin};
 use session::Settings;
 
 use crate::convert::settings::confinement;
+use crate::git;
 use crate::server::Core;
 use crate::thread::environment;
 
@@ -19,8 +20,25 @@ const MAX_DIFF: usize = 256 * 1024;
 const MAX_NEW_FILE: u64 = 32 * 1024;
 /// New files that are given with their contents.
 const MAX_NEW_FILES: usize = 50;
-/// How long git may take.
+/// How long git may take to find what is to be reviewed: a client waits for the answer.
+const MAX_LOCATE: Duration = Duration::from_secs(3);
+/// How long a run of git may take.
 const MAX_RUN: Duration = Duration::from_secs(20);
+/// What git reads of a working folder and its parents.
+const READ_IN_FOLDERS: [&str; 4] = [".gitignore", ".gitattributes", ".gitmodules", ".mailmap"];
+/// What git reads of a repository.
+const READ_IN_REPOSITORY: [&str; 10] = [
+    "HEAD",
+    "config",
+    "config.worktree",
+    "index",
+    "packed-refs",
+    "shallow",
+    "info/exclude",
+    "info/attributes",
+    "info/grafts",
+    "objects/info/alternates",
+];
 
 /// What to review.
 pub(crate) enum Target {
@@ -32,6 +50,19 @@ pub(crate) enum Target {
     Commit { sha: String, title: Option<String> },
     /// What the user's own words say.
     Custom(String),
+}
+
+/// Where the change is, found before the review begins.
+pub(crate) enum Located {
+    /// Nowhere: the user's own words say it.
+    Custom,
+    Uncommitted,
+    /// Since this commit.
+    Since(String),
+    /// In this commit.
+    Commit(String),
+    /// It could not be found out, for this reason.
+    Unknown(String),
 }
 
 /// What was read.
@@ -101,22 +132,42 @@ impl Change {
     }
 }
 
-/// Reads the change. One that exists and cannot be read says why.
+/// Finds the change, in a few seconds at most.
 ///
 /// # Errors
 /// What is missing, where git says that there is nothing of that name.
-pub(crate) async fn read(
+pub(crate) async fn locate(
     core: &Core,
     config: &config::Config,
     settings: &Settings,
     target: &Target,
-) -> Result<Change, String> {
+) -> Result<Located, String> {
     let git = Git { core, config, settings, overrides: Vec::new() };
-    match git.change(target).await {
-        Ok(change) => Ok(change),
-        Err(Unread::Failed { said, .. }) => Ok(Change { unread: Some(said), ..Change::default() }),
-        Err(Unread::Missing(what)) => Err(what),
+    match tokio::time::timeout(MAX_LOCATE, git.locate(target)).await {
+        Ok(Ok(located)) => Ok(located),
+        Ok(Err(Unread::Missing(what))) => Err(what),
+        Ok(Err(Unread::Failed { said, .. })) => Ok(Located::Unknown(said)),
+        Err(_) => {
+            let seconds = MAX_LOCATE.as_secs();
+            Ok(Located::Unknown(format!("git did not find it within {seconds} s")))
+        }
     }
+}
+
+/// Reads the change. One that exists and cannot be read says why.
+pub(crate) async fn read(
+    core: &Core,
+    config: &config::Config,
+    settings: &Settings,
+    located: Located,
+) -> Change {
+    let git = Git { core, config, settings, overrides: Vec::new() };
+    git.change(located).await.unwrap_or_else(
+        |(Unread::Missing(why) | Unread::Failed { said: why, .. })| Change {
+            unread: Some(why),
+            ..Change::default()
+        },
+    )
 }
 
 /// Why there is no change to show.
@@ -163,9 +214,15 @@ const DIFF: [&str; 5] =
     ["--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"];
 
 impl Git<'_> {
-    async fn change(mut self, target: &Target) -> Result<Change, Unread> {
+    async fn locate(&self, target: &Target) -> Result<Located, Unread> {
         if matches!(target, Target::Custom(_)) {
-            return Ok(Change::default());
+            return Ok(Located::Custom);
+        }
+        let cwd = self.settings.cwd.clone();
+        let looked = self.core.files.run(&self.settings.cwd, move || special_file(&cwd)).await;
+        if let Some(found) = looked.map_err(|error| Unread::failed(error.to_string()))? {
+            let why = format!("{found}, so git was not run: it could wait for it for ever");
+            return Err(Unread::failed(why));
         }
         self.run(&["rev-parse", "--is-inside-work-tree"]).await.map_err(|why| {
             let missing = format!(
@@ -175,9 +232,9 @@ impl Git<'_> {
             );
             why.or_missing(&["not a git repository"], missing)
         })?;
-        self.switch_filters_off().await;
         match target {
-            Target::Uncommitted => self.uncommitted().await,
+            Target::Custom(_) => Ok(Located::Custom),
+            Target::Uncommitted => Ok(Located::Uncommitted),
             Target::Branch(branch) => {
                 let tip = self.commit(branch, "branch").await?;
                 let base = self.run(&["merge-base", "HEAD", &tip]).await.map_err(|why| {
@@ -185,18 +242,30 @@ impl Git<'_> {
                         format!("`{branch}` and the current branch have no commit in common");
                     why.or_missing(&[], missing)
                 })?;
-                let base = base.trim().to_owned();
+                Ok(Located::Since(base.trim().to_owned()))
+            }
+            Target::Commit { sha, .. } => self.commit(sha, "commit").await.map(Located::Commit),
+        }
+    }
+
+    async fn change(mut self, located: Located) -> Result<Change, Unread> {
+        if !matches!(located, Located::Custom | Located::Unknown(_)) {
+            self.switch_filters_off().await;
+        }
+        match located {
+            Located::Custom => Ok(Change::default()),
+            Located::Unknown(why) => Err(Unread::failed(why)),
+            Located::Uncommitted => self.uncommitted().await,
+            Located::Since(base) => {
                 let diff = self.run(&with("diff", &[&base])).await?;
                 Ok(Change { diff, command: format!("git diff {base}"), unread: None })
             }
-            Target::Commit { sha, .. } => {
-                let sha = self.commit(sha, "commit").await?;
+            Located::Commit(sha) => {
                 let diff = self
                     .run(&with("show", &["--format=fuller", "--stat", "--patch", &sha]))
                     .await?;
                 Ok(Change { diff, command: format!("git show {sha}"), unread: None })
             }
-            Target::Custom(_) => Ok(Change::default()),
         }
     }
 
@@ -284,7 +353,10 @@ impl Git<'_> {
         let mut process = spawned.map_err(|error| Unread::failed(format!("git: {error}")))?;
         let (mut stdout, mut stderr) = (OutputBuffer::new(4 * MAX_DIFF), OutputBuffer::new(4096));
         let exit = tokio::time::timeout(MAX_RUN, process.collect(&mut stdout, &mut stderr)).await;
-        let exit = exit.map_err(|_| Unread::failed("git took too long"))?;
+        let exit = exit.map_err(|_| {
+            let command = arguments.join(" ");
+            Unread::failed(format!("`git {command}` did not end within {} s", MAX_RUN.as_secs()))
+        })?;
         if exit.success() {
             return Ok(String::from_utf8_lossy(&stdout.bytes()).into_owned());
         }
@@ -303,6 +375,24 @@ fn with<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     arguments.extend(DIFF);
     arguments.extend(rest);
     arguments
+}
+
+/// A file that git reads in any case, and that is no regular file: git would open a named pipe and
+/// wait for whoever writes to it. Those in deeper folders are found by the limit on git's time.
+fn special_file(cwd: &Path) -> Option<String> {
+    let repository = git::folders(cwd);
+    let root = repository.as_ref().map_or(cwd, |found| found.root.as_path());
+    let folders = cwd.ancestors().take_while(|folder| folder.starts_with(root));
+    let mut names: Vec<PathBuf> = folders
+        .flat_map(|folder| READ_IN_FOLDERS.iter().map(move |name| folder.join(name)))
+        .collect();
+    for folder in repository.iter().flat_map(|found| [&found.own, &found.common]) {
+        names.extend(READ_IN_REPOSITORY.iter().map(|name| folder.join(name)));
+    }
+    names.iter().find_map(|path| match files::open(path) {
+        Err(error @ files::ReadError::NotRegular { .. }) => Some(error.to_string()),
+        _ => None,
+    })
 }
 
 /// The start of a new file, when it is a plain text file; links are not followed.

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{
@@ -26,6 +27,8 @@ pub(crate) type ConnectionId = u64;
 /// Requests of one connection that may be handled beside each other; at the bound the connection
 /// is read no further until one of them is answered.
 const CONCURRENT_REQUESTS: usize = 64;
+/// A connection whose input has ended is given up when it takes nothing of the output for so long.
+const LAST_READ: Duration = Duration::from_secs(30);
 /// A connection is read no further while it has left so many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
 /// Methods whose answers can be as long as a thread. Few of them are made at a time.
@@ -216,23 +219,34 @@ impl Server {
         // Answers get through while a request is handled: it may be what waits for one.
         let answers = async {
             while let Some(answer) = answers.recv().await {
-                if let Incoming::Message(Message::Response { id, outcome }) = answer {
-                    self.core.requests.answer(&peer, id, outcome).await;
+                let requests = &self.core.requests;
+                match answer {
+                    Incoming::Message(Message::Response { id, outcome }) => {
+                        requests.answer(&peer, id, outcome).await;
+                    }
+                    Incoming::Malformed(malformed) => {
+                        if let Some(refused) = requests.answer_unreadable(&peer, malformed).await {
+                            peer.answer(encode_error(refused.id.as_ref(), &refused.error));
+                        }
+                    }
+                    Incoming::Message(_) => {}
                 }
             }
             std::future::pending::<()>().await;
         };
+        let mut running = JoinSet::new();
         tokio::select! {
-            () = self.handle(&peer, &mut requests) => {}
+            () = self.handle(&peer, &mut requests, &mut running) => {}
             () = answers => {}
         }
         if at_end == AtEnd::Shutdown {
+            // What was accepted is answered.
             self.shutdown().await;
         }
+        running.abort_all();
         self.core.detach(peer.id).await;
         outbox.close(CloseReason::Finished);
-        // A client that has gone away reads nothing: then there is nobody to tell.
-        let _ = outbox.flushed().await;
+        outbox.drained(LAST_READ).await;
         self.report_cut(peer.id, &outbox);
     }
 
@@ -250,8 +264,7 @@ impl Server {
     }
 
     /// Handles requests until the connection ends.
-    async fn handle(&self, peer: &Arc<Peer>, requests: &mut Inbox) {
-        let mut running = JoinSet::new();
+    async fn handle(&self, peer: &Arc<Peer>, requests: &mut Inbox, running: &mut JoinSet<()>) {
         let permits = Arc::new(Semaphore::new(CONCURRENT_REQUESTS));
         loop {
             let next = tokio::select! {
@@ -267,17 +280,12 @@ impl Server {
                 None => break,
                 Some(Incoming::Malformed(malformed)) => {
                     peer.answer(encode_error(malformed.id.as_ref(), &malformed.error));
-                    if malformed.answers.is_some() {
-                        let answer = Err(malformed.error);
-                        self.core.requests.answer(peer, malformed.answers, answer).await;
-                    }
                 }
                 Some(Incoming::Message(message)) => {
-                    self.take(peer, message, &permits, &mut running).await;
+                    self.take(peer, message, &permits, running).await;
                 }
             }
         }
-        running.abort_all();
     }
 
     async fn take(
@@ -332,6 +340,9 @@ impl Server {
 
     async fn answer_in(&self, cx: Cx, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
         let peer = &cx.peer.clone();
+        let accepted = self.core.unanswered.accept();
+        // Counted before this is asked, so that a server that begins to drain misses none.
+        let _accepted = (!self.core.is_draining()).then_some(accepted);
         let _turn = self.core.turn_for_long_answer(method).await;
         let outcome = match admit(peer, method, params.as_deref()) {
             Ok(()) if self.core.is_draining() && begins_work(method) => Err(shutting_down()),

@@ -10,9 +10,7 @@ const MAX_BYTES: u64 = 1024 * 1024;
 /// Commit, branch and origin of the repository that `cwd` lies in, as far as they can be read. Waits
 /// for the file system.
 pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
-    let folder = git_folder(cwd)?;
-    let common = read(&folder.join("commondir"))
-        .map_or_else(|| folder.clone(), |common| folder.join(common.trim()));
+    let Folders { own: folder, common, .. } = folders(cwd)?;
     let head = read(&folder.join("HEAD"))?;
     let head = head.trim();
     let reference = head.strip_prefix("ref: ").map(str::trim);
@@ -27,14 +25,29 @@ pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
     })
 }
 
-fn git_folder(cwd: &Path) -> Option<PathBuf> {
-    let entry = cwd.ancestors().map(|folder| folder.join(".git")).find(|entry| entry.exists())?;
-    if entry.is_dir() {
-        return Some(entry);
-    }
-    let text = read(&entry)?;
-    let target = text.trim().strip_prefix("gitdir:")?.trim();
-    Some(entry.parent()?.join(target))
+/// Where a repository keeps what.
+pub(crate) struct Folders {
+    /// The working folder.
+    pub(crate) root: PathBuf,
+    /// What belongs to this working folder.
+    pub(crate) own: PathBuf,
+    /// What all working folders of the repository share.
+    pub(crate) common: PathBuf,
+}
+
+/// The folders of the repository that `cwd` lies in. Waits for the file system.
+pub(crate) fn folders(cwd: &Path) -> Option<Folders> {
+    let root = cwd.ancestors().find(|folder| folder.join(".git").exists())?.to_owned();
+    let entry = root.join(".git");
+    let own = if entry.is_dir() {
+        entry
+    } else {
+        let text = read(&entry)?;
+        root.join(text.trim().strip_prefix("gitdir:")?.trim())
+    };
+    let common =
+        read(&own.join("commondir")).map_or_else(|| own.clone(), |common| own.join(common.trim()));
+    Some(Folders { root, own, common })
 }
 
 fn resolve(folder: &Path, common: &Path, name: &str) -> Option<String> {

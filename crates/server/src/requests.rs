@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jsonrpc::{ErrorObject, RequestId};
+use jsonrpc::{ErrorObject, Malformed, RequestId};
 use serde_json::value::RawValue;
 use session::{Id, Input};
 use tokio::sync::mpsc;
@@ -16,8 +16,8 @@ use crate::connection::{ConnectionId, Peer};
 use crate::thread::Command;
 use crate::warnings;
 
-use answers::Unusable;
 pub(crate) use answers::{Amendable, Question};
+use answers::{Unusable, cut};
 
 /// All requests that wait.
 #[derive(Default)]
@@ -95,7 +95,32 @@ impl Requests {
     ) {
         // Without an id it is a complaint about a message of ours, which could go on for ever.
         let Some(id) = id.as_ref().and_then(number) else { return };
-        let Some(Outcome { input, warning }) = self.take(peer.id, id, outcome) else { return };
+        let taken = self.take(peer.id, id, |question, number| question.read(number, outcome));
+        self.carry_out(peer, taken).await;
+    }
+
+    /// Takes a message that names a request and cannot be read, as an answer that cannot be used.
+    /// What it is to be answered with, when that request does not wait for this client.
+    pub(crate) async fn answer_unreadable(
+        &self,
+        peer: &Peer,
+        malformed: Malformed,
+    ) -> Option<Malformed> {
+        let Some(answer) = &malformed.answers else { return Some(malformed) };
+        let Some(id) = number(&answer.id) else { return Some(malformed) };
+        let unusable = || Unusable { why: answer.why.clone(), quoted: cut(&answer.text) };
+        let taken = self.take(peer.id, id, |_, _| Err(unusable()));
+        if taken.is_some() {
+            self.carry_out(peer, taken).await;
+            return None;
+        }
+        // Under the id of a request of ours the client could take the error for something else.
+        let is_ours = (0..self.next.load(Ordering::Relaxed)).contains(&id);
+        Some(if is_ours { Malformed { id: None, ..malformed } } else { malformed })
+    }
+
+    async fn carry_out(&self, peer: &Peer, taken: Option<Outcome>) {
+        let Some(Outcome { input, warning }) = taken else { return };
         if let Some((thread, message)) = warning {
             warnings::tell_sender(peer, &thread, message);
         }
@@ -110,12 +135,12 @@ impl Requests {
         &self,
         connection: ConnectionId,
         id: i64,
-        outcome: Result<Box<RawValue>, ErrorObject>,
+        read: impl FnOnce(&Question, u64) -> Result<Input, Unusable>,
     ) -> Option<Outcome> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
         let client = waiting.clients.get_mut(&connection)?;
-        let Unusable { why, quoted } = match waiting.question.read(waiting.number, outcome) {
+        let Unusable { why, quoted } = match read(&waiting.question, waiting.number) {
             Ok(input) => {
                 let thread = all.remove(&id)?.thread;
                 return Some(Outcome { input: Some((thread, input)), warning: None });

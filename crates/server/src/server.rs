@@ -22,6 +22,7 @@ use protocol::connection::WarningNotification;
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, LONG_ANSWERS, Peer};
+use crate::in_flight::InFlight;
 use crate::loading::stored;
 use crate::log::Log;
 use crate::notify::Notifier;
@@ -79,6 +80,8 @@ pub(crate) struct Core {
     watching: OnceLock<Watching>,
     /// The server is going to end: nothing new is begun.
     draining: AtomicBool,
+    /// Requests that are not answered. What came when the server drained already is not counted.
+    pub(crate) unanswered: InFlight,
     /// Where messages wait that clients have not read.
     pub(crate) spool: Arc<Spool>,
     /// See [`LONG_ANSWERS_AT_ONCE`].
@@ -91,8 +94,8 @@ const SPOOL_BYTES: usize = 1 << 30;
 /// and not read waits on disk.
 const LONG_ANSWERS_AT_ONCE: usize = 2;
 
-/// How long the end of the server waits for clients to read the end.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
+/// How long the end of the server waits for clients that read nothing of the end.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// How long the end of the server waits for its threads, and then for its store.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(4);
 
@@ -126,6 +129,7 @@ impl Server {
             warmed: AtomicBool::new(false),
             watching: OnceLock::new(),
             draining: AtomicBool::new(false),
+            unanswered: InFlight::default(),
             options,
         });
         let opening = core.clone();
@@ -136,8 +140,8 @@ impl Server {
         Ok(Self { core })
     }
 
-    /// Begins nothing new, and waits until every running turn has come to a safe point, for `grace`
-    /// at most. [`Server::shutdown`] is to follow.
+    /// Begins nothing new, and waits until every running turn has come to a safe point and every
+    /// request is answered, for `grace` at most. [`Server::shutdown`] is to follow.
     pub async fn drain(&self, grace: Duration) {
         self.core.draining.store(true, Ordering::Relaxed);
         let handles: Vec<ThreadHandle> = self.core.threads().values().cloned().collect();
@@ -148,6 +152,7 @@ impl Server {
         let all = async {
             let mut running: tokio::task::JoinSet<()> = ends.collect();
             while running.join_next().await.is_some() {}
+            self.core.unanswered.done().await;
         };
         // What is not done by then is interrupted.
         let _ = tokio::time::timeout(grace, all).await;
@@ -176,9 +181,12 @@ impl Server {
             handle.send(Command::Shutdown).await;
             handle.ended().await;
         });
+        self.core.sessions.shut_down();
         let all = async {
             let mut running: tokio::task::JoinSet<()> = ends.collect();
             while running.join_next().await.is_some() {}
+            self.core.sessions.done().await;
+            self.core.unanswered.done().await;
         };
         // A thread that hangs on a dead file system must not hold the end up for ever.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;

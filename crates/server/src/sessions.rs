@@ -13,11 +13,12 @@ use jsonrpc::ErrorObject;
 use sandbox::{
     Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Spawn, SpawnError, Stream,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::connection::{ConnectionId, Peer};
+use crate::in_flight::InFlight;
 use crate::server::Core;
 
 /// Sessions of one connection that run at once. Fewer than its concurrent requests, so that there
@@ -70,6 +71,10 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct Sessions {
     running: Mutex<HashMap<Key, Entry>>,
+    /// Those whose end is reported by a notification.
+    pub(crate) notifying: InFlight,
+    /// Set when the server ends.
+    ending: watch::Sender<bool>,
 }
 
 /// A piece of input, and whether it is the last.
@@ -212,6 +217,16 @@ impl Sessions {
         });
     }
 
+    /// Kills all sessions, named or not: the server ends.
+    pub(crate) fn shut_down(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Waits until the end of each session is reported.
+    pub(crate) async fn done(&self) {
+        self.notifying.done().await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -248,6 +263,8 @@ pub(crate) struct Run {
 pub(crate) struct Ended {
     /// 124 after a timeout, -1 after a termination.
     pub(crate) exit_code: i32,
+    /// It was killed because the server ends.
+    pub(crate) is_cut: bool,
     /// What was kept of standard output and standard error, and whether it is less than there was.
     pub(crate) kept: [(String, bool); 2],
 }
@@ -275,6 +292,7 @@ pub(crate) struct Session {
     cap: Option<usize>,
     streams: bool,
     registered: Option<Registered>,
+    ending: watch::Receiver<bool>,
 }
 
 impl Session {
@@ -291,7 +309,8 @@ impl Session {
         let Run { spawn, timeout, cap, streams } = run;
         let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
         let process = core.sandbox.spawn(spawn).await.map_err(|error| not_started(&error))?;
-        Ok(Self { process, program, timeout, cap, streams, registered })
+        let ending = core.sessions.ending.subscribe();
+        Ok(Self { process, program, timeout, cap, streams, registered, ending })
     }
 
     /// Waits for the end; `tell` is given each piece of output that is streamed, and whether it is
@@ -304,9 +323,9 @@ impl Session {
         peer: &Peer,
         tell: impl Fn(Stream, String, bool),
     ) -> Result<Ended, ErrorObject> {
-        let Self { process, program, timeout, cap, streams, registered } = self;
-        let (exit_code, exit, kept) =
-            supervise(process, timeout, (cap, streams), registered, peer, tell).await;
+        let Self { process, program, timeout, cap, streams, registered, ending } = self;
+        let limits = (timeout, cap, streams);
+        let (cause, exit, kept) = supervise(process, limits, registered, ending, peer, tell).await;
         if let Some(error) = exit.not_executed(&program) {
             return Err(not_started(&error));
         }
@@ -315,18 +334,32 @@ impl Session {
             let message = format!("the sandbox could not be set up: {}", why.trim());
             return Err(ErrorObject::internal(message));
         }
-        Ok(Ended { exit_code, kept })
+        let exit_code = match cause {
+            Cause::TimedOut => 124,
+            Cause::Terminated | Cause::ServerEnds => -1,
+            Cause::Itself => exit.shell_code(),
+        };
+        Ok(Ended { exit_code, is_cut: cause == Cause::ServerEnds, kept })
     }
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Itself,
+    Terminated,
+    TimedOut,
+    ServerEnds,
 }
 
 async fn supervise(
     mut process: Process,
-    timeout: Option<Duration>,
-    (cap, streams): (Option<usize>, bool),
+    (timeout, cap, streams): (Option<Duration>, Option<usize>, bool),
     mut registered: Option<Registered>,
+    mut ending: watch::Receiver<bool>,
     peer: &Peer,
     tell: impl Fn(Stream, String, bool),
-) -> (i32, Exit, [(String, bool); 2]) {
+) -> (Cause, Exit, [(String, bool); 2]) {
     let feeding = registered.as_mut().and_then(|registered| {
         let (input, waiting) = (registered.input.take()?, registered.waiting.clone());
         Some(tokio::spawn(feed(process.control(), input, waiting)))
@@ -334,19 +367,30 @@ async fn supervise(
     let _feeding = feeding.map(AbortOnDrop);
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut kept = [Kept::new(cap), Kept::new(cap)];
-    let (mut timed_out, mut terminated) = (false, false);
+    let mut cause = Cause::Itself;
+    // A session that was killed for one of these reasons is not killed again.
+    let is_killed = |cause| matches!(cause, Cause::TimedOut | Cause::ServerEnds);
     loop {
         let outbox = &peer.outbox;
         let is_open = outbox.close_reason().is_none();
-        let is_behind = streams && is_open && (outbox.queued_bytes() > BEHIND || outbox.is_full());
+        let is_behind = streams
+            && is_open
+            && cause != Cause::ServerEnds
+            && (outbox.queued_bytes() > BEHIND || outbox.is_full());
         tokio::select! {
             biased;
             order = next_order(&mut registered) => {
-                terminated |= matches!(order, Order::Terminate);
+                if matches!(order, Order::Terminate) && !is_killed(cause) {
+                    cause = Cause::Terminated;
+                }
                 obey(&process, order);
             }
-            () = until(deadline), if !timed_out => {
-                timed_out = true;
+            () = until(deadline), if !is_killed(cause) => {
+                cause = Cause::TimedOut;
+                process.kill();
+            }
+            () = is_set(&mut ending), if !is_killed(cause) => {
+                cause = Cause::ServerEnds;
                 process.kill();
             }
             () = outbox.below(BEHIND), if is_behind => {}
@@ -360,22 +404,22 @@ async fn supervise(
     }
     let exit = tokio::select! {
         exit = process.wait() => exit,
-        () = until(deadline), if !timed_out => {
-            timed_out = true;
+        () = until(deadline), if !is_killed(cause) => {
+            cause = Cause::TimedOut;
             process.kill();
             process.wait().await
         }
-    };
-    let exit_code = match (timed_out, terminated) {
-        (true, _) => 124,
-        (false, true) => -1,
-        (false, false) => exit.shell_code(),
+        () = is_set(&mut ending), if !is_killed(cause) => {
+            cause = Cause::ServerEnds;
+            process.kill();
+            process.wait().await
+        }
     };
     let kept = kept.map(|kept| {
         let cut = kept.capped || kept.buffer.omitted() > 0;
         (kept.buffer.into_text(), cut)
     });
-    (exit_code, exit, kept)
+    (cause, exit, kept)
 }
 
 /// A command that was not started: what is wrong with the request, or what failed underneath.
@@ -448,6 +492,13 @@ async fn feed(control: Control, mut input: mpsc::Receiver<Input>, waiting: Arc<A
         if close {
             let _ = control.close_stdin().await;
         }
+    }
+}
+
+async fn is_set(flag: &mut watch::Receiver<bool>) {
+    if flag.wait_for(|is_set| *is_set).await.is_err() {
+        // The server is gone, and this task with it.
+        std::future::pending().await
     }
 }
 

@@ -145,6 +145,8 @@ async fn serve_only(
         // The client is told how its turns end before it is told that nothing follows.
         end(&ending, &mut signals, grace).await;
         outbox.close(CloseReason::Shutdown);
+        // A client that does not read holds the end up no longer than this.
+        outbox.drained(server::CLOSE_GRACE).await;
     });
     server.serve_only(connection).await;
     match ended.close_reason() {

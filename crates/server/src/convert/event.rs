@@ -7,8 +7,8 @@ use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, NotSteerable, PlanStep, PlanStepStatus, Refusal, Status,
-    TurnError, TurnStatus, TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, NotSteerable, PlanStep, PlanStepStatus, Refusal,
+    RefusalCause, Status, TurnError, TurnStatus, TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.
@@ -131,13 +131,14 @@ fn error_info(error: &TurnError) -> AgentErrorInfo {
 /// does, in `data`.
 pub(crate) fn refusal(refusal: Refusal) -> ErrorObject {
     use protocol::error::NonSteerableTurnKind;
-    let Refusal { message, not_steerable } = refusal;
-    let error = ErrorObject::invalid_request(message);
-    let Some(kind) = not_steerable else { return error };
-    let turn_kind = match kind {
-        NotSteerable::Review => NonSteerableTurnKind::Review,
-        NotSteerable::Compaction => NonSteerableTurnKind::Compact,
+    let Refusal { message, cause } = refusal;
+    let turn_kind = match cause {
+        RefusalCause::State => return ErrorObject::invalid_request(message),
+        RefusalCause::Store => return ErrorObject::internal(message),
+        RefusalCause::NotSteerable(NotSteerable::Review) => NonSteerableTurnKind::Review,
+        RefusalCause::NotSteerable(NotSteerable::Compaction) => NonSteerableTurnKind::Compact,
     };
+    let error = ErrorObject::invalid_request(message);
     with_info(error, AgentErrorInfo::ActiveTurnNotSteerable { turn_kind })
 }
 

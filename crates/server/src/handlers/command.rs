@@ -16,6 +16,7 @@ use protocol::{
     CommandExecResizeParams, CommandExecResponse, CommandExecTerminateParams,
     CommandExecWriteParams, CommandMethods, Empty,
 };
+use sandbox::rules::Invocation;
 use sandbox::{Size, Spawn, Stdin, Stream};
 use session::{Access, Overrides, SandboxPolicy};
 
@@ -26,7 +27,7 @@ use crate::handlers::missing;
 use crate::server::Server;
 use crate::sessions::{self, Family, Input, Order, Run, Session, Sessions};
 use crate::thread::environment;
-use crate::{loading, required, warnings};
+use crate::{loading, permitted, required, warnings};
 
 /// How long a command may run when the client does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,6 +65,11 @@ impl CommandMethods<Cx> for Server {
         };
         let session = Session::start(&self.core, run, registered).await?;
         let ended = session.follow(&cx.peer, tell).await?;
+        if ended.is_cut {
+            return Err(ErrorObject::internal(
+                "the server is shutting down: the command was killed before it ended",
+            ));
+        }
         let [(stdout, _), (stderr, _)] = ended.kept;
         Ok(CommandExecResponse { exit_code: ended.exit_code, stdout, stderr })
     }
@@ -131,6 +137,13 @@ impl Server {
             warnings::tell_plain(&cx.peer, told);
         }
         let chosen = wished.sandbox.unwrap_or(SandboxPolicy::DangerFullAccess);
+        let (core, command, folder) = (self.core.clone(), params.command.clone(), cwd.clone());
+        let checked = self.core.on_files(&cwd, move || {
+            let invocation = Invocation::Argv(&command);
+            permitted::check_rules(&core, &config, invocation, &chosen, &folder)
+                .map(|()| (config, chosen))
+        });
+        let (config, chosen) = checked.await?.map_err(ErrorObject::invalid_request)?;
         let egress =
             managed(&chosen, &config, options, None).map_err(ErrorObject::invalid_params)?;
         let spawn = Spawn {

@@ -10,8 +10,8 @@ use sandbox::rules::Invocation;
 use sandbox::{Policy, Spawn, Stdin};
 
 use crate::connection::Cx;
-use crate::full_access;
 use crate::handlers::command;
+use crate::permitted;
 use crate::server::Server;
 use crate::sessions::{self, Family, Order, Run, Session, Sessions};
 use crate::thread::environment;
@@ -38,7 +38,9 @@ impl ProcessMethods<Cx> for Server {
         let session = Session::start(&self.core, run, Some(registered)).await?;
         let (peer, gate) = (cx.peer.clone(), cx.gate());
         let handle = name.clone();
+        let accepted = self.core.sessions.notifying.accept();
         let task = tokio::spawn(async move {
+            let _accepted = accepted;
             gate.opened().await;
             let tell = |stream, delta_base64, cap_reached| {
                 peer.notify::<ProcessOutputDelta>(&ProcessOutputDeltaNotification {
@@ -102,7 +104,8 @@ impl Server {
         let config = self.core.configuration(&cwd, None).await?.resolved.config;
         let (core, command, folder) = (self.core.clone(), params.command.clone(), cwd.clone());
         let checked = self.core.on_files(&cwd, move || {
-            full_access::check(&core, &config, Invocation::Argv(&command), &folder).map(|()| config)
+            permitted::check_full_access(&core, &config, Invocation::Argv(&command), &folder)
+                .map(|()| config)
         });
         let config = checked.await?.map_err(ErrorObject::invalid_request)?;
         let spawn = Spawn {

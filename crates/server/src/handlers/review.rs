@@ -1,18 +1,21 @@
 //! Reviews: the change is read with git, the model judges it (specification: Turns and review).
 
+use std::sync::Arc;
+
 use jsonrpc::ErrorObject;
 use protocol::{
     ReviewDelivery, ReviewMethods, ReviewStartParams, ReviewStartResponse, ReviewTarget,
 };
-use session::{Answer, Input, Overrides};
+use session::{Answer, Id, Input, Overrides, Settings};
 
-use crate::change::{self, Target};
-use crate::connection::{Cx, Gate};
+use crate::change::{self, Located, Target};
+use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
 use crate::handlers::thread::{Attaching, look};
 use crate::handlers::turn::ask;
 use crate::loading::{self, Fork, Wishes};
-use crate::server::Server;
+use crate::server::{Core, Server};
+use crate::thread::{Command, ThreadHandle};
 
 /// Longest instructions of a review, in characters.
 const MAX_INSTRUCTIONS: usize = 100_000;
@@ -29,9 +32,9 @@ impl ReviewMethods<Cx> for Server {
         // Before a detached review forks: one that is refused leaves no thread behind.
         let settings = look(&original).await.ok_or_else(gone)?.settings;
         let config = self.core.configuration(&settings.cwd, None).await?.resolved.config;
-        let read = change::read(&self.core, &config, &settings, &target).await;
-        let change =
-            read.map_err(|what| ErrorObject::invalid_params(format!("`target`: {what}")))?;
+        let located = change::locate(&self.core, &config, &settings, &target).await;
+        let located =
+            located.map_err(|what| ErrorObject::invalid_params(format!("`target`: {what}")))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
         let (thread, handle) = if detached {
             let fork = Fork {
@@ -52,20 +55,55 @@ impl ReviewMethods<Cx> for Server {
         } else {
             (params.thread_id, original)
         };
-        if let Some(why) = &change.unread {
-            crate::warnings::tell_about_thread(&cx.peer, &thread, why.clone());
-        }
-        let (subject, prompt) = (target.subject(), change.prompt(&target));
-        let model = config.review_model.clone();
+        let subject = target.subject();
+        // The change is read in the turn, which can be interrupted: git may take its time.
+        let prompt = match &target {
+            Target::Custom(instructions) => Some(instructions.clone()),
+            _ => None,
+        };
+        let (reads, model) = (prompt.is_none(), config.review_model.clone());
         let started =
             ask(&handle, cx.gate(), move |reply| Input::Review { reply, subject, prompt, model });
         match started.await? {
-            Answer::Started(view) => Ok(ReviewStartResponse {
-                turn: convert::event::turn(&view),
-                review_thread_id: thread,
-            }),
+            Answer::Started(view) => {
+                if reads {
+                    let turn = view.id.clone();
+                    let reading = Reading { config, settings, target, located, turn };
+                    let (core, peer, thread) = (self.core.clone(), cx.peer.clone(), thread.clone());
+                    tokio::spawn(reading.run(core, handle, peer, thread));
+                }
+                Ok(ReviewStartResponse {
+                    turn: convert::event::turn(&view),
+                    review_thread_id: thread,
+                })
+            }
             _ => Err(ErrorObject::internal("review/start was answered as something else")),
         }
+    }
+}
+
+/// The change that a running review waits for.
+struct Reading {
+    config: config::Config,
+    settings: Settings,
+    target: Target,
+    located: Located,
+    turn: Id,
+}
+
+impl Reading {
+    /// Reads the change and gives it to the turn; stops when the turn is over.
+    async fn run(self, core: Arc<Core>, handle: ThreadHandle, peer: Arc<Peer>, thread: String) {
+        let Self { config, settings, target, located, turn } = self;
+        let change = tokio::select! {
+            change = change::read(&core, &config, &settings, located) => change,
+            () = handle.clone().after_turn() => return,
+        };
+        if let Some(why) = &change.unread {
+            crate::warnings::tell_about_thread(&peer, &thread, why.clone());
+        }
+        let prompt = change.prompt(&target);
+        handle.send(Command::Input(Input::ReviewPrompt { turn, prompt })).await;
     }
 }
 
@@ -79,7 +117,7 @@ fn target(target: ReviewTarget) -> Result<Target, ErrorObject> {
         Ok(name)
     };
     Ok(match target {
-        ReviewTarget::UncommittedChanges => Target::Uncommitted,
+        ReviewTarget::UncommittedChanges {} => Target::Uncommitted,
         ReviewTarget::BaseBranch { branch } => Target::Branch(name("branch", branch)?),
         ReviewTarget::Commit { sha, title } => Target::Commit { sha: name("sha", sha)?, title },
         ReviewTarget::Custom { instructions } => {

@@ -126,7 +126,7 @@ impl Question {
 }
 
 /// Text of a client, to be shown: the beginning of it, with nothing hidden.
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         None => visible(text).into_owned(),
         Some((end, _)) => format!("{}…", visible(text.get(..end).unwrap_or_default())),
@@ -138,7 +138,12 @@ fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
     if !result.get().trim_start().starts_with('{') {
         return Err("it is not an object".to_owned());
     }
-    jsonrpc::decode_result(result).map_err(|why| cut(&why))
+    // The warning lists what was expected.
+    let without_names = |why: String| match why.split_once(", expected one of `") {
+        Some((what, _)) => cut(what),
+        None => cut(&why),
+    };
+    jsonrpc::decode_result(result).map_err(without_names)
 }
 
 fn tool_answer(result: &RawValue) -> Result<ToolAnswer, String> {

@@ -23,6 +23,7 @@ use crate::thread::Command;
 use crate::thread::afterwards::Heard;
 use crate::thread::asks::OpenAsk;
 use crate::thread::commands::Running;
+use crate::thread::durable::MissingEnds;
 use crate::thread::panicked;
 use crate::thread::patches::Patches;
 use crate::thread::reload::Source;
@@ -79,6 +80,7 @@ pub(crate) struct Actor {
     pub(super) status: Arc<watch::Sender<Option<Status>>>,
     /// The turns that clients were told the beginning of, and not the end.
     pub(super) open_turns: Vec<TurnView>,
+    pub(super) missing_ends: MissingEnds,
     /// What the actor's own work found: taken before anything else.
     soon: VecDeque<Input>,
     pub(super) heard: Heard,
@@ -141,6 +143,7 @@ impl Actor {
             reaching: HashMap::new(),
             status,
             open_turns: Vec::new(),
+            missing_ends: MissingEnds::default(),
             soon: VecDeque::new(),
             heard: Heard::default(),
             next_reply: 0,
@@ -171,6 +174,7 @@ impl Actor {
                     let core = self.core.clone();
                     let Ok(_loading) = core.loading.try_lock() else { continue };
                     self.inbox.close();
+                    self.store_missing_ends().await;
                     release(&core, &self.id, self.ephemeral).await;
                     self.core.forget(&self.id);
                     return;
@@ -190,6 +194,7 @@ impl Actor {
             self.subscribers.pace().await;
         }
         self.inbox.close();
+        self.store_missing_ends().await;
         let (core, id) = (self.core.clone(), self.id.clone());
         release(&core, &id, self.ephemeral).await;
     }
@@ -320,6 +325,7 @@ impl Actor {
             }
             Command::Look { snapshot } => {
                 self.execute(std::mem::take(steps)).await;
+                self.store_missing_ends().await;
                 let _ = snapshot.send(self.snapshot());
             }
             Command::Unsubscribe { connection, was_subscribed } => {

@@ -1,6 +1,7 @@
 //! Written before told: the records of a batch are on disk before anything of it is carried out.
-//! What happens when they cannot be: `unstored`.
+//! What happens when they cannot be: `unstored`; what is stored later: `missing`.
 
+mod missing;
 mod unstored;
 
 use session::{Effect, Record};
@@ -9,6 +10,8 @@ use store::{ThreadRecord, Write};
 use crate::loading::Extra;
 use crate::thread::actor::{Actor, Step};
 use crate::thread::log;
+
+pub(super) use missing::MissingEnds;
 
 impl Actor {
     /// Stores the records of the batch in one transaction, then does the rest in order.
@@ -46,6 +49,7 @@ impl Actor {
         if writes.is_empty() {
             return Ok(());
         }
+        self.store_missing_ends().await;
         let core = self.core.clone();
         let store = core.store().await.map_err(|error| error.message)?;
         store.commit(writes).await.map_err(|error| error.to_string())

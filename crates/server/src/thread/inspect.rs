@@ -16,7 +16,7 @@ use crate::server::Core;
 use crate::thread::actor::Actor;
 use crate::thread::patches::PlannedPatch;
 use crate::thread::{Command, patches};
-use crate::{full_access, rules, warnings};
+use crate::{permitted, rules, warnings};
 
 /// Answer to a command that is not only a patch.
 const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
@@ -259,7 +259,7 @@ impl Inspector {
     /// What the user's own script does, for display; the error says why it may not run.
     pub(super) fn user_shell(&self, script: &str) -> Result<Vec<session::Action>, String> {
         let (invocation, cwd) = (Invocation::Script(script), &self.settings.cwd);
-        full_access::check(&self.core, &self.config, invocation, cwd)?;
+        permitted::check_full_access(&self.core, &self.config, invocation, cwd)?;
         let found = self.core.rules.assess(invocation, cwd, &self.resolver(), &self.config);
         Ok(found.actions.into_iter().map(action).collect())
     }

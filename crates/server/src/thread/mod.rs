@@ -173,6 +173,14 @@ impl ThreadHandle {
         let _ = self.status.wait_for(is_quiet).await;
     }
 
+    /// Waits until a turn that is about to run, or runs, does so no longer.
+    pub(crate) async fn after_turn(mut self) {
+        let runs =
+            |status: &Option<Status>| !matches!(status, Some(Status::Idle | Status::SystemError));
+        let _ = self.status.wait_for(runs).await;
+        self.quiet().await;
+    }
+
     /// Waits for the end of the actor.
     pub(crate) async fn ended(mut self) {
         let _ = self.status.wait_for(Option::is_none).await;

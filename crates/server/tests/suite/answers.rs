@@ -90,8 +90,11 @@ async fn the_sender_is_told_and_the_item_says_why() {
         ("result", json!({ "decision": "approved" }), "\"approved\""),
         ("result", json!({ "decision": { "accept": 1 } }), "{\"accept\":1}"),
         ("error", json!({ "code": -32601, "message": "cannot ask" }), "cannot ask (code -32601)"),
-        ("error", json!("cannot ask"), "`error` of a response"),
+        ("error", json!("cannot ask"), "\"error\":\"cannot ask\""),
+        ("error", json!({}), "\"error\":{}"),
+        ("error", json!({ "message": "x" }), "\"error\":{\"message\":\"x\"}"),
         ("error", json!(null), "an `error` that is not null"),
+        ("answer", json!("yes"), "\"answer\":\"yes\""),
     ];
     for case in cases() {
         for (member, answer, quoted) in &answers {
@@ -107,12 +110,37 @@ async fn the_sender_is_told_and_the_item_says_why() {
             for part in [case.method, case.expected, quoted, "No other client can answer"] {
                 assert!(told.contains(part), "{part} in {told}");
             }
+            assert!(told.matches("acceptForSession").count() < 2, "{told}");
             let item = peer.item(case.item).await;
             assert_eq!(item["status"], case.status, "{answer}");
             assert!(reason(&item).contains(quoted), "{item}");
             assert_eq!(peer.turn_end(&turn).await["status"], "completed");
             assert!(tool_outputs(&world)[0].contains(quoted), "the model is told");
             assert!(!world.workspace().join("made").exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_that_name_a_request_and_cannot_be_read_are_answers_to_it() {
+    for rest in ["", r#","error":"no""#, r#","result":{},"error":{"code":1,"message":"x"}"#] {
+        for twice in [false, true] {
+            let world = world(&runs("touch made")).await;
+            let server = world.start();
+            let (mut peer, thread) = open(&server).await;
+            let turn = peer.start_turn(&thread, "Go.").await;
+            let asked = peer.asked(COMMAND).await;
+            let line = format!(r#"{{"id":{}{rest}}}"#, asked.id);
+            peer.say(line.as_bytes()).await;
+            let told = warning(&mut peer).await;
+            assert!(told.contains(&line) && told.contains("is declined"), "{told}");
+            peer.turn_end(&turn).await;
+            if twice {
+                // Its request is closed: the complaint must not look like an answer to the client.
+                peer.say(line.as_bytes()).await;
+                let fault = peer.answer_to(&Value::Null).await.unwrap_err();
+                assert_eq!(fault.code, -32600, "{fault:?}");
+            }
         }
     }
 }

@@ -272,19 +272,24 @@ async fn a_process_says_how_it_ended() {
 /// What cannot be started, and the words that say why.
 fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
     use std::os::unix::fs::PermissionsExt as _;
-    let write = |name: &str, text: &str, mode: u32| {
+    let write = |name: &str, text: &[u8], mode: u32| {
         let path = world.workspace().join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    write("text", "no program", 0o644);
-    write("orphan", "#!/no/such/interpreter\n", 0o755);
+    write("text", b"no program", 0o644);
+    write("orphan", b"#!/no/such/interpreter\n", 0o755);
+    write("garbage", b"\x7fELF is no program", 0o755);
+    write("binary", b"echo text\n\0 and more", 0o755);
+    write("script", b"echo a script", 0o755);
     vec![
         ("/no/such/program", "was not found"),
         ("no-such-program", "was not found in the command's PATH"),
         ("./text", "it is no executable file"),
         ("./", "it is a folder"),
         ("./orphan", "the interpreter that its first line names"),
+        ("./garbage", "neither a program for this machine nor a script"),
+        ("./binary", "neither a program for this machine nor a script"),
     ]
 }
 
@@ -319,6 +324,11 @@ async fn a_program_that_cannot_be_started_is_an_error_of_the_request() {
     let fault = peer.refused("command/exec", params).await;
     assert!(fault.message.contains("cannot be executed"), "{fault:?}");
     assert!(!peer.settled().await.contains(&"process/exited".to_owned()));
+    // Without an interpreter line.
+    for policy in ["dangerFullAccess", "readOnly", "workspaceWrite"] {
+        let script = json!({ "command": ["./script"], "sandboxPolicy": { "type": policy } });
+        assert_eq!(peer.call("command/exec", script).await["stdout"], "a script\n");
+    }
     // The names are free again, and a program's own 127 is its own.
     for policy in ["dangerFullAccess", "readOnly"] {
         let params = json!({ "command": ["sh", "-c", "echo out; exit 127"], "processId": "a",
@@ -378,4 +388,56 @@ async fn an_administrator_can_forbid_what_is_outside_of_the_sandbox() {
     let answer = peer.call("command/exec", with(shell(&script), full)).await;
     assert_ne!(answer["exitCode"], 0, "the nearest that is allowed confines it");
     assert!(!outside.exists());
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_answered_when_the_server_ends() {
+    for (method, ends_in_time) in [("drain", true), ("drain", false), ("end of input", false)] {
+        let world = world().await;
+        let server = world.start();
+        let mut peer = server.connect_with(experimental()).await;
+        let work = world.workspace().display().to_string();
+        let go = world.workspace().join("go");
+        let script = match ends_in_time {
+            true => format!("echo begun; until test -e {}; do sleep 0.02; done", go.display()),
+            false => "echo begun; sleep 600".to_owned(),
+        };
+        let params = with(
+            shell(&script),
+            json!({ "processId": "a", "streamStdoutStderr": true, "disableTimeout": true }),
+        );
+        let exec = peer.send("command/exec", params).await;
+        peer.expect("command/exec/outputDelta").await;
+        let spawn = json!({ "command": ["sleep", "600"], "processHandle": "b", "cwd": work });
+        peer.call("process/spawn", spawn).await;
+        let ending = server.server().clone();
+        let end = tokio::spawn(async move {
+            if method == "drain" {
+                let grace = if ends_in_time { 600 } else { 0 };
+                ending.drain(std::time::Duration::from_secs(grace)).await;
+            }
+            ending.shutdown().await;
+        });
+        if ends_in_time {
+            let refused = loop {
+                let exec = with(shell("true"), json!({}));
+                match peer.try_call("command/exec", exec).await {
+                    Ok(_) => {}
+                    Err(fault) => break fault,
+                }
+            };
+            assert_eq!(refused.code, -32001, "{refused:?}");
+            std::fs::write(&go, "").unwrap();
+        }
+        let answer = peer.response(exec).await;
+        match answer {
+            Ok(result) => assert!(ends_in_time && result["exitCode"] == 0, "{result}"),
+            Err(fault) => {
+                assert!(!ends_in_time && fault.code == -32603, "{fault:?}");
+                assert!(fault.message.contains("the server is shutting down"), "{fault:?}");
+            }
+        }
+        assert_eq!(peer.expect("process/exited").await["exitCode"], -1);
+        end.await.unwrap();
+    }
 }

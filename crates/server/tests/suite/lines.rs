@@ -85,7 +85,7 @@ fn png(bytes: usize) -> String {
 #[tokio::test]
 async fn the_largest_image_fits_on_a_line_and_one_input_too_many_says_so() {
     const MIB: usize = 1 << 20;
-    let world = World::with_responses(json!([says("A picture.")])).await;
+    let world = World::with_responses(json!([says("A picture."), says("A text.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
@@ -98,9 +98,13 @@ async fn the_largest_image_fits_on_a_line_and_one_input_too_many_says_so() {
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": all })).await;
     assert_eq!(fault.code, -32602);
     assert!(fault.message.contains("50 MiB as base64, 48 MiB at most"), "{}", fault.message);
-    let long = json!([{ "type": "text", "text": "x".repeat(MIB) }]);
-    let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": long })).await;
+    let long = |chars: usize| json!([{ "type": "text", "text": "x".repeat(chars) }]);
+    let params = json!({ "threadId": thread, "input": long(MIB + 1) });
+    let fault = peer.refused("turn/start", params).await;
+    assert!(fault.message.contains("1048577 characters long"), "{}", fault.message);
     assert!(fault.message.contains("1048576 at most"), "{}", fault.message);
+    let longest = json!({ "threadId": thread, "input": long(MIB) });
+    assert_eq!(peer.run_turn_with(longest).await["status"], "completed");
 }
 
 #[tokio::test]

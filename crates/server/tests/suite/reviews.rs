@@ -358,3 +358,89 @@ async fn a_review_is_interrupted_and_left() {
     peer.item("exitedReviewMode").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
 }
+
+fn fifo(path: &Path) {
+    let _ = std::fs::remove_file(path);
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[tokio::test]
+async fn git_is_not_run_where_it_would_wait_for_a_pipe() {
+    for name in [
+        ".gitignore",
+        ".gitattributes",
+        ".git/index",
+        ".git/config",
+        ".git/HEAD",
+        ".git/info/exclude",
+        ".git/packed-refs",
+    ] {
+        let world = World::with_responses(json!([says("Fine.")])).await;
+        repository(&world);
+        let path = world.workspace().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fifo(&path);
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        let begun = std::time::Instant::now();
+        peer.call("review/start", review(&thread, json!({ "type": "uncommittedChanges" }))).await;
+        let warning = peer.expect("warning").await["message"].as_str().unwrap().to_owned();
+        let path = path.display().to_string();
+        for part in [&*path, "a named pipe (FIFO)", "git was not run"] {
+            assert!(warning.contains(part), "{name}: {warning}");
+        }
+        assert!(begun.elapsed().as_secs() < 5, "{name}: {:?}", begun.elapsed());
+        assert_eq!(peer.item("exitedReviewMode").await["review"], "Fine.");
+        let request = world.model().raw_requests().pop().unwrap();
+        assert!(request.contains("could not be read for you"), "{request}");
+    }
+}
+
+#[tokio::test]
+async fn a_review_whose_change_is_being_read_is_interrupted() {
+    let world = World::with_responses(json!([says("Fine.")])).await;
+    repository(&world);
+    // Too deep to be found before git is run.
+    let deep = world.workspace().join("deep");
+    std::fs::create_dir(&deep).unwrap();
+    fifo(&deep.join(".gitignore"));
+    std::fs::write(deep.join("new"), "").unwrap();
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let begun = std::time::Instant::now();
+    let target = json!({ "type": "uncommittedChanges" });
+    let started = peer.call("review/start", review(&thread, target)).await;
+    peer.item("enteredReviewMode").await;
+    let turn = started["turn"]["id"].as_str().unwrap().to_owned();
+    peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
+    assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
+    let left = peer.item("exitedReviewMode").await["review"].as_str().unwrap().to_owned();
+    assert!(left.contains("was interrupted"), "{left}");
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert!(world.model().requests().is_empty());
+}
+
+#[tokio::test]
+async fn members_that_a_review_does_not_have_are_refused() {
+    let world = World::with_responses(json!([says("Fine.")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    let thread = peer.start_thread(json!({})).await;
+    let policy = json!({ "type": "readOnly" });
+    for (params, named) in [
+        (
+            json!({ "target": { "type": "uncommittedChanges" }, "sandboxPolicy": policy }),
+            "sandboxPolicy",
+        ),
+        (json!({ "target": { "type": "uncommittedChanges", "x": 1 } }), "x"),
+        (json!({ "target": { "type": "custom", "instructions": "a", "branch": "b" } }), "branch"),
+    ] {
+        let mut params = params;
+        params["threadId"] = json!(thread);
+        let fault = peer.refused("review/start", params).await;
+        assert_eq!(fault.code, -32602, "{fault:?}");
+        assert!(fault.message.contains(&format!("unknown member `{named}`")), "{fault:?}");
+    }
+}

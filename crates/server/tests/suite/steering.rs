@@ -237,3 +237,50 @@ async fn a_review_and_a_compaction_take_no_input() {
         assert_eq!(user_texts(&world).iter().filter(|text| *text == "x").count(), 0);
     }
 }
+
+#[tokio::test]
+async fn what_is_added_during_a_review_or_a_compaction_goes_to_later_turns() {
+    let slow = || json!({ "steps": [{ "delay_ms": 300 }, { "message": "The result." }] });
+    let injected = json!({ "type": "message", "role": "assistant",
+        "content": [{ "type": "output_text", "text": "INJECTED" }] });
+    for (method, params) in [
+        ("thread/compact/start", json!({})),
+        ("review/start", json!({ "target": { "type": "custom", "instructions": "x" } })),
+    ] {
+        let world = World::with_responses(json!([says("One."), slow(), says("Two.")])).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "first").await;
+        let mut started = params;
+        started["threadId"] = json!(thread);
+        peer.forget();
+        peer.call(method, started).await;
+        let turn = peer.expect("turn/started").await["turn"]["id"].as_str().unwrap().to_owned();
+        let inject = json!({ "threadId": thread, "items": [injected] });
+        peer.call("thread/inject_items", inject).await;
+        let command = json!({ "threadId": thread, "command": "echo SHELLED" });
+        peer.call("thread/shellCommand", command).await;
+        peer.item("commandExecution").await;
+        assert_eq!(peer.turn_end(&turn).await["status"], "completed");
+        assert_eq!(world.model().requests().len(), 2, "{method}: nothing more is asked");
+        let said = peer.transcript().iter().filter(|line| line.contains("item/completed"));
+        let said = said.filter(|line| line.contains("agentMessage")).count();
+        assert_eq!(said, usize::from(method == "review/start"), "{method}");
+        peer.run_turn(&thread, "from memory").await;
+        server.stop().await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        peer.call("thread/resume", json!({ "threadId": thread })).await;
+        peer.run_turn(&thread, "from the store").await;
+        for request in [2, 3] {
+            let sent = &world.model().requests()[request]["input"];
+            let sent = sent.as_array().unwrap();
+            assert!(sent.contains(&injected), "{method}: {sent:?}");
+            let shelled = sent.iter().filter(|item| item.to_string().contains("SHELLED"));
+            assert_eq!(shelled.count(), 1, "{method}: {sent:?}");
+        }
+        let asked = world.model().requests()[1]["input"].to_string();
+        assert!(!asked.contains("INJECTED") && !asked.contains("SHELLED"), "{asked}");
+    }
+}

@@ -58,6 +58,7 @@ async fn a_turn_whose_beginning_is_lost_is_refused_and_nothing_is_said_of_it() {
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
     assert!(fault.message.contains("the thread cannot be stored"), "{}", fault.message);
     assert!(fault.message.contains("the disk is full"), "{}", fault.message);
+    assert_eq!(fault.code, -32603);
     let status = peer.expect("thread/status/changed").await;
     assert_eq!(status["status"]["type"], "systemError");
     assert_eq!(sent(&mut peer).await, [""; 0]);
@@ -134,4 +135,70 @@ async fn facts_about_a_thread_that_are_lost_are_not_sent() {
     let turn = peer.start_turn(&thread, "Lost.").await;
     assert_eq!(peer.turn_end(&turn).await["status"], "failed");
     assert!(!sent(&mut peer).await.contains(&"thread/tokenUsage/updated".to_owned()));
+}
+
+#[tokio::test]
+async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() {
+    // What comes first when it does: somebody reads, the next turn begins, the thread is unloaded.
+    for next in ["thread/turns/list", "thread/read", "turn/start", "unload"] {
+        let world = world(says("Hello.")).await;
+        let server = world.start();
+        let mut peer = server.connect().await;
+        let thread = peer.start_thread(json!({})).await;
+        peer.run_turn(&thread, "First.").await;
+        refuse(&world, "UPDATE OF status ON turn");
+        let turn = peer.start_turn(&thread, "Lost.").await;
+        let ended = peer.turn_end(&turn).await;
+        assert_eq!(ended["status"], "failed");
+        peer.settled().await;
+        relent(&world);
+        let shown = match next {
+            "turn/start" => {
+                let run = peer.run_turn(&thread, "Again.").await;
+                assert_eq!(run["status"], "completed");
+                None
+            }
+            "unload" => None,
+            "thread/read" => {
+                let params = json!({ "threadId": thread, "includeTurns": true });
+                Some(peer.call(next, params).await["thread"]["turns"][1].take())
+            }
+            _ => {
+                let params = json!({ "threadId": thread, "sortDirection": "asc" });
+                Some(peer.call(next, params).await["data"][1].take())
+            }
+        };
+        if let Some(shown) = shown {
+            assert_eq!(
+                (&shown["id"], &shown["status"]),
+                (&json!(turn), &json!("failed")),
+                "{next}"
+            );
+        }
+        server.stop().await;
+        let stored = turns(&world, &thread).await[1].take();
+        assert_eq!((&stored["id"], &stored["status"]), (&json!(turn), &json!("failed")), "{next}");
+        assert_eq!(stored["error"]["message"], ended["error"]["message"], "{next}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_an_internal_error_whoever_asks() {
+    let world = world(says("Hello.")).await;
+    let server = world.start();
+    let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
+    let thread = peer.start_thread(json!({})).await;
+    peer.run_turn(&thread, "First.").await;
+    refuse(&world, "INSERT ON history");
+    let item = json!({ "type": "message", "role": "assistant",
+        "content": [{ "type": "output_text", "text": "x" }] });
+    let input = json!([{ "type": "text", "text": "x" }]);
+    for (method, params) in [
+        ("thread/inject_items", json!({ "threadId": thread, "items": [item] })),
+        ("turn/start", json!({ "threadId": thread, "input": input })),
+    ] {
+        let fault = peer.refused(method, params).await;
+        assert_eq!(fault.code, -32603, "{method}: {fault:?}");
+        assert!(fault.message.contains("the disk is full"), "{method}: {fault:?}");
+    }
 }

@@ -121,7 +121,15 @@ async fn what_may_not_run_with_full_access_is_refused() {
         let spawn = json!({ "command": ["touch", "made"], "processHandle": "a",
             "cwd": world.workspace() });
         let spawned = peer.refused("process/spawn", spawn).await;
-        assert_eq!((spawned.code, spawned.message), (fault.code, fault.message));
+        assert_eq!((spawned.code, &spawned.message), (fault.code, &fault.message));
+        if requirements == forbidden {
+            for policy in ["dangerFullAccess", "workspaceWrite"] {
+                let exec = json!({ "command": ["touch", "made"], "cwd": world.workspace(),
+                    "sandboxPolicy": { "type": policy } });
+                let refused = peer.refused("command/exec", exec).await;
+                assert_eq!((refused.code, &refused.message), (spawned.code, &spawned.message));
+            }
+        }
         assert!(!world.workspace().join("made").exists());
         let seen = peer.settled().await;
         assert!(!seen.contains(&"turn/started".to_owned()), "{seen:?}");
@@ -139,6 +147,10 @@ async fn a_user_s_rule_forbids_the_user_s_command_too() {
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let fault = peer.refused("thread/shellCommand", shell(&thread, "touch made")).await;
+    assert!(fault.message.contains("a.rules:1"), "{fault:?}");
+    let exec =
+        json!({ "command": ["touch", "made"], "sandboxPolicy": { "type": "dangerFullAccess" } });
+    let fault = peer.refused("command/exec", exec).await;
     assert!(fault.message.contains("a.rules:1"), "{fault:?}");
     peer.call("thread/shellCommand", shell(&thread, "echo fine")).await;
     assert_eq!(peer.item("commandExecution").await["status"], "completed");

@@ -7,6 +7,7 @@ use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
 use crate::convert;
 use crate::convert::settings::name;
 use crate::handlers::page::{PAGE, PageSize};
+use crate::handlers::thread::look;
 use crate::loading::{stored, unknown};
 use crate::server::Server;
 
@@ -118,7 +119,9 @@ impl Server {
 
     /// A turn that another server left in flight when it died is not shown as running for ever.
     async fn close_dead_turns(&self, thread: &str) -> Result<(), ErrorObject> {
-        if self.core.loaded(thread).is_some() {
+        if let Some(handle) = self.core.loaded(thread) {
+            // Stores the ends of its turns that could not be stored.
+            let _ = look(&handle).await;
             return Ok(());
         }
         let last = self.core.store().await?.last_turn(thread).await;

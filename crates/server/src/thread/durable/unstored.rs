@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use session::{
-    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, TurnError, TurnStatus,
-    TurnView,
+    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, RefusalCause, TurnError,
+    TurnStatus, TurnView,
 };
 
 use crate::thread::actor::{Actor, Step};
@@ -114,7 +114,7 @@ impl Actor {
         }
         self.step(Input::StoreFailed { message }, &mut steps);
         // Tried once more: with luck the turn's end is stored. If not, it is sent nevertheless, as
-        // the failure that it is, and the next start of the server closes the turn.
+        // the failure that it is, and stored as soon as the store works again (see `missing`).
         let stored = self.store(&steps).await;
         if let Err(again) = &stored {
             self.core.warn("store", &format!("the end of the turn cannot be stored: {again}"));
@@ -134,7 +134,9 @@ impl Actor {
         match effect {
             Effect::Reply { reply, result } => {
                 let result = match result {
-                    Ok(answer) if claims_record(&answer) => Err(Refusal::from(message.to_owned())),
+                    Ok(answer) if claims_record(&answer) => {
+                        Err(Refusal { message: message.to_owned(), cause: RefusalCause::Store })
+                    }
                     other => other,
                 };
                 self.perform(Step { effect: Effect::Reply { reply, result }, json }).await;
@@ -204,6 +206,9 @@ impl Actor {
             Claim::Status | Claim::Nothing { .. } => true,
         };
         if is_backed && lost.lets_through(event) {
+            if let (Event::TurnCompleted(view), false) = (event, is_stored) {
+                self.missing_ends.add(view);
+            }
             self.perform(step).await;
         }
     }

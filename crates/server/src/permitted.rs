@@ -1,5 +1,5 @@
-//! Whether a command of the client's may run with full access, outside of any sandbox: what
-//! `process/spawn` and `thread/shellCommand` ask before they start one.
+//! Whether a command of the client's may run: what `command/exec`, `process/spawn` and
+//! `thread/shellCommand` ask before they start one.
 
 use std::path::Path;
 
@@ -10,9 +10,11 @@ use session::SandboxPolicy;
 use crate::rules;
 use crate::server::Core;
 
+/// For a command with full access, outside of any sandbox.
+///
 /// # Errors
 /// In words: an administrator's requirements do not allow full access, or a rule forbids the command.
-pub(crate) fn check(
+pub(crate) fn check_full_access(
     core: &Core,
     config: &Config,
     command: Invocation<'_>,
@@ -25,8 +27,21 @@ pub(crate) fn check(
             replaced.requirement
         ));
     }
-    let policy = SandboxPolicy::DangerFullAccess;
-    let resolver = rules::resolver(&core.options, config, &policy, cwd);
+    check_rules(core, config, command, &SandboxPolicy::DangerFullAccess, cwd)
+}
+
+/// For every command, confined or not.
+///
+/// # Errors
+/// In words: a rule forbids the command.
+pub(crate) fn check_rules(
+    core: &Core,
+    config: &Config,
+    command: Invocation<'_>,
+    policy: &SandboxPolicy,
+    cwd: &Path,
+) -> Result<(), String> {
+    let resolver = rules::resolver(&core.options, config, policy, cwd);
     let found = core.rules.assess(command, cwd, &resolver, config);
     match found.decision.filter(|verdict| verdict.decision == Decision::Forbidden) {
         None => Ok(()),
