@@ -46,7 +46,7 @@ pub struct Malformed {
     /// -32700 or -32600.
     pub error: ErrorObject,
     /// Set for a line with an `id` and no `method`: it may be the answer to a request of ours.
-    pub answers: Option<UnreadableAnswer>,
+    pub answers: Option<Box<UnreadableAnswer>>,
 }
 
 /// A line that may be an answer, and is none that can be read.
@@ -99,7 +99,7 @@ fn unreadable(envelope: &Envelope<'_>, id: RequestId, why: String, text: &str) -
     let mut malformed = invalid((!is_response).then(|| id.clone()), &why);
     let end = text.floor_char_boundary(QUOTED_BYTES);
     let text = text.get(..end).unwrap_or_default().to_owned();
-    malformed.answers = Some(UnreadableAnswer { id, text, why });
+    malformed.answers = Some(Box::new(UnreadableAnswer { id, text, why }));
     malformed
 }
 

@@ -498,7 +498,7 @@ async fn feed(control: Control, mut input: mpsc::Receiver<Input>, waiting: Arc<A
 async fn is_set(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|is_set| *is_set).await.is_err() {
         // The server is gone, and this task with it.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
