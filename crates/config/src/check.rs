@@ -2,10 +2,10 @@
 //! wait for a part of the program and deprecated ones are warnings. Moves renamed keys to their
 //! new names and drops what the layer may not set.
 
-use crate::error::{Error, Invalid, Origin, Warning, WarningKind};
+use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
-use crate::kind::{Effect, Entry, Kind, Section, scope};
-use crate::layer::LayerName;
+use crate::kind::{Effect, Entry, Kind, Section, scope, wrong_type};
+use crate::layer_name::LayerName;
 use crate::suggest::closest;
 use crate::table::{DEPRECATED, Keys, RENAMED};
 use crate::value::{Node, Table, Value};
@@ -22,22 +22,6 @@ pub(crate) fn check_section(root: &mut Table, section: &Section) -> Result<Vec<W
     let mut walk = Walk { path: Vec::new(), profile: 0, layer: None, warnings: Vec::new() };
     walk.table(root, section)?;
     Ok(walk.warnings)
-}
-
-/// Says that `node`, the value of `key`, does not fit.
-pub(crate) fn wrong_type(
-    node: &Node,
-    key: &str,
-    expected: &str,
-    suggestion: Option<String>,
-) -> Error {
-    Error::Invalid(Box::new(Invalid {
-        origin: node.origin.clone(),
-        key: key.to_owned(),
-        expected: expected.to_owned(),
-        found: node.value.describe(),
-        suggestion,
-    }))
 }
 
 /// The walk through a layer. The path is the one place where it is.

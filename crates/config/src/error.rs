@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::layer::LayerName;
+use crate::layer_name::LayerName;
 
 /// A file that was read, kept for messages.
 #[derive(Debug)]

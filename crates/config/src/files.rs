@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::error::Error;
-use crate::layer::{Layer, LayerName};
+use crate::layer::Layer;
+use crate::layer_name::LayerName;
 use crate::requirements_layer::RequirementsLayer;
 
 /// Files that are kept; beyond, all are read again.

@@ -7,8 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 
-use crate::check::wrong_type;
-use crate::error::{Error, Origin};
+use crate::error::{Error, Invalid, Origin};
 use crate::value::{Node, Table, Value};
 
 /// One key of the option table.
@@ -348,4 +347,20 @@ pub(crate) fn table(node: &Node) -> Result<&Table, Error> {
 /// it is an error like any other all the same.
 pub(crate) fn misread(node: &Node) -> Error {
     wrong_type(node, "", "a value of the kind that its key has", None)
+}
+
+/// Says that `node`, the value of `key`, does not fit.
+pub(crate) fn wrong_type(
+    node: &Node,
+    key: &str,
+    expected: &str,
+    suggestion: Option<String>,
+) -> Error {
+    Error::Invalid(Box::new(Invalid {
+        origin: node.origin.clone(),
+        key: key.to_owned(),
+        expected: expected.to_owned(),
+        found: node.value.describe(),
+        suggestion,
+    }))
 }

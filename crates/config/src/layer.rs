@@ -14,52 +14,11 @@ use crate::check::{check_layer, check_section};
 use crate::error::{Error, Origin, Place, SourceFile, Warning};
 use crate::key_path;
 use crate::kind::Section;
+use crate::layer_name::LayerName;
 use crate::value::{Node, Places, Table, Value, merge, table_from_toml, table_to_json};
 
 /// A larger file is refused: no hand-written configuration comes near.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
-
-/// Which source a layer is. Later ones lie over earlier ones.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LayerName {
-    /// The administrator's file.
-    System {
-        /// Its path.
-        file: PathBuf,
-    },
-    /// The user's file.
-    User {
-        /// Its path.
-        file: PathBuf,
-    },
-    /// A project's file.
-    Project {
-        /// The folder `.agent` that holds it.
-        folder: PathBuf,
-    },
-    /// The command line, and features switched in this process.
-    SessionFlags,
-    /// The `config` of a thread's request.
-    Thread,
-    /// A `requirements.toml`: no layer, but an origin of values.
-    Requirements {
-        /// Its path.
-        file: PathBuf,
-    },
-}
-
-impl LayerName {
-    /// The file, when the layer is one.
-    pub fn file(&self) -> Option<PathBuf> {
-        match self {
-            LayerName::System { file }
-            | LayerName::User { file }
-            | LayerName::Requirements { file } => Some(file.clone()),
-            LayerName::Project { folder } => Some(folder.join("config.toml")),
-            LayerName::SessionFlags | LayerName::Thread => None,
-        }
-    }
-}
 
 /// What one source says.
 #[derive(Debug, Clone)]

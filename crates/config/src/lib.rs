@@ -16,6 +16,7 @@ mod held_off;
 mod key_path;
 pub mod kind;
 mod layer;
+mod layer_name;
 mod options;
 mod permissions;
 mod provider;
@@ -32,7 +33,8 @@ mod value;
 pub use error::{Error, Invalid, Origin, Place, SourceFile, Warning, WarningKind};
 pub use files::Files;
 pub use key_path::join as dotted_key;
-pub use layer::{Layer, LayerName, MAX_FILE_BYTES, value_of_argument, version};
+pub use layer::{Layer, MAX_FILE_BYTES, value_of_argument, version};
+pub use layer_name::LayerName;
 pub use permissions::{PermissionPlace, PermissionProfile, PermissionRule};
 pub use provider::{HttpProvider, NotReady, Provider, Secret};
 pub use requirements::{

@@ -11,7 +11,8 @@ use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::files::Files;
 use crate::key_path::join;
 use crate::kind::{Reading, Setting};
-use crate::layer::{LayerName, nested};
+use crate::layer::nested;
+use crate::layer_name::LayerName;
 use crate::requirements_layer::RequirementsLayer;
 use crate::table::{
     AllowedApproval, AllowedServer, ApprovalPolicy, Granular, Identity, PrefixRule, SandboxMode,

@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::error::{Error, Origin, WarningKind};
 use crate::key_path::join;
 use crate::kind::Reading;
-use crate::layer::{LayerName, read_section};
+use crate::layer::read_section;
+use crate::layer_name::LayerName;
 use crate::table::{PrefixRule, RequirementsFile, unknown_feature};
 use crate::value::{Node, Table, Value};
 

@@ -40,6 +40,7 @@ mod form;
 mod images;
 mod kept;
 mod moderations;
+mod objects;
 mod offline;
 mod query;
 mod reply;

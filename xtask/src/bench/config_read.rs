@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::model_server::Script;
 use super::report::{Figure, median, milliseconds};
-use super::{Run, Scenario};
+use super::scenario::Scenario;
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "config-read", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -3,8 +3,10 @@
 use anyhow::{Result, ensure};
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median};
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 
 const DELTAS: usize = 50_000;
 

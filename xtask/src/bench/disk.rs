@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use super::model_server::Script;
 use super::report::{Figure, megabytes};
+use super::scenario::Scenario;
+use super::target::Run;
 use super::target::disk_bytes;
-use super::{Run, Scenario};
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "disk", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

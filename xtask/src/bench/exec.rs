@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, megabytes, milliseconds};
+use super::scenario::Scenario;
+use super::target::Run;
 use super::target::Server;
-use super::{Run, Scenario, process};
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "exec", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

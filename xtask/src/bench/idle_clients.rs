@@ -7,8 +7,10 @@ use anyhow::Result;
 
 use super::load;
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, megabytes};
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "idle-clients", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -5,8 +5,10 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, megabytes, milliseconds};
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 use crate::fill::{self, Fill};
 
 pub(crate) const SCENARIO: Scenario =

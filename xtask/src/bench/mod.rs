@@ -7,6 +7,7 @@ mod client;
 mod config_read;
 mod delta;
 mod disk;
+mod dist;
 mod exec;
 pub(crate) mod gateway;
 mod idle_clients;
@@ -18,6 +19,7 @@ mod overload;
 mod process;
 mod report;
 mod requests;
+mod scenario;
 mod slow_readers;
 mod socket;
 mod stalled_client;
@@ -30,22 +32,15 @@ mod tool;
 mod turn;
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use model_server::{ModelServer, Script};
+use dist::dist_build;
+use model_server::ModelServer;
 use options::Options;
-use report::{Column, Figure};
+use report::Column;
+use scenario::Scenario;
 use target::{Run, Target};
-
-/// What is measured: one file each.
-pub(crate) struct Scenario {
-    pub(crate) name: &'static str,
-    /// What the scripted model answers.
-    pub(crate) script: Script,
-    pub(crate) measure: fn(&Run<'_>) -> Result<Vec<Figure>>,
-}
 
 const SCENARIOS: &[Scenario] = &[
     start::SCENARIO,
@@ -125,17 +120,4 @@ fn own_binary(root: &Path, options: &Options) -> Result<std::path::PathBuf> {
         return Ok(binary.clone());
     }
     dist_build(root, "cli", "agentd")
-}
-
-/// Builds a package with the profile of what is shipped; gives its program.
-fn dist_build(root: &Path, package: &str, program: &str) -> Result<std::path::PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--profile", "dist", "--package", package])
-        .current_dir(root)
-        .status()
-        .context("cargo")?;
-    ensure!(built.success(), "`cargo build --profile dist --package {package}` failed: see above");
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(root.join(target).join("dist").join(program))
 }

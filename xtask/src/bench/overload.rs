@@ -16,9 +16,11 @@ use serde_json::json;
 
 use super::load::{self, Load, Outcome, Times};
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, megabytes};
+use super::scenario::Scenario;
 use super::socket::Socket;
-use super::{Run, Scenario, process};
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "overload", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -8,8 +8,10 @@ use anyhow::Result;
 
 use super::load::{self, Load};
 use super::model_server::Script;
+use super::process;
 use super::report::Figure;
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "requests", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -3,8 +3,10 @@
 use anyhow::Result;
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, megabytes, milliseconds};
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "start", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -5,9 +5,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, megabytes, milliseconds};
+use super::scenario::Scenario;
+use super::target::Run;
 use super::target::Server;
-use super::{Run, Scenario, process};
 use crate::fill::{self, Fill};
 
 pub(crate) const SCENARIO: Scenario =

@@ -5,8 +5,10 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, megabytes};
-use super::{Run, Scenario, process};
+use super::scenario::Scenario;
+use super::target::Run;
 
 const THREADS: usize = 100;
 

@@ -4,7 +4,8 @@ use anyhow::Result;
 
 use super::model_server::Script;
 use super::report::{Figure, median, milliseconds};
-use super::{Run, Scenario};
+use super::scenario::Scenario;
+use super::target::Run;
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "thread-start", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

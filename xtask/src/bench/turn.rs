@@ -4,9 +4,11 @@
 use anyhow::Result;
 
 use super::model_server::Script;
+use super::process;
 use super::report::{Figure, median, milliseconds};
+use super::scenario::Scenario;
+use super::target::Run;
 use super::target::Server;
-use super::{Run, Scenario, process};
 
 pub(crate) const SCENARIO: Scenario =
     Scenario { name: "turn", script: Script::Deltas { count: 1, delay_ms: 0 }, measure };

@@ -1,17 +1,17 @@
 //! `cargo xtask interop`: other people's programs against this one, as they come from their registries.
 //! It needs a network the first time, and is no part of `cargo xtask test`.
 
+mod checkout;
 mod clients;
 mod patches;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
 
 use crate::steps::When::InTurn;
-use crate::steps::{self, Program, Step};
-use crate::test::SCOPE;
+use crate::steps::{self, Step};
 
 const USAGE: &str = "\
 usage: cargo xtask interop [STEP…] [--write]
@@ -57,19 +57,6 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     steps::run(root, &chosen)
 }
 
-/// A debug build of `agentd`, made as the tests make it.
-fn agentd(root: &Path) -> Result<PathBuf> {
-    // Of this program alone: a build of xtask would replace the one that runs.
-    let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
-    let built = Program::cargo(root, &build).succeed("mend what the compiler says above");
-    built.map_err(|failed| anyhow!(failed.message))?;
-    Ok(target(root).join("debug/agentd"))
-}
-
-fn target(root: &Path) -> PathBuf {
-    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
-}
-
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     /// Empty: all.
@@ -100,14 +87,6 @@ impl Options {
     fn includes(&self, name: &str) -> bool {
         self.steps.is_empty() || self.steps.contains(&name)
     }
-}
-
-/// Writes a page of `docs/`.
-fn write_page(root: &Path, page: &str, text: &str) -> Result<()> {
-    let path = root.join(page);
-    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-    println!("wrote {page}");
-    Ok(())
 }
 
 #[cfg(test)]

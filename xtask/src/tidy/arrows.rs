@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use toml::{Table, Value};
 
-use super::Finding;
+use super::finding::Finding;
 
 const RULE: &str = "crate-arrows";
 

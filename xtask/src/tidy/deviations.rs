@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Finding, files};
+use super::files;
+use super::finding::Finding;
 
 const PAGE: &str = "docs/deviations.md";
 const RULE: &str = "deviations";

@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Finding, files};
+use super::files;
+use super::finding::Finding;
 
 const REQUIRED: [&str; 6] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", SUMMARY];

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use super::scan::{Scan, has_word, scan};
 
 /// Lines of a file, without its tests: from here it is worth looking for a second idea.

@@ -2,19 +2,14 @@
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     kept::FILES_PAGE,
+    objects::File,
     offline::{Call, Offline, not_served},
     reply::{Answered, Refused, Reply},
 };
-
-#[derive(Debug)]
-pub(super) struct File {
-    pub(super) object: Value,
-    content: Bytes,
-}
 
 impl Offline {
     pub(super) fn files(&self, method: &str, path: &[&str], call: &Call<'_>) -> Answered {

@@ -11,14 +11,12 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    files::File,
     form::Form,
     kept::Kept,
+    objects::{File, Stored, VectorStore},
     query::Query,
     reply::{Answered, Refused, Reply},
-    responses::Stored,
     saying::mixed,
-    vector_stores::VectorStore,
 };
 
 /// Seconds since 1970.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     moderations,
+    objects::Stored,
     offline::{Call, Offline, number, text},
     reply::{Answered, Refused, Reply},
     saying::{chars, deltas, forced_function, last_user_text, say, tokens},
@@ -20,14 +21,6 @@ use crate::script::{
 
 /// The greatest `max_output_tokens`.
 pub(super) const MAX_TOKENS: u64 = 1_000_000_000;
-
-/// A response that can be asked for later.
-#[derive(Debug)]
-pub(super) struct Stored {
-    object: Value,
-    /// It runs in the background, and nobody has asked for it yet.
-    queued: bool,
-}
 
 impl Offline {
     pub(super) fn create_response(&self, call: &Call<'_>) -> Answered {

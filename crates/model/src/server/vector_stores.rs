@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     kept::{Kept, PAGE},
+    objects::VectorStore,
     offline::{Call, Objects, Offline, not_served, text},
     reply::{Answered, Refused, Reply},
 };
@@ -16,14 +17,6 @@ const MAX_FILES: usize = 10_000;
 const MAX_ABOUT: usize = 16 << 10;
 /// Files of one request.
 const MAX_BATCH: usize = 2000;
-
-#[derive(Debug)]
-pub(super) struct VectorStore {
-    object: Value,
-    files: Kept<Value>,
-    /// Each batch, and the ids of its files.
-    batches: Kept<(Value, Vec<String>)>,
-}
 
 impl VectorStore {
     /// The store as it is shown.

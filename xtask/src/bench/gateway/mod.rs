@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{dist_build, process};
+use super::dist::dist_build;
+use super::process;
 use contestant::Programs;
 use options::Options;
 use report::Report;

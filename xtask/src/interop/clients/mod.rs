@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench::gateway::Starter;
-use crate::interop::{agentd, target, write_page};
+use crate::interop::checkout::{agentd, target, write_page};
 use crate::steps::{self, Counts, Done, Failed};
 use outcome::{Line, Outcome};
 use tools::Client;

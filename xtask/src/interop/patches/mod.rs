@@ -109,7 +109,7 @@ fn theirs(root: &Path, cases: &[Case]) -> Result<Vec<compare::Outcome>> {
 
 /// A Python with the package, in a folder below the target folder.
 fn install(root: &Path) -> Result<PathBuf> {
-    let folder = super::target(root).join("interop/patches");
+    let folder = super::checkout::target(root).join("interop/patches");
     let python = folder.join("bin/python");
     let list = root.join(SCRIPTS).join("requirements.txt");
     let wanted = std::fs::read_to_string(&list).with_context(|| list.display().to_string())?;

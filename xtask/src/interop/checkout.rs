@@ -1,0 +1,29 @@
+//! Where things are in this checkout: the program under test, and what is written.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::steps::Program;
+use crate::test::SCOPE;
+
+/// A debug build of `agentd`, made as the tests make it.
+pub(super) fn agentd(root: &Path) -> Result<PathBuf> {
+    // Of this program alone: a build of xtask would replace the one that runs.
+    let build = [&["build", "--locked", "--bin", "agentd"][..], &SCOPE].concat();
+    let built = Program::cargo(root, &build).succeed("mend what the compiler says above");
+    built.map_err(|failed| anyhow!(failed.message))?;
+    Ok(target(root).join("debug/agentd"))
+}
+
+pub(super) fn target(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// Writes a page of `docs/`.
+pub(super) fn write_page(root: &Path, page: &str, text: &str) -> Result<()> {
+    let path = root.join(page);
+    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    println!("wrote {page}");
+    Ok(())
+}
