@@ -24,6 +24,16 @@ pub(crate) fn check_section(root: &mut Table, section: &Section) -> Result<Vec<W
     Ok(walk.warnings)
 }
 
+/// Keys of `config.toml` that decide what may be done, each with all that is below it.
+const DECIDING: [&str; 6] = [
+    "approval_policy",
+    "approvals_reviewer",
+    "default_permissions",
+    "permissions",
+    "sandbox_mode",
+    "sandbox_workspace_write",
+];
+
 /// The walk through a layer. The path is the one place where it is.
 struct Walk<'w> {
     path: Vec<String>,
@@ -71,7 +81,7 @@ impl Walk<'_> {
             let keep = match section.entry(self.path.last().map_or("", String::as_str)) {
                 Some(entry) => self.entry(node, entry)?,
                 None => {
-                    self.unknown(node, section);
+                    self.unknown(node, section)?;
                     true
                 }
             };
@@ -177,19 +187,34 @@ impl Walk<'_> {
         wrong_type(node, &join(&self.path), &expected(kind), near.map(str::to_owned))
     }
 
-    fn unknown(&mut self, node: &Node, section: &Section) {
+    /// A key that is not in the table: a warning. Where a client means to say what its thread may do,
+    /// an error: the thread would do more than was meant.
+    fn unknown(&mut self, node: &Node, section: &Section) -> Result<(), Error> {
         let (last, parents) = self.path.split_last().expect("an unknown key has a name");
         let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());
         let names = section.entries.iter().map(|entry| entry.name).chain(renamed);
-        let hint = match closest(last, names) {
+        let near = closest(last, names);
+        let within_profile = parents.get(self.profile..).unwrap_or_default();
+        let decides = within_profile.first().map(String::as_str).or(near);
+        let hint = match near {
             Some(near) => {
                 let parts = parents.iter().map(String::as_str).chain([near]);
                 format!("did you mean `{}`?", join(&parts.collect::<Vec<_>>()))
             }
             None => "remove it".to_owned(),
         };
+        if self.layer == Some(&LayerName::Thread)
+            && decides.is_some_and(|key| DECIDING.contains(&key))
+        {
+            return Err(Error::Refused {
+                origin: node.origin.at_key(),
+                key: join(&self.path),
+                message: format!("no such key; {hint}"),
+            });
+        }
         let message = format!("no such key, it is ignored; {hint}");
         self.warn(WarningKind::Unknown, &node.origin.at_key(), message);
+        Ok(())
     }
 
     fn remark(&mut self, node: &Node, entry: &Entry) {

@@ -69,3 +69,33 @@ async fn a_thread_s_own_configuration_wins() {
         assert_eq!(peer.call("thread/start", params).await["model"], model);
     }
 }
+
+#[tokio::test]
+async fn misspelt_keys_that_decide_what_may_be_done_are_refused_in_a_threads_config() {
+    let world = World::with_responses(json!([says("x")])).await;
+    let server = world.start();
+    let mut peer = server.connect().await;
+    for (config, named) in [
+        (json!({ "sandbox_mod": "read-only" }), "did you mean `sandbox_mode`?"),
+        (json!({ "approvalPolicy": "never" }), "did you mean `approval_policy`?"),
+        (
+            json!({ "sandbox_workspace_write": { "network_acess": true } }),
+            "did you mean `sandbox_workspace_write.network_access`?",
+        ),
+        (json!({ "sandbox_workspace_write.colour": 1 }), "`sandbox_workspace_write.colour`"),
+        (
+            json!({ "permissions": { "mine": { "file_system": {} } } }),
+            "`permissions.mine.file_system`",
+        ),
+        (json!({ "default_permission": "x" }), "did you mean `default_permissions`?"),
+        (json!({ "profiles": { "p": { "sandbox_mod": "x" } } }), "`profiles.p.sandbox_mode`"),
+    ] {
+        let fault = peer.refused("thread/start", json!({ "config": config })).await;
+        assert_eq!(fault.code, -32602, "{fault:?}");
+        assert!(fault.message.contains(named), "{fault:?}");
+    }
+    // Everything else is ignored with a warning.
+    peer.call("thread/start", json!({ "config": { "modle": "x" } })).await;
+    let told = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    assert!(told.contains("`modle`"), "{told}");
+}
