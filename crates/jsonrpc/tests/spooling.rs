@@ -213,6 +213,7 @@ async fn without_a_limit_on_its_patience_a_connection_waits_for_whoever_reads_on
     }
     let room = connection.outbox.clone();
     let room = tokio::spawn(async move { room.room().await });
+    // tidy: sleep because the clock is paused: it costs no time.
     tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
     assert_eq!(connection.outbox.close_reason(), None);
     assert!(!room.is_finished());
@@ -234,6 +235,7 @@ async fn the_last_reading_is_waited_for_as_long_as_it_goes_on() {
         let reading = tokio::spawn(async move {
             let mut block = [0; 4 * KIB];
             while reads && theirs.read(&mut block).await.unwrap() > 0 {
+                // tidy: sleep because the clock is paused: it costs no time.
                 tokio::time::sleep(Duration::from_millis(900)).await;
             }
             theirs

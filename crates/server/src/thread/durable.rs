@@ -55,6 +55,23 @@ impl Actor {
         store.commit(writes).await.map_err(|error| error.to_string())
     }
 
+    /// Stores the ends of turns that are missing, if the store works again.
+    pub(super) async fn store_missing_ends(&mut self) {
+        if self.missing_ends.is_empty() || self.ephemeral {
+            return;
+        }
+        let (core, now) = (self.core.clone(), self.core.options.clock.now_ms());
+        let stored = match core.store().await {
+            Ok(store) => self.missing_ends.store(store, &self.id, now).await,
+            Err(error) => Err(error.message),
+        };
+        if let Err(why) = stored {
+            let message =
+                format!("the end of a turn of thread {} is still missing: {why}", self.id);
+            core.warn("store", &message);
+        }
+    }
+
     /// Keeps the loaded record as the store has it.
     fn note(&mut self, record: &Record) {
         match record {

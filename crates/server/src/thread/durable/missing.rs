@@ -3,15 +3,14 @@
 //! turns would read as running, and as interrupted after the next start.
 
 use session::{TurnStatus, TurnView};
+use store::Store;
 
 use crate::convert::event;
 use crate::recovery::{self, Outcome};
-use crate::server::Core;
-use crate::thread::actor::Actor;
 
 /// The turns whose ends are missing.
 #[derive(Default)]
-pub(in crate::thread) struct MissingEnds {
+pub(crate) struct MissingEnds {
     turns: Vec<TurnView>,
 }
 
@@ -25,40 +24,36 @@ impl MissingEnds {
             self.turns.push(view.clone());
         }
     }
-}
 
-impl Actor {
-    /// Stores the ends that are missing, if the store works again.
-    pub(in crate::thread) async fn store_missing_ends(&mut self) {
-        if self.missing_ends.turns.is_empty() || self.ephemeral {
-            return;
+    pub(super) fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// Closes the turns as clients were sent it.
+    ///
+    /// # Errors
+    /// The store still fails, in words; what is missing stays so.
+    pub(super) async fn store(
+        &mut self,
+        store: &Store,
+        thread: &str,
+        now: i64,
+    ) -> Result<(), String> {
+        // This store has the lease already; what it has in flight besides is running.
+        let orphans = store.lease(thread).await.map_err(|error| error.to_string())?;
+        for orphan in orphans {
+            let Some(view) = self.turns.iter().find(|view| *view.id == *orphan.turn) else {
+                continue;
+            };
+            let ended = view.completed_at.unwrap_or(now);
+            let closed = recovery::close(store, vec![orphan], ended, &outcome(view)).await;
+            closed.map_err(|error| error.to_string())?;
         }
-        let missing = std::mem::take(&mut self.missing_ends.turns);
-        let core = self.core.clone();
-        if let Err(why) = close(&core, &self.id, &missing).await {
-            let message =
-                format!("the end of a turn of thread {} is still missing: {why}", self.id);
-            self.core.warn("store", &message);
-            self.missing_ends.turns = missing;
-        }
+        self.turns.clear();
+        Ok(())
     }
 }
 
-async fn close(core: &Core, thread: &str, missing: &[TurnView]) -> Result<(), String> {
-    let store = core.store().await.map_err(|error| error.message)?;
-    // This store has the lease already; what it has in flight besides is running.
-    let orphans = store.lease(thread).await.map_err(|error| error.to_string())?;
-    for orphan in orphans {
-        let is_it = |view: &&TurnView| *view.id == *orphan.turn;
-        let Some(view) = missing.iter().find(is_it) else { continue };
-        let now = view.completed_at.unwrap_or_else(|| core.options.clock.now_ms());
-        let closed = recovery::close(store, vec![orphan], now, &outcome(view)).await;
-        closed.map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-/// As clients were sent it.
 fn outcome(view: &TurnView) -> Outcome {
     match (view.status, &view.error) {
         (TurnStatus::Failed, Some(error)) => {
