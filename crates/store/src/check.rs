@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::connection::{OWNERS, database_path};
 use crate::error::Failure;
 use crate::opening::Opening;
+use crate::paths::{OWNERS, database_path};
 use crate::{StoreError, content, owner, preflight, salvage, schema};
 
 /// What was found.

@@ -2,12 +2,8 @@
 //! schema. Knows no table; what runs on a connection is up to the writer and the readers.
 
 #[cfg(unix)]
-use std::fs::{self, Permissions};
-use std::fs::{DirBuilder, File};
 use std::io;
-#[cfg(unix)]
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,7 +14,8 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Failure;
 use crate::identity::Identity;
-use crate::{StoreError, Synchronous, opening, owner, schema};
+use crate::paths::{OWNERS, note_damage, restrict};
+use crate::{StoreError, Synchronous, owner, schema};
 
 /// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
@@ -34,9 +31,6 @@ const STATEMENTS: usize = 48;
 
 /// What a log file may keep on disk once its content is in the database: 1 MiB.
 const LOG_LIMIT: i64 = 1 << 20;
-
-/// Folder beside the database with the locks of the stores that have it open.
-pub(crate) const OWNERS: &str = "owners";
 
 /// Where the database is and how to open it.
 #[derive(Debug, Clone)]
@@ -151,7 +145,7 @@ impl Target {
     /// found once more when it is read.
     fn note_damage(&self) {
         if !self.in_memory && !self.damage_noted.swap(true, Ordering::Relaxed) {
-            let _ = opening::note_damage(&self.path);
+            let _ = note_damage(&self.path);
         }
     }
 
@@ -222,46 +216,6 @@ impl Link {
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
-}
-
-/// Makes `dir` and what is missing above it, for the user alone, and closes it to others when it
-/// was open to them.
-pub(crate) fn create_private_dir(dir: &Path) -> Result<(), StoreError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    builder.mode(0o700);
-    builder.create(dir).map_err(|error| StoreError::io("create", dir, error))?;
-    restrict(dir, 0o700)
-}
-
-/// Path of the database in a store's folder.
-pub(crate) fn database_path(dir: &Path) -> PathBuf {
-    dir.join("threads.db")
-}
-
-/// Opens a file for reading and appending; makes one for the user alone where there is none.
-pub(crate) fn create_private_file(path: &Path) -> Result<File, StoreError> {
-    let opened = files::append(path);
-    let opened = opened.map_err(|error| StoreError::io("open", path, error.into_io()))?;
-    restrict(path, 0o600)?;
-    Ok(opened.file)
-}
-
-/// Elsewhere a home is its user's by where it is.
-#[cfg(not(unix))]
-fn restrict(_path: &Path, _mode: u32) -> Result<(), StoreError> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn restrict(path: &Path, mode: u32) -> Result<(), StoreError> {
-    let metadata = fs::metadata(path).map_err(|error| StoreError::io("read", path, error))?;
-    if metadata.permissions().mode() & 0o077 == 0 {
-        return Ok(());
-    }
-    fs::set_permissions(path, Permissions::from_mode(mode))
-        .map_err(|error| StoreError::io("make private", path, error))
 }
 
 fn check_linked_version() -> Result<(), StoreError> {

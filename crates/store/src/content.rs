@@ -5,13 +5,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use rusqlite::types::{Type, ValueRef};
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, params};
 use sha2::{Digest, Sha256};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Failure;
-use crate::joined;
 
 /// Shorter text is not worth packing.
 const PACK_FROM: usize = 512;
@@ -119,40 +118,6 @@ pub(crate) fn is_chunk(hash: &[u8], size: i64, data: &[u8]) -> bool {
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let text = if data.len() as u64 == size { Ok(data.to_vec()) } else { expand(data, size) };
     text.is_ok_and(|text| Sha256::digest(text).as_slice() == hash)
-}
-
-/// Reads every text; an error for the first that cannot be read.
-pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
-    for table in ["thread", "turn", "item", "history"] {
-        let mut all = conn.prepare(&format!("SELECT * FROM {table}"))?;
-        let columns = all.column_count();
-        let mut rows = all.query([])?;
-        while let Some(row) = rows.next()? {
-            for column in 0..columns {
-                if let ValueRef::Text(text) = row.get_ref(column)? {
-                    std::str::from_utf8(text).map_err(|_| damaged("a text"))?;
-                }
-            }
-        }
-    }
-    let mut chunks = conn.prepare("SELECT hash, size, data FROM chunk")?;
-    let mut rows = chunks.query([])?;
-    while let Some(row) = rows.next()? {
-        let (hash, data): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(2)?);
-        if !is_chunk(&hash, row.get(1)?, &data) {
-            return Err(damaged("a chunk of text"));
-        }
-    }
-    joined::check_all(conn)?;
-    for table in ["item", "history"] {
-        let mut packed =
-            conn.prepare(&format!("SELECT packed FROM {table} WHERE packed IS NOT NULL"))?;
-        let mut rows = packed.query([])?;
-        while let Some(row) = rows.next()? {
-            load(conn, String::new(), row.get(0)?)?;
-        }
-    }
-    Ok(())
 }
 
 fn chunk_ids(ids: &[u8]) -> impl Iterator<Item = i64> {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use crate::apply::find_thread;
 use crate::error::Failure;
 use crate::lineage::Lineage;
+use crate::rows::find_thread;
 use crate::{Fragment, content, keys};
 
 /// A thread's history is joined when a turn with such an ordinal ends: every so many turns.
@@ -164,6 +164,28 @@ pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Fragments that are not part of a piece, with their keys, and whether each begins the history anew.
+pub(crate) fn fragments_between(
+    conn: &Connection,
+    range: Range<i64>,
+) -> Result<Vec<(i64, Fragment, bool)>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT pk, fragment, packed, mark, anew FROM history
+         WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
+    )?;
+    let mut rows = statement.query([range.start, range.end])?;
+    let mut fragments = Vec::new();
+    while let Some(row) = rows.next()? {
+        let packed: Option<Vec<u8>> = row.get(2)?;
+        let text = match packed {
+            None => row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?.into(),
+            Some(_) => content::load(conn, String::new(), packed)?.into(),
+        };
+        fragments.push((row.get(0)?, Fragment { text, mark: row.get(3)? }, row.get(4)?));
+    }
+    Ok(fragments)
+}
+
 fn read_loose(
     conn: &Connection,
     range: Range<i64>,
@@ -171,7 +193,7 @@ fn read_loose(
 ) -> Result<usize, Failure> {
     let before = into.len();
     if range.start < range.end {
-        let found = crate::read::fragments_between(conn, range)?;
+        let found = fragments_between(conn, range)?;
         into.extend(found.into_iter().map(|(_, fragment, _)| fragment));
     }
     Ok(into.len() - before)

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::apply::{create_thread, find_thread, leased_thread};
 use crate::error::Failure;
+use crate::rows::{create_thread, find_thread, leased_thread};
 use crate::{StoreError, ThreadRecord, keys, removal};
 
 /// A run of visible turns: those with the ordinals behind `first`, up to and with `last`.

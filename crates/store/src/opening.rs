@@ -9,26 +9,18 @@ use std::time::UNIX_EPOCH;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::connection::{BUSY_TIMEOUT, OWNERS, create_private_file, database_path};
+use crate::connection::BUSY_TIMEOUT;
 use crate::error::Failure;
+use crate::paths::{DAMAGED, OWNERS, create_private_file, database_path, lock_path};
 use crate::salvage::{self, Damage, Log, LogIndex, with_suffix};
-use crate::{StoreError, content, owner, schema};
+use crate::{StoreError, integrity, owner, schema};
 
 /// A database of which nothing is known is read whole up to this size: that takes some tenths of a
 /// second. In a larger one damage shows when it is read.
 const LOOK_UP_TO: u64 = 16 << 20;
 
-/// What the lock file says once damage was found while the database was in use.
-const DAMAGED: &str = "damaged\n";
-
 /// What it says while a database is in use. Earlier versions wrote nothing.
 const OPEN: &str = "open\n";
-
-/// Path of the lock file in a store's folder. It is held while a store is opened, and notes how the
-/// last one ended: `closed SIZE MTIME` of the database, `damaged`, `open`, or nothing.
-pub(crate) fn lock_path(dir: &Path) -> PathBuf {
-    dir.join("threads.lock")
-}
 
 /// The lock; others wait for it to be dropped.
 pub(crate) struct Opening {
@@ -279,12 +271,6 @@ impl Opening {
     }
 }
 
-/// Notes that the database is damaged: the next store that opens it alone salvages it.
-pub(crate) fn note_damage(database: &Path) -> Result<(), StoreError> {
-    let path = lock_path(database.parent().unwrap_or(Path::new(".")));
-    fs::write(&path, DAMAGED).map_err(|error| StoreError::io("write", &path, error))
-}
-
 /// Names the state of a file: it changes with the file.
 fn stamp(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
@@ -309,7 +295,7 @@ fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Fai
             return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
         }
         if current {
-            content::check_all(conn)?;
+            integrity::check_all(conn)?;
         }
     }
     Ok(Content::Threads)

@@ -7,8 +7,7 @@ use std::io;
 use std::path::Path;
 
 use crate::StoreError;
-use crate::connection::{OWNERS, database_path};
-use crate::opening::lock_path;
+use crate::paths::{OWNERS, database_path, lock_path};
 use crate::salvage::with_suffix;
 
 /// Checks what there is of the store in `dir`. What is missing is made later.

@@ -7,10 +7,10 @@ use std::ops::Range;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::apply::{find_thread, status_of};
 use crate::cursor::{Spot, query_tag};
 use crate::error::Failure;
 use crate::lineage::Lineage;
+use crate::rows::{find_thread, status_of};
 use crate::{
     Direction, Fragment, ItemRow, Page, Place, StoreError, StoredThread, ThreadRecord, TurnRow,
     TurnsQuery, content, joined, keys,
@@ -245,7 +245,7 @@ pub(crate) fn places(
             let turn = conn.prepare_cached(&sql)?.query_row([key], turn_row).optional()?;
             let mut range = keys::entries_of(key, key);
             range.end = range.end.min(segment.history_end);
-            let history = fragments_between(conn, range)?;
+            let history = joined::fragments_between(conn, range)?;
             let history = history.into_iter().map(|(_, found, anew)| (found, anew)).collect();
             let items = items_of(conn, key)?;
             let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
@@ -253,27 +253,6 @@ pub(crate) fn places(
         }
     }
     Ok(places)
-}
-
-pub(crate) fn fragments_between(
-    conn: &Connection,
-    range: Range<i64>,
-) -> Result<Vec<(i64, Fragment, bool)>, Failure> {
-    let mut statement = conn.prepare_cached(
-        "SELECT pk, fragment, packed, mark, anew FROM history
-         WHERE pk >= ?1 AND pk < ?2 ORDER BY pk",
-    )?;
-    let mut rows = statement.query([range.start, range.end])?;
-    let mut fragments = Vec::new();
-    while let Some(row) = rows.next()? {
-        let packed: Option<Vec<u8>> = row.get(2)?;
-        let text = match packed {
-            None => row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?.into(),
-            Some(_) => content::load(conn, String::new(), packed)?.into(),
-        };
-        fragments.push((row.get(0)?, Fragment { text, mark: row.get(3)? }, row.get(4)?));
-    }
-    Ok(fragments)
 }
 
 /// Reads a row of [`THREAD_COLUMNS`].

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::apply::leased_thread;
 use crate::error::Failure;
+use crate::rows::leased_thread;
 use crate::{content, joined, keys, search};
 
 /// Removes a thread, and what only its forks' ancestors still held for it.

@@ -9,37 +9,18 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::connection::{Link, OWNERS, Role, Target, create_private_dir, database_path};
+use crate::connection::{Link, Role, Target};
 use crate::error::Failure;
 use crate::opening::Opening;
 use crate::owner::OwnerLock;
+use crate::paths::{OWNERS, create_private_dir, database_path};
 use crate::pool::{Pool, answering};
 use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
-    Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, TurnRow,
-    TurnsQuery, Write, preflight, read, salvage, threads,
+    Fragment, ItemRow, ListQuery, OrphanedTurn, Page, Place, StoreError, StoredThread, Synchronous,
+    TurnRow, TurnsQuery, Write, preflight, read, salvage, threads,
 };
-
-/// What a commit survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Synchronous {
-    /// The end of the process, however it comes. A power cut may take the latest commits with it,
-    /// never damage the file.
-    #[default]
-    Normal,
-    /// A power cut too, at the price of a disk flush a commit.
-    Full,
-}
-
-impl Synchronous {
-    pub(crate) fn pragma(self) -> &'static str {
-        match self {
-            Self::Normal => "NORMAL",
-            Self::Full => "FULL",
-        }
-    }
-}
 
 /// How to open a store.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use rusqlite::{Connection, params};
 use super::lineages::{live_threads, lost_turns};
 use super::refill::Losses;
 use super::scan::Scan;
-use crate::apply::status_code;
 use crate::error::Failure;
 use crate::lineage::Lineage;
+use crate::rows::status_code;
 use crate::{TurnStatus, keys};
 
 /// The turns that are made again.
