@@ -1,5 +1,5 @@
 #!lua name=@NAME@
--- Exact limits over all that a request draws on; see mod.rs for what they promise.
+-- Exact limits over all that a request draws on; see redis.rs for what they promise.
 --
 -- Numbers are doubles, so every integer here stays below 2^53. A level is `u` whole units and `r`
 -- parts of a unit of which there are as many as the window has microseconds: nothing is rounded,

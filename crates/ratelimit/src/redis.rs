@@ -319,5 +319,5 @@ impl Shared {
 }
 
 #[cfg(test)]
-#[path = "lua_tests.rs"]
+#[path = "redis/lua_tests.rs"]
 mod tests;

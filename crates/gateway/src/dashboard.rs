@@ -54,8 +54,14 @@ pub(crate) fn router(gateway: &Arc<Gateway>) -> Router {
         .route("/dashboard/deprecations", get(deprecations::page))
         .route("/dashboard/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/dashboard/sign-out", post(sign_in::sign_out))
-        .route("/dashboard/style.css", get(|| file("text/css", include_str!("style.css"))))
-        .route("/dashboard/icon.svg", get(|| file("image/svg+xml", include_str!("icon.svg"))))
+        .route(
+            "/dashboard/style.css",
+            get(|| file("text/css", include_str!("dashboard/style.css"))),
+        )
+        .route(
+            "/dashboard/icon.svg",
+            get(|| file("image/svg+xml", include_str!("dashboard/icon.svg"))),
+        )
         .route("/dashboard/{*rest}", any(|| async { Failure::NotFound("no such page".into()) }))
         .method_not_allowed_fallback(|| async { Failure::Method })
         .layer(map_response_with_state(Arc::clone(&context), secured))

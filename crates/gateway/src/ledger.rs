@@ -122,5 +122,5 @@ impl Shared {
 }
 
 #[cfg(test)]
-#[path = "ledger_tests.rs"]
+#[path = "ledger/ledger_tests.rs"]
 mod tests;

@@ -186,5 +186,5 @@ impl Database {
 }
 
 #[cfg(test)]
-#[path = "database_tests.rs"]
+#[path = "database/database_tests.rs"]
 mod tests;

@@ -276,5 +276,5 @@ fn read_all(
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
+#[path = "state/state_tests.rs"]
 mod tests;

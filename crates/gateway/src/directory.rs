@@ -235,5 +235,5 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-#[path = "directory_tests.rs"]
+#[path = "directory/directory_tests.rs"]
 mod tests;

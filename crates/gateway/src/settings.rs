@@ -165,5 +165,5 @@ impl fmt::Debug for Secret {
 }
 
 #[cfg(test)]
-#[path = "settings_tests.rs"]
+#[path = "settings/settings_tests.rs"]
 mod tests;
