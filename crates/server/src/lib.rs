@@ -5,6 +5,7 @@
 
 mod bounds;
 mod change;
+mod client_processes;
 mod config_source;
 mod config_watch;
 mod connection;
@@ -31,7 +32,6 @@ mod rules;
 mod salvaged;
 mod sandboxed;
 mod server;
-mod sessions;
 mod snapshots;
 mod thread;
 mod warnings;

@@ -19,6 +19,7 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use protocol::connection::WarningNotification;
 
+use crate::client_processes::ClientProcesses;
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, LONG_ANSWERS, Peer};
@@ -30,7 +31,6 @@ use crate::options::Options;
 use crate::provider::Models;
 use crate::requests::Requests;
 use crate::rules::SharedRules;
-use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::thread::{Command, ThreadHandle};
 use crate::{salvaged, warnings};
@@ -69,7 +69,7 @@ pub(crate) struct Core {
     /// Of login shells.
     pub(crate) snapshots: Snapshots,
     pub(crate) requests: Requests,
-    pub(crate) sessions: Sessions,
+    pub(crate) client_processes: ClientProcesses,
     store: OnceCell<Store>,
     /// Held while a thread is loaded, unloaded, archived or deleted.
     pub(crate) loading: tokio::sync::Mutex<()>,
@@ -120,7 +120,7 @@ impl Server {
             files: files::Pool::default(),
             snapshots: Snapshots::default(),
             requests: Requests::default(),
-            sessions: Sessions::default(),
+            client_processes: ClientProcesses::default(),
             store: OnceCell::new(),
             loading: tokio::sync::Mutex::default(),
             threads: Mutex::default(),
@@ -181,11 +181,11 @@ impl Server {
             handle.send(Command::Shutdown).await;
             handle.ended().await;
         });
-        self.core.sessions.shut_down();
+        self.core.client_processes.shut_down();
         let all = async {
             let mut running: tokio::task::JoinSet<()> = ends.collect();
             while running.join_next().await.is_some() {}
-            self.core.sessions.done().await;
+            self.core.client_processes.done().await;
             self.core.unanswered.done().await;
         };
         // A thread that hangs on a dead file system must not hold the end up for ever.
@@ -444,7 +444,7 @@ impl Core {
     /// Forgets a connection that ended.
     pub(crate) async fn detach(&self, connection: ConnectionId) {
         self.peers().remove(&connection);
-        self.sessions.end_all(connection);
+        self.client_processes.end_all(connection);
         let handles: Vec<ThreadHandle> = self.threads().values().cloned().collect();
         for handle in handles {
             handle.send(Command::Detach { connection }).await;

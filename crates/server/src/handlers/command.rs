@@ -20,12 +20,14 @@ use sandbox::rules::Invocation;
 use sandbox::{Size, Spawn, Stdin, Stream};
 use session::{Access, Overrides, SandboxPolicy};
 
+use crate::client_processes::{
+    self, ClientProcess, ClientProcesses, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk,
+};
 use crate::connection::Cx;
 use crate::convert::settings::{absolute, confinement, sandbox};
 use crate::egress::managed;
 use crate::handlers::missing;
 use crate::server::Server;
-use crate::sessions::{self, Family, Input, Order, Run, Session, Sessions};
 use crate::thread::environment;
 use crate::{loading, permitted, required, warnings};
 
@@ -48,9 +50,9 @@ impl CommandMethods<Cx> for Server {
             return Err(ErrorObject::invalid_params(message));
         }
         let can = (params.stream_stdin || params.tty, params.tty);
-        let registered = name
-            .clone()
-            .map(|name| Sessions::register(&self.core, cx.peer.id, Family::Command, name, can));
+        let registered = name.clone().map(|name| {
+            ClientProcesses::register(&self.core, cx.peer.id, MethodFamily::Command, name, can)
+        });
         let registered = registered.transpose()?;
         cx.begun();
         let peer = cx.peer.clone();
@@ -63,7 +65,7 @@ impl CommandMethods<Cx> for Server {
             };
             peer.notify::<CommandExecOutputDelta>(&params);
         };
-        let session = Session::start(&self.core, run, registered).await?;
+        let session = ClientProcess::start(&self.core, run, registered).await?;
         let ended = session.follow(&cx.peer, tell).await?;
         if ended.is_cut {
             return Err(ErrorObject::internal(
@@ -80,7 +82,12 @@ impl CommandMethods<Cx> for Server {
         params: CommandExecWriteParams,
     ) -> Result<Empty, ErrorObject> {
         let input = input(params.delta_base64.as_deref(), params.close_stdin)?;
-        self.core.sessions.write(cx.peer.id, Family::Command, &params.process_id, input)?;
+        self.core.client_processes.write(
+            cx.peer.id,
+            MethodFamily::Command,
+            &params.process_id,
+            input,
+        )?;
         Ok(Empty {})
     }
 
@@ -89,8 +96,13 @@ impl CommandMethods<Cx> for Server {
         cx: Cx,
         params: CommandExecResizeParams,
     ) -> Result<Empty, ErrorObject> {
-        let order = Order::Resize(size(params.size)?);
-        self.core.sessions.order(cx.peer.id, Family::Command, &params.process_id, order)?;
+        let order = ProcessOrder::Resize(size(params.size)?);
+        self.core.client_processes.order(
+            cx.peer.id,
+            MethodFamily::Command,
+            &params.process_id,
+            order,
+        )?;
         Ok(Empty {})
     }
 
@@ -99,14 +111,23 @@ impl CommandMethods<Cx> for Server {
         cx: Cx,
         params: CommandExecTerminateParams,
     ) -> Result<Empty, ErrorObject> {
-        let order = Order::Terminate;
-        self.core.sessions.order(cx.peer.id, Family::Command, &params.process_id, order)?;
+        let order = ProcessOrder::Terminate;
+        self.core.client_processes.order(
+            cx.peer.id,
+            MethodFamily::Command,
+            &params.process_id,
+            order,
+        )?;
         Ok(Empty {})
     }
 }
 
 impl Server {
-    async fn exec_run(&self, cx: &Cx, params: &CommandExecParams) -> Result<Run, ErrorObject> {
+    async fn exec_run(
+        &self,
+        cx: &Cx,
+        params: &CommandExecParams,
+    ) -> Result<ProcessRequest, ErrorObject> {
         let options = &self.core.options;
         let argv = argv(&params.command)?;
         let cwd =
@@ -156,10 +177,10 @@ impl Server {
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
             egress,
         };
-        let cap = sessions::cap(params.output_bytes_cap, params.disable_output_cap)?;
+        let cap = client_processes::cap(params.output_bytes_cap, params.disable_output_cap)?;
         // A terminal that nobody sees or types into is of no use.
         let streams = params.stream_stdout_stderr || params.tty;
-        Ok(Run { spawn, timeout, cap, streams })
+        Ok(ProcessRequest { spawn, timeout, cap, streams })
     }
 
     /// The policy of rights that the client spells out.
@@ -282,11 +303,11 @@ pub(crate) fn size(size: TerminalSize) -> Result<Size, ErrorObject> {
     Ok(Size { rows: size.rows, cols: size.cols })
 }
 
-pub(crate) fn input(delta: Option<&str>, close: bool) -> Result<Input, ErrorObject> {
+pub(crate) fn input(delta: Option<&str>, close: bool) -> Result<StdinChunk, ErrorObject> {
     if delta.is_none() && !close {
         return Err(ErrorObject::invalid_params("give `deltaBase64`, `closeStdin` or both"));
     }
-    Ok(Input { bytes: sessions::decoded(delta)?, close })
+    Ok(StdinChunk { bytes: client_processes::decoded(delta)?, close })
 }
 
 pub(crate) fn wire_stream(stream: Stream) -> OutputStream {

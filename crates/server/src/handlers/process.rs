@@ -9,11 +9,13 @@ use protocol::{
 use sandbox::rules::Invocation;
 use sandbox::{Policy, Spawn, Stdin};
 
+use crate::client_processes::{
+    self, ClientProcess, ClientProcesses, MethodFamily, ProcessOrder, ProcessRequest,
+};
 use crate::connection::Cx;
 use crate::handlers::command;
 use crate::permitted;
 use crate::server::Server;
-use crate::sessions::{self, Family, Order, Run, Session, Sessions};
 use crate::thread::environment;
 
 impl ProcessMethods<Cx> for Server {
@@ -32,13 +34,18 @@ impl ProcessMethods<Cx> for Server {
         }
         let can = (params.stream_stdin.unwrap_or(false) || params.tty, params.tty);
         let connection = cx.peer.id;
-        let registered =
-            Sessions::register(&self.core, connection, Family::Process, name.clone(), can)?;
+        let registered = ClientProcesses::register(
+            &self.core,
+            connection,
+            MethodFamily::Process,
+            name.clone(),
+            can,
+        )?;
         cx.begun();
-        let session = Session::start(&self.core, run, Some(registered)).await?;
+        let session = ClientProcess::start(&self.core, run, Some(registered)).await?;
         let (peer, gate) = (cx.peer.clone(), cx.gate());
         let handle = name.clone();
-        let accepted = self.core.sessions.notifying.accept();
+        let accepted = self.core.client_processes.notifying.accept();
         let task = tokio::spawn(async move {
             let _accepted = accepted;
             gate.opened().await;
@@ -62,7 +69,12 @@ impl ProcessMethods<Cx> for Server {
                 stderr_cap_reached,
             });
         });
-        self.core.sessions.follow(connection, Family::Process, &name, task.abort_handle());
+        self.core.client_processes.follow(
+            connection,
+            MethodFamily::Process,
+            &name,
+            task.abort_handle(),
+        );
         Ok(Empty {})
     }
 
@@ -72,7 +84,12 @@ impl ProcessMethods<Cx> for Server {
         params: ProcessWriteStdinParams,
     ) -> Result<Empty, ErrorObject> {
         let input = command::input(params.delta_base64.as_deref(), params.close_stdin)?;
-        self.core.sessions.write(cx.peer.id, Family::Process, &params.process_handle, input)?;
+        self.core.client_processes.write(
+            cx.peer.id,
+            MethodFamily::Process,
+            &params.process_handle,
+            input,
+        )?;
         Ok(Empty {})
     }
 
@@ -81,14 +98,24 @@ impl ProcessMethods<Cx> for Server {
         cx: Cx,
         params: ProcessResizePtyParams,
     ) -> Result<Empty, ErrorObject> {
-        let order = Order::Resize(command::size(params.size)?);
-        self.core.sessions.order(cx.peer.id, Family::Process, &params.process_handle, order)?;
+        let order = ProcessOrder::Resize(command::size(params.size)?);
+        self.core.client_processes.order(
+            cx.peer.id,
+            MethodFamily::Process,
+            &params.process_handle,
+            order,
+        )?;
         Ok(Empty {})
     }
 
     async fn process_kill(&self, cx: Cx, params: ProcessKillParams) -> Result<Empty, ErrorObject> {
-        let order = Order::Terminate;
-        self.core.sessions.order(cx.peer.id, Family::Process, &params.process_handle, order)?;
+        let order = ProcessOrder::Terminate;
+        self.core.client_processes.order(
+            cx.peer.id,
+            MethodFamily::Process,
+            &params.process_handle,
+            order,
+        )?;
         Ok(Empty {})
     }
 }
@@ -98,7 +125,7 @@ impl Server {
         &self,
         params: &ProcessSpawnParams,
         streams: bool,
-    ) -> Result<Run, ErrorObject> {
+    ) -> Result<ProcessRequest, ErrorObject> {
         let argv = command::argv(&params.command)?;
         let cwd = self.core.existing_folder(&params.cwd).await?;
         let config = self.core.configuration(&cwd, None).await?.resolved.config;
@@ -125,8 +152,10 @@ impl Server {
             egress: None,
         };
         let timeout = command::timeout(params.timeout_ms)?;
-        let cap =
-            sessions::cap(params.output_bytes_cap, streams && params.output_bytes_cap.is_none())?;
-        Ok(Run { spawn, timeout, cap, streams })
+        let cap = client_processes::cap(
+            params.output_bytes_cap,
+            streams && params.output_bytes_cap.is_none(),
+        )?;
+        Ok(ProcessRequest { spawn, timeout, cap, streams })
     }
 }

@@ -21,7 +21,7 @@ use crate::connection::{ConnectionId, Peer};
 use crate::in_flight::InFlight;
 use crate::server::Core;
 
-/// Sessions of one connection that run at once. Fewer than its concurrent requests, so that there
+/// ClientProcesses of one connection that run at once. Fewer than its concurrent requests, so that there
 /// is always room for the one that ends a session.
 const MAX_SESSIONS: usize = 32;
 /// Most that is kept of a stream when the client wants all of it. As JSON it may become six times as
@@ -39,7 +39,7 @@ const BEHIND: usize = 1 << 20;
 
 /// Which methods a session belongs to: each has names of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Family {
+pub(crate) enum MethodFamily {
     /// `command/exec`.
     Command,
     /// `process/spawn`.
@@ -47,18 +47,18 @@ pub(crate) enum Family {
 }
 
 /// What a client wants of a running session.
-pub(crate) enum Order {
+pub(crate) enum ProcessOrder {
     /// Another size of its terminal.
     Resize(Size),
     /// Its end.
     Terminate,
 }
 
-type Key = (ConnectionId, Family, String);
+type ProcessKey = (ConnectionId, MethodFamily, String);
 
-struct Entry {
-    orders: mpsc::Sender<Order>,
-    input: mpsc::Sender<Input>,
+struct RunningProcess {
+    orders: mpsc::Sender<ProcessOrder>,
+    input: mpsc::Sender<StdinChunk>,
     /// Bytes of input that wait.
     waiting: Arc<AtomicUsize>,
     takes_input: bool,
@@ -69,8 +69,8 @@ struct Entry {
 
 /// All sessions that run.
 #[derive(Default)]
-pub(crate) struct Sessions {
-    running: Mutex<HashMap<Key, Entry>>,
+pub(crate) struct ClientProcesses {
+    running: Mutex<HashMap<ProcessKey, RunningProcess>>,
     /// Those whose end is reported by a notification.
     pub(crate) notifying: InFlight,
     /// Set when the server ends.
@@ -78,27 +78,27 @@ pub(crate) struct Sessions {
 }
 
 /// A piece of input, and whether it is the last.
-pub(crate) struct Input {
+pub(crate) struct StdinChunk {
     pub(crate) bytes: Vec<u8>,
     pub(crate) close: bool,
 }
 
 /// A place in the table; dropping it takes the session out.
-pub(crate) struct Registered {
+pub(crate) struct Registration {
     core: Arc<Core>,
-    key: Key,
-    orders: mpsc::Receiver<Order>,
-    input: Option<mpsc::Receiver<Input>>,
+    key: ProcessKey,
+    orders: mpsc::Receiver<ProcessOrder>,
+    input: Option<mpsc::Receiver<StdinChunk>>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Drop for Registered {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.core.sessions.lock().remove(&self.key);
+        self.core.client_processes.lock().remove(&self.key);
     }
 }
 
-impl Sessions {
+impl ClientProcesses {
     /// Reserves a name.
     ///
     /// # Errors
@@ -106,11 +106,11 @@ impl Sessions {
     pub(crate) fn register(
         core: &Arc<Core>,
         connection: ConnectionId,
-        family: Family,
+        family: MethodFamily,
         name: String,
         (takes_input, has_terminal): (bool, bool),
-    ) -> Result<Registered, ErrorObject> {
-        let mut running = core.sessions.lock();
+    ) -> Result<Registration, ErrorObject> {
+        let mut running = core.client_processes.lock();
         let own = running.keys().filter(|(owner, ..)| *owner == connection).count();
         if own >= MAX_SESSIONS {
             let message =
@@ -125,7 +125,7 @@ impl Sessions {
         let (order, orders) = mpsc::channel(MAX_ORDERS);
         let (piece, input) = mpsc::channel(MAX_ORDERS);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let entry = Entry {
+        let entry = RunningProcess {
             orders: order,
             input: piece,
             waiting: waiting.clone(),
@@ -136,7 +136,7 @@ impl Sessions {
         running.insert(key.clone(), entry);
         drop(running);
         let registered =
-            Registered { core: core.clone(), key, orders, input: Some(input), waiting };
+            Registration { core: core.clone(), key, orders, input: Some(input), waiting };
         // A connection that ended meanwhile ends no sessions any more.
         match core.is_connected(connection) {
             true => Ok(registered),
@@ -148,7 +148,7 @@ impl Sessions {
     pub(crate) fn follow(
         &self,
         connection: ConnectionId,
-        family: Family,
+        family: MethodFamily,
         name: &str,
         task: AbortHandle,
     ) {
@@ -167,13 +167,13 @@ impl Sessions {
     pub(crate) fn order(
         &self,
         connection: ConnectionId,
-        family: Family,
+        family: MethodFamily,
         name: &str,
-        order: Order,
+        order: ProcessOrder,
     ) -> Result<(), ErrorObject> {
         let running = self.lock();
         let entry = entry(&running, connection, family, name)?;
-        if matches!(order, Order::Resize(_)) && !entry.has_terminal {
+        if matches!(order, ProcessOrder::Resize(_)) && !entry.has_terminal {
             return Err(refused(name, "it has no terminal; start it with `tty`"));
         }
         entry.orders.try_send(order).map_err(|_| refused(name, FULL))
@@ -186,9 +186,9 @@ impl Sessions {
     pub(crate) fn write(
         &self,
         connection: ConnectionId,
-        family: Family,
+        family: MethodFamily,
         name: &str,
-        input: Input,
+        input: StdinChunk,
     ) -> Result<(), ErrorObject> {
         let running = self.lock();
         let entry = entry(&running, connection, family, name)?;
@@ -227,7 +227,7 @@ impl Sessions {
         self.notifying.done().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, RunningProcess>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,11 +235,11 @@ impl Sessions {
 const FULL: &str = "it does not take what is waiting for it already; try again later";
 
 fn entry<'a>(
-    running: &'a HashMap<Key, Entry>,
+    running: &'a HashMap<ProcessKey, RunningProcess>,
     connection: ConnectionId,
-    family: Family,
+    family: MethodFamily,
     name: &str,
-) -> Result<&'a Entry, ErrorObject> {
+) -> Result<&'a RunningProcess, ErrorObject> {
     let key = (connection, family, name.to_owned());
     running.get(&key).ok_or_else(|| refused(name, "there is none that runs"))
 }
@@ -250,7 +250,7 @@ fn refused(name: &str, why: &str) -> ErrorObject {
 }
 
 /// How a session is run.
-pub(crate) struct Run {
+pub(crate) struct ProcessRequest {
     pub(crate) spawn: Spawn,
     pub(crate) timeout: Option<Duration>,
     /// Bytes that are kept, or streamed, of each stream; `None`: as many as there may be.
@@ -260,7 +260,7 @@ pub(crate) struct Run {
 }
 
 /// How a session ended.
-pub(crate) struct Ended {
+pub(crate) struct ProcessEnd {
     /// 124 after a timeout, -1 after a termination.
     pub(crate) exit_code: i32,
     /// It was killed because the server ends.
@@ -270,13 +270,13 @@ pub(crate) struct Ended {
 }
 
 /// One stream as far as it has come.
-struct Kept {
+struct StreamOutput {
     buffer: OutputBuffer,
     left: usize,
     capped: bool,
 }
 
-impl Kept {
+impl StreamOutput {
     fn new(cap: Option<usize>) -> Self {
         // What is streamed is not kept, so it needs no bound.
         let left = cap.unwrap_or(usize::MAX);
@@ -285,31 +285,31 @@ impl Kept {
 }
 
 /// A command that runs. Dropping it kills the command.
-pub(crate) struct Session {
+pub(crate) struct ClientProcess {
     process: Process,
     program: PathBuf,
     timeout: Option<Duration>,
     cap: Option<usize>,
     streams: bool,
-    registered: Option<Registered>,
+    registered: Option<Registration>,
     ending: watch::Receiver<bool>,
 }
 
-impl Session {
+impl ClientProcess {
     /// Starts a command.
     ///
     /// # Errors
     /// `-32602` where the request is at fault, `-32603` when the program or the sandbox cannot be
-    /// started. In a sandbox some of this shows at the command's end only: see [`Session::follow`].
+    /// started. In a sandbox some of this shows at the command's end only: see [`ClientProcess::follow`].
     pub(crate) async fn start(
         core: &Core,
-        run: Run,
-        registered: Option<Registered>,
+        run: ProcessRequest,
+        registered: Option<Registration>,
     ) -> Result<Self, ErrorObject> {
-        let Run { spawn, timeout, cap, streams } = run;
+        let ProcessRequest { spawn, timeout, cap, streams } = run;
         let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
         let process = core.sandbox.spawn(spawn).await.map_err(|error| not_started(&error))?;
-        let ending = core.sessions.ending.subscribe();
+        let ending = core.client_processes.ending.subscribe();
         Ok(Self { process, program, timeout, cap, streams, registered, ending })
     }
 
@@ -322,7 +322,7 @@ impl Session {
         self,
         peer: &Peer,
         tell: impl Fn(Stream, String, bool),
-    ) -> Result<Ended, ErrorObject> {
+    ) -> Result<ProcessEnd, ErrorObject> {
         let Self { process, program, timeout, cap, streams, registered, ending } = self;
         let limits = (timeout, cap, streams);
         let (cause, exit, kept) = supervise(process, limits, registered, ending, peer, tell).await;
@@ -335,17 +335,17 @@ impl Session {
             return Err(ErrorObject::internal(message));
         }
         let exit_code = match cause {
-            Cause::TimedOut => 124,
-            Cause::Terminated | Cause::ServerEnds => -1,
-            Cause::Itself => exit.shell_code(),
+            EndCause::TimedOut => 124,
+            EndCause::Terminated | EndCause::ServerEnds => -1,
+            EndCause::Itself => exit.shell_code(),
         };
-        Ok(Ended { exit_code, is_cut: cause == Cause::ServerEnds, kept })
+        Ok(ProcessEnd { exit_code, is_cut: cause == EndCause::ServerEnds, kept })
     }
 }
 
 /// Why a session ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cause {
+enum EndCause {
     Itself,
     Terminated,
     TimedOut,
@@ -355,42 +355,42 @@ enum Cause {
 async fn supervise(
     mut process: Process,
     (timeout, cap, streams): (Option<Duration>, Option<usize>, bool),
-    mut registered: Option<Registered>,
+    mut registered: Option<Registration>,
     mut ending: watch::Receiver<bool>,
     peer: &Peer,
     tell: impl Fn(Stream, String, bool),
-) -> (Cause, Exit, [(String, bool); 2]) {
+) -> (EndCause, Exit, [(String, bool); 2]) {
     let feeding = registered.as_mut().and_then(|registered| {
         let (input, waiting) = (registered.input.take()?, registered.waiting.clone());
         Some(tokio::spawn(feed(process.control(), input, waiting)))
     });
     let _feeding = feeding.map(AbortOnDrop);
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let mut kept = [Kept::new(cap), Kept::new(cap)];
-    let mut cause = Cause::Itself;
+    let mut kept = [StreamOutput::new(cap), StreamOutput::new(cap)];
+    let mut cause = EndCause::Itself;
     // A session that was killed for one of these reasons is not killed again.
-    let is_killed = |cause| matches!(cause, Cause::TimedOut | Cause::ServerEnds);
+    let is_killed = |cause| matches!(cause, EndCause::TimedOut | EndCause::ServerEnds);
     loop {
         let outbox = &peer.outbox;
         let is_open = outbox.close_reason().is_none();
         let is_behind = streams
             && is_open
-            && cause != Cause::ServerEnds
+            && cause != EndCause::ServerEnds
             && (outbox.queued_bytes() > BEHIND || outbox.is_full());
         tokio::select! {
             biased;
             order = next_order(&mut registered) => {
-                if matches!(order, Order::Terminate) && !is_killed(cause) {
-                    cause = Cause::Terminated;
+                if matches!(order, ProcessOrder::Terminate) && !is_killed(cause) {
+                    cause = EndCause::Terminated;
                 }
                 obey(&process, order);
             }
             () = until(deadline), if !is_killed(cause) => {
-                cause = Cause::TimedOut;
+                cause = EndCause::TimedOut;
                 process.kill();
             }
             () = is_set(&mut ending), if !is_killed(cause) => {
-                cause = Cause::ServerEnds;
+                cause = EndCause::ServerEnds;
                 process.kill();
             }
             () = outbox.below(BEHIND), if is_behind => {}
@@ -405,12 +405,12 @@ async fn supervise(
     let exit = tokio::select! {
         exit = process.wait() => exit,
         () = until(deadline), if !is_killed(cause) => {
-            cause = Cause::TimedOut;
+            cause = EndCause::TimedOut;
             process.kill();
             process.wait().await
         }
         () = is_set(&mut ending), if !is_killed(cause) => {
-            cause = Cause::ServerEnds;
+            cause = EndCause::ServerEnds;
             process.kill();
             process.wait().await
         }
@@ -438,7 +438,7 @@ fn not_started(error: &SpawnError) -> ErrorObject {
 }
 
 /// Keeps or streams a piece of output.
-fn take(kept: &mut Kept, streams: bool, bytes: &[u8], tell: impl FnOnce(String, bool)) {
+fn take(kept: &mut StreamOutput, streams: bool, bytes: &[u8], tell: impl FnOnce(String, bool)) {
     if !streams {
         return kept.buffer.push(bytes);
     }
@@ -451,7 +451,7 @@ fn take(kept: &mut Kept, streams: bool, bytes: &[u8], tell: impl FnOnce(String, 
     tell(STANDARD.encode(fits), kept.capped);
 }
 
-async fn next_order(registered: &mut Option<Registered>) -> Order {
+async fn next_order(registered: &mut Option<Registration>) -> ProcessOrder {
     match registered {
         Some(registered) => match registered.orders.recv().await {
             Some(order) => order,
@@ -461,14 +461,14 @@ async fn next_order(registered: &mut Option<Registered>) -> Order {
     }
 }
 
-fn obey(process: &Process, order: Order) {
+fn obey(process: &Process, order: ProcessOrder) {
     let control: Control = process.control();
     match order {
-        Order::Resize(size) => {
+        ProcessOrder::Resize(size) => {
             // A terminal that is gone has no size.
             let _ = control.resize(size);
         }
-        Order::Terminate => {
+        ProcessOrder::Terminate => {
             tokio::spawn(async move { control.terminate(GRACE).await });
         }
     }
@@ -484,8 +484,8 @@ impl Drop for AbortOnDrop {
 }
 
 /// Gives a command its input, piece by piece, for as long as it runs.
-async fn feed(control: Control, mut input: mpsc::Receiver<Input>, waiting: Arc<AtomicUsize>) {
-    while let Some(Input { bytes, close }) = input.recv().await {
+async fn feed(control: Control, mut input: mpsc::Receiver<StdinChunk>, waiting: Arc<AtomicUsize>) {
+    while let Some(StdinChunk { bytes, close }) = input.recv().await {
         // A command that has closed its input does not miss it.
         let _ = control.write_stdin(&bytes).await;
         waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
