@@ -1,6 +1,8 @@
 //! Generated files: one list of generators, one command that rewrites their output, one check that
 //! the committed files equal it. What the files hold is the generators' business.
 
+mod key_status;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -12,17 +14,25 @@ struct Generator {
     folder: &'static str,
     /// Whether the folder holds nothing else: what is no longer generated is removed.
     alone: bool,
-    /// Each file's path below the folder, and its content.
-    files: fn() -> Vec<(String, String)>,
+    /// Each file's path below the folder, and its content, for the checkout at a root.
+    files: fn(&Path) -> Result<Vec<(String, String)>>,
 }
 
 const GENERATORS: &[Generator] = &[
     Generator { folder: "schema", alone: true, files: schema_files },
-    Generator { folder: "docs", alone: false, files: config::docs::pages },
+    Generator { folder: "docs", alone: false, files: pages },
 ];
 
-fn schema_files() -> Vec<(String, String)> {
-    protocol::generate::all_files().into_iter().chain(config::schema::files()).collect()
+fn schema_files(_: &Path) -> Result<Vec<(String, String)>> {
+    Ok(protocol::generate::all_files().into_iter().chain(config::schema::files()).collect())
+}
+
+/// The generated pages of the book.
+fn pages(root: &Path) -> Result<Vec<(String, String)>> {
+    Ok(vec![
+        ("configuration.md".to_owned(), config::docs::reference()),
+        (key_status::PAGE.to_owned(), key_status::page(root)?),
+    ])
 }
 
 impl Generator {
@@ -30,15 +40,15 @@ impl Generator {
     fn committed(&self, root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         let mut files = contents(&root.join(self.folder))?;
         if !self.alone {
-            let own = self.fresh();
+            let own = self.fresh(root)?;
             files.retain(|path, _| own.contains_key(path));
         }
         Ok(files)
     }
 
-    fn fresh(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        let files = (self.files)().into_iter();
-        files.map(|(path, content)| (PathBuf::from(path), content.into_bytes())).collect()
+    fn fresh(&self, root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+        let files = (self.files)(root)?.into_iter();
+        Ok(files.map(|(path, content)| (PathBuf::from(path), content.into_bytes())).collect())
     }
 }
 
@@ -47,7 +57,7 @@ impl Generator {
 pub(crate) fn write(root: &Path) -> Result<()> {
     for generator in GENERATORS {
         let folder = root.join(generator.folder);
-        let (fresh, committed) = (generator.fresh(), generator.committed(root)?);
+        let (fresh, committed) = (generator.fresh(root)?, generator.committed(root)?);
         for (path, content) in
             fresh.iter().filter(|(path, text)| committed.get(*path) != Some(*text))
         {
@@ -70,7 +80,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let mut stale = Vec::new();
     for generator in GENERATORS {
         let committed = generator.committed(root)?;
-        let lines = differences(&generator.fresh(), &committed);
+        let lines = differences(&generator.fresh(root)?, &committed);
         stale.extend(lines.iter().map(|line| format!("{}/{line}", generator.folder)));
     }
     if !stale.is_empty() {

@@ -16,7 +16,7 @@ pub(crate) mod rules;
 #[cfg(unix)]
 pub(crate) mod sandbox;
 #[cfg(not(unix))]
-#[path = "sandbox_elsewhere.rs"]
+#[path = "commands/sandbox_elsewhere.rs"]
 pub(crate) mod sandbox;
 pub(crate) mod threads;
 mod transcript;

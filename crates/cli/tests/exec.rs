@@ -234,6 +234,7 @@ fn a_reader_that_goes_away_ends_the_turn_quietly() {
     assert!(!stderr(&output).contains("panicked"));
 }
 
+// Effect of `hide_agent_reasoning`.
 #[test]
 fn hidden_reasoning() {
     let place = Place::new();

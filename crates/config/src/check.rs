@@ -231,11 +231,11 @@ impl Walk<'_> {
                 let message = format!("{what}is deprecated: {}", deprecated.instead);
                 self.warn(WarningKind::Deprecated, &node.origin, message);
             }
-            (None, Effect::With(part)) => {
+            (None, Effect::Pending(part)) => {
                 let message = format!("has no effect yet: it comes with {part}");
                 self.warn(WarningKind::NotYet(part), &node.origin.at_key(), message);
             }
-            (None, Effect::In { .. } | Effect::Parts) => {}
+            (None, Effect::Active | Effect::Group) => {}
         }
     }
 

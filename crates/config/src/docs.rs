@@ -1,5 +1,4 @@
-//! The pages of the book that follow from the option table: the reference of every key, and where
-//! the effect of each is implemented.
+//! The page of the book that follows from the option table: the reference of every key.
 
 use serde_json::{Value as Json, json};
 
@@ -8,17 +7,7 @@ use crate::kind::{Effect, Entry, Kind, Section, scope};
 use crate::schema::one_line;
 use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
 
-/// Name of the reference below `docs/`.
-pub const REFERENCE: &str = "configuration.md";
-/// Name of the table of effects below `docs/`.
-pub const STATUS: &str = "configuration-status.md";
-
-/// The generated pages, name and content.
-pub fn pages() -> Vec<(String, String)> {
-    vec![(REFERENCE.to_owned(), reference()), (STATUS.to_owned(), status())]
-}
-
-/// One key with its whole path, as the pages and the tests go through them.
+/// One key with its whole path.
 #[derive(Debug)]
 pub struct Row {
     /// Dotted, `<…>` for any name.
@@ -30,6 +19,11 @@ pub struct Row {
 /// Every key of `config.toml` that has a value of its own.
 pub fn rows() -> Vec<Row> {
     rows_of(Keys::SECTION)
+}
+
+/// Every key of `requirements.toml` that has a value of its own.
+pub fn requirement_rows() -> Vec<Row> {
+    rows_of(RequirementsFile::SECTION)
 }
 
 fn rows_of(section: &'static Section) -> Vec<Row> {
@@ -110,13 +104,14 @@ pub fn all_keys() -> Json {
     document
 }
 
-fn reference() -> String {
+/// The reference of every key, as Markdown.
+pub fn reference() -> String {
     let mut page = include_str!("reference.md").to_owned();
     page.push_str("\n## Keys\n\nGenerated from the option table. *Places*: **anywhere** is every file, profile, flag and\nthread; **user** is not a project's file. *Restart*: a change counts when the server starts again;\nevery other one from the next turn on. *Pinned*: `requirements.toml` can constrain it.\n\n");
     page.push_str("| key | value | default | where | what it does |\n|---|---|---|---|---|\n");
     for row in rows() {
         let mut what = one_line(row.entry.doc);
-        if let Effect::With(part) = row.entry.effect {
+        if let Effect::Pending(part) = row.entry.effect {
             what.push_str(&format!(" *No effect yet: comes with {part}.*"));
         }
         page.push_str(&format!(
@@ -140,29 +135,9 @@ fn reference() -> String {
     page.push_str(
         "\n## Keys of `requirements.toml`\n\n| key | value | what it does |\n|---|---|---|\n",
     );
-    for row in rows_of(RequirementsFile::SECTION) {
+    for row in requirement_rows() {
         let (value, what) = (value(&row.entry.kind), one_line(row.entry.doc));
         page.push_str(&format!("| `{}` | {} | {} |\n", row.path, cell(&value), cell(&what)));
-    }
-    page
-}
-
-fn status() -> String {
-    let rows = rows();
-    let acting = rows.iter().filter(|row| matches!(row.entry.effect, Effect::In { .. })).count();
-    let mut page = format!(
-        "# Where each key takes effect\n\nGenerated from the option table: of {} keys {acting} act, \
-         and a test of that name shows how.\nThe others are checked and kept, and say when they are \
-         set that they have no effect yet.\n\n| key | crate | test, or the part that brings it |\n|---|---|---|\n",
-        rows.len()
-    );
-    for row in rows {
-        let line = match row.entry.effect {
-            Effect::In { krate, test } => format!("| `{}` | {krate} | `{test}` |\n", row.path),
-            Effect::With(part) => format!("| `{}` | – | not yet: {part} |\n", row.path),
-            Effect::Parts => format!("| `{}` | – | in its parts |\n", row.path),
-        };
-        page.push_str(&line);
     }
     page
 }

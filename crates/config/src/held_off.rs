@@ -11,7 +11,7 @@ pub(crate) fn missing_part(key_path: &[String]) -> Option<&'static str> {
     let mut parts = key_path.iter();
     loop {
         let entry = section.entry(parts.next()?)?;
-        if let Effect::With(part) = entry.effect {
+        if let Effect::Pending(part) = entry.effect {
             return Some(part);
         }
         section = section_below(&entry.kind, &mut parts)?;

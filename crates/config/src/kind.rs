@@ -23,7 +23,7 @@ pub struct Entry {
     pub default: fn() -> Option<Json>,
     /// Where the key may be set, and when a change counts: a union of [`scope`] flags.
     pub scope: u8,
-    /// Where its effect is implemented.
+    /// Whether setting it has an effect.
     pub effect: Effect,
 }
 
@@ -39,25 +39,16 @@ pub mod scope {
     pub const PINNABLE: u8 = 4;
 }
 
-/// Where a key's effect is implemented.
+/// Whether setting a key has an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// In this crate, shown by this test function (`file::function` below that crate).
-    In {
-        /// Folder below `crates/`.
-        krate: &'static str,
-        /// The test that fails when the key has no effect.
-        test: &'static str,
-    },
-    /// Not yet; comes with that part of the program. Setting the key gives a warning.
-    With(&'static str),
-    /// The key is a group; its parts have the effects.
-    Parts,
-}
-
-/// The effect is in `krate`; `test` shows it.
-pub(crate) const fn done(krate: &'static str, test: &'static str) -> Effect {
-    Effect::In { krate, test }
+    /// It has one. A test of the crate that implements it names the key in a comment
+    /// (``// Effect of `key`.``); `xtask` collects these comments.
+    Active,
+    /// It has none until the program has this part. Setting the key gives a warning.
+    Pending(&'static str),
+    /// The key is a group of keys, each with its own effect.
+    Group,
 }
 
 /// What a value must be.

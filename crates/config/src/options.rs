@@ -9,12 +9,12 @@
 ///     /// Documentation of the table.
 ///     pub struct History {
 ///         /// Documentation of the key.
-///         max_bytes: Option<Bytes>, scope::USER, done("server", "history::cap");
+///         max_bytes: Option<Bytes>, scope::USER, Effect::Active;
 ///         /// A key whose name is not an identifier, with a default.
-///         log_dir as "log-dir": String = "log".to_owned(), scope::ANY, Effect::With("logs");
+///         log_dir as "log-dir": String = "log".to_owned(), scope::ANY, Effect::Pending("logs");
 ///         rest {
 ///             /// What other names hold, by the pattern of their names.
-///             others as "<id>": Exporter, scope::ANY, Effect::Parts;
+///             others as "<id>": Exporter, scope::ANY, Effect::Group;
 ///         }
 ///     }
 /// }

@@ -78,7 +78,7 @@ fn section(section: &Section, path: &str) -> Json {
 fn described(entry: &Entry, path: &str) -> Json {
     let mut schema = of_kind(&entry.kind, path);
     let mut description = one_line(entry.doc);
-    if let Effect::With(part) = entry.effect {
+    if let Effect::Pending(part) = entry.effect {
         description.push_str(&format!(" No effect yet: comes with {part}."));
     }
     schema["description"] = description.into();

@@ -71,6 +71,7 @@ async fn completes(client: &Client, provider: &Provider, bytes: usize) -> bool {
     completed
 }
 
+// Effect of `features.enable_request_compression`.
 #[tokio::test]
 async fn large_bodies() {
     let (provider, seen) = server(None).await;

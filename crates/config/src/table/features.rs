@@ -1,8 +1,8 @@
 //! The switches in `[features]`, and what stage each is in.
 
 use super::parts::{AGENTS, APPS, SKILLS};
+use crate::kind::Effect;
 use crate::kind::scope::{ANY, PINNABLE};
-use crate::kind::{Effect, done};
 use crate::options::options;
 use crate::suggest::closest;
 
@@ -12,39 +12,39 @@ options! {
         /// Connectors to apps. Experimental.
         apps: bool = false, ANY | PINNABLE, APPS;
         /// Lifecycle hooks from `hooks.json`. Under development.
-        codex_hooks: bool = false, ANY | PINNABLE, Effect::With("hooks");
+        codex_hooks: bool = false, ANY | PINNABLE, Effect::Pending("hooks");
         /// Large requests to the default provider are sent compressed (zstd).
-        enable_request_compression: bool = true, ANY | PINNABLE, done("model", "compression::large_bodies");
+        enable_request_compression: bool = true, ANY | PINNABLE, Effect::Active;
         /// `service_tier = "fast"` is passed on.
-        fast_mode: bool = true, ANY | PINNABLE, done("server", "config_effects::fast_mode");
+        fast_mode: bool = true, ANY | PINNABLE, Effect::Active;
         /// Threads can have goals (`thread/goal/*`). Experimental.
-        goals: bool = false, ANY | PINNABLE, done("server", "goals::the_feature_and_the_capability_are_needed");
+        goals: bool = false, ANY | PINNABLE, Effect::Active;
         /// The model can start sub-agents.
         multi_agent: bool = true, ANY | PINNABLE, AGENTS;
         /// `personality` is passed on to the model.
-        personality: bool = true, ANY | PINNABLE, done("server", "config_effects::personality");
+        personality: bool = true, ANY | PINNABLE, Effect::Active;
         /// The machine does not go to sleep while a turn runs. Experimental.
-        prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::With("desktop integration");
+        prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Pending("desktop integration");
         /// What the profile of a login shell leaves behind is captured once and reused, so that
         /// commands in a login shell do not wait for it.
-        shell_snapshot: bool = true, ANY | PINNABLE, done("server", "config_effects::shell_snapshot");
+        shell_snapshot: bool = true, ANY | PINNABLE, Effect::Active;
         /// The model can run commands.
-        shell_tool: bool = true, ANY | PINNABLE, done("server", "config_effects::shell_tool");
+        shell_tool: bool = true, ANY | PINNABLE, Effect::Active;
         /// MCP servers that a skill depends on can be installed.
         skill_mcp_dependency_install: bool = true, ANY | PINNABLE, SKILLS;
         /// Approvals go to a reviewing sub-agent first. Experimental.
         smart_approvals: bool = false, ANY | PINNABLE, AGENTS;
         /// Changes of a turn can be undone.
-        undo: bool = false, ANY | PINNABLE, Effect::With("undo");
+        undo: bool = false, ANY | PINNABLE, Effect::Pending("undo");
         /// Commands run in terminals that outlive a call (`exec_command`, `write_stdin`); otherwise
         /// the one-shot tool `shell` is offered.
-        unified_exec: bool = cfg!(not(windows)), ANY | PINNABLE, done("server", "config_effects::unified_exec");
+        unified_exec: bool = cfg!(not(windows)), ANY | PINNABLE, Effect::Active;
         /// Deprecated: while `web_search` is unset, `true` counts as `cached`.
-        web_search: Option<bool>, ANY, done("config", "resolve::web_search_mode");
+        web_search: Option<bool>, ANY, Effect::Active;
         /// Deprecated: while `web_search` is unset, `true` counts as `cached`.
-        web_search_cached: Option<bool>, ANY, done("config", "resolve::web_search_mode");
+        web_search_cached: Option<bool>, ANY, Effect::Active;
         /// Deprecated: while `web_search` is unset, `true` counts as `live`.
-        web_search_request: Option<bool>, ANY, done("config", "resolve::web_search_mode");
+        web_search_request: Option<bool>, ANY, Effect::Active;
     }
 }
 
@@ -140,17 +140,17 @@ pub(crate) fn maturity(name: &str) -> Stage {
 /// Why a feature cannot be switched on: its part of the program is missing.
 pub fn missing_feature(name: &str) -> Option<String> {
     match Features::SECTION.entry(name)?.effect {
-        Effect::With(part) => Some(format!(
+        Effect::Pending(part) => Some(format!(
             "`{name}` cannot be switched on: it comes with {part}, which this version does not have"
         )),
-        Effect::In { .. } | Effect::Parts => None,
+        Effect::Active | Effect::Group => None,
     }
 }
 
 /// Whether the part of the program that a feature switches is there.
 pub fn acts(name: &str) -> bool {
     let entry = Features::SECTION.entry(name);
-    entry.is_some_and(|entry| matches!(entry.effect, Effect::In { .. }))
+    entry.is_some_and(|entry| matches!(entry.effect, Effect::Active))
 }
 
 /// What to tell people about an experimental feature.
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_feature_without_its_part_is_under_development() {
         for entry in Features::SECTION.entries {
-            let waits = matches!(entry.effect, Effect::With(_));
+            let waits = matches!(entry.effect, Effect::Pending(_));
             assert_eq!(stage(entry.name) == Stage::UnderDevelopment, waits, "{}", entry.name);
         }
         assert_eq!(stage("goals"), Stage::Experimental);

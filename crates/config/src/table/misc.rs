@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{TELEMETRY, TERMINAL};
 use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
-use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, done, misread};
+use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, misread};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -66,16 +66,16 @@ options! {
     /// `feedback`.
     pub struct Feedback {
         /// Feedback can be submitted.
-        enabled: bool = true, ANY, Effect::With("`feedback/upload`");
+        enabled: bool = true, ANY, Effect::Pending("`feedback/upload`");
     }
 }
 options! {
     /// `history`.
     pub struct History {
         /// Whether prompts are kept in `history.jsonl` in the agent's home.
-        persistence: Persistence = Persistence::SaveAll, USER, done("server", "config_effects::history");
+        persistence: Persistence = Persistence::SaveAll, USER, Effect::Active;
         /// Largest size of that file in bytes; the oldest prompts are dropped first.
-        max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, done("server", "config_effects::history");
+        max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, Effect::Active;
     }
 }
 
@@ -134,7 +134,7 @@ options! {
         /// Encoding of the payload.
         protocol: Option<OtlpProtocol>, USER, TELEMETRY;
         /// Certificates.
-        tls: Option<ExporterTls>, USER, Effect::Parts;
+        tls: Option<ExporterTls>, USER, Effect::Group;
     }
 }
 options! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::kind::scope::ANY;
-use crate::kind::{Effect, Url, Whole, done};
+use crate::kind::{Effect, Url, Whole};
 use crate::options::{choices, options};
 
 /// A day in milliseconds: no timeout needs more, and every sum of two fits.
@@ -58,32 +58,32 @@ options! {
     #[part("<id>")]
     pub struct ModelProvider {
         /// Name for people; default is the id.
-        name: Option<String>, ANY, done("config", "providers::custom");
+        name: Option<String>, ANY, Effect::Active;
         /// Address of the API, up to and including its version.
-        base_url: Option<Url>, ANY, done("config", "providers::custom");
+        base_url: Option<Url>, ANY, Effect::Active;
         /// Environment variable that holds the API key.
-        env_key: Option<String>, ANY, done("config", "providers::custom");
+        env_key: Option<String>, ANY, Effect::Active;
         /// How to get that key, told to whoever has none.
-        env_key_instructions: Option<String>, ANY, done("config", "providers::custom");
+        env_key_instructions: Option<String>, ANY, Effect::Active;
         /// The bearer token itself. It lies readable in the file: prefer `env_key`.
-        experimental_bearer_token: Option<String>, ANY, done("config", "providers::credentials");
+        experimental_bearer_token: Option<String>, ANY, Effect::Active;
         /// Headers of every request.
-        http_headers: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// Headers of every request, filled from these environment variables where they are set.
-        env_http_headers: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        env_http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// Query parameters of every request.
-        query_params: BTreeMap<String, String>, ANY, done("config", "providers::custom");
+        query_params: BTreeMap<String, String>, ANY, Effect::Active;
         /// How often a request that failed before an answer began is sent again.
-        request_max_retries: Retries = Retries::new(4), ANY, done("config", "providers::custom");
+        request_max_retries: Retries = Retries::new(4), ANY, Effect::Active;
         /// How often a stream that broke off is asked for again.
-        stream_max_retries: Retries = Retries::new(5), ANY, done("config", "providers::custom");
+        stream_max_retries: Retries = Retries::new(5), ANY, Effect::Active;
         /// Milliseconds of silence after which a stream counts as broken.
-        stream_idle_timeout_ms: Milliseconds = Milliseconds::new(300_000), ANY, done("config", "providers::custom");
+        stream_idle_timeout_ms: Milliseconds = Milliseconds::new(300_000), ANY, Effect::Active;
         /// The provider takes the credential of the default provider.
-        requires_default_auth: bool = false, ANY, done("config", "providers::credentials");
+        requires_default_auth: bool = false, ANY, Effect::Active;
         /// The provider can stream over a WebSocket.
-        supports_websockets: bool = false, ANY, Effect::With("the WebSocket transport to providers");
+        supports_websockets: bool = false, ANY, Effect::Pending("the WebSocket transport to providers");
         /// The protocol that the provider speaks.
-        wire_api: WireApi = WireApi::Responses, ANY, done("config", "providers::custom");
+        wire_api: WireApi = WireApi::Responses, ANY, Effect::Active;
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::sandbox::SandboxMode;
 use super::tools::WebSearch;
+use crate::kind::Effect;
 use crate::kind::scope::ANY;
-use crate::kind::{Effect, done};
 use crate::options::{choices, options};
 
 choices! {
@@ -26,17 +26,17 @@ options! {
     /// Every key of `requirements.toml`.
     pub struct RequirementsFile {
         /// The values that `approval_policy` may have; `granular` stands for every table.
-        allowed_approval_policies: Option<Vec<AllowedApproval>>, ANY, done("config", "requirements::approval");
+        allowed_approval_policies: Option<Vec<AllowedApproval>>, ANY, Effect::Active;
         /// The values that `sandbox_mode` may have.
-        allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, done("config", "requirements::sandbox");
+        allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, Effect::Active;
         /// The values that `web_search` may have; `disabled` is always allowed.
-        allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, done("config", "requirements::web_search");
+        allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, Effect::Active;
         /// Features that must be on or off, by their names in `[features]`.
-        features: BTreeMap<String, bool>, ANY, done("config", "requirements::features");
+        features: BTreeMap<String, bool>, ANY, Effect::Active;
         /// The MCP servers that may be used, by name; both name and identity must fit.
-        mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, done("config", "requirements::mcp_servers");
+        mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, Effect::Active;
         /// Command rules that hold besides those of `.rules` files.
-        rules: Rules, ANY, Effect::Parts;
+        rules: Rules, ANY, Effect::Group;
     }
 }
 options! {
@@ -44,42 +44,42 @@ options! {
     #[part("<id>")]
     pub struct AllowedServer {
         /// What the server must be.
-        identity: Identity, ANY, Effect::Parts;
+        identity: Identity, ANY, Effect::Group;
     }
 }
 options! {
     /// `mcp_servers.<id>.identity`: exactly one of the two.
     pub struct Identity {
         /// The server's `command`.
-        command: Option<String>, ANY, done("config", "requirements::mcp_servers");
+        command: Option<String>, ANY, Effect::Active;
         /// The server's `url`.
-        url: Option<String>, ANY, done("config", "requirements::mcp_servers");
+        url: Option<String>, ANY, Effect::Active;
     }
 }
 options! {
     /// `rules`.
     pub struct Rules {
         /// The rules. The strictest rule that fits a command decides.
-        prefix_rules: Vec<PrefixRule>, ANY, done("server", "requirements::command_rules");
+        prefix_rules: Vec<PrefixRule>, ANY, Effect::Active;
     }
 }
 options! {
     /// `rules.prefix_rules[]`.
     pub struct PrefixRule {
         /// The first words of a command.
-        pattern: Vec<Token>, ANY, done("server", "requirements::command_rules");
+        pattern: Vec<Token>, ANY, Effect::Active;
         /// What happens to it: asked about, or refused.
-        decision: Option<RequiredDecision>, ANY, done("server", "requirements::command_rules");
+        decision: Option<RequiredDecision>, ANY, Effect::Active;
         /// Why, shown with the question or the refusal.
-        justification: Option<String>, ANY, done("server", "requirements::command_rules");
+        justification: Option<String>, ANY, Effect::Active;
     }
 }
 options! {
     /// `rules.prefix_rules[].pattern[]`: exactly one of the two.
     pub struct Token {
         /// The word at this place.
-        token: Option<String>, ANY, done("server", "requirements::command_rules");
+        token: Option<String>, ANY, Effect::Active;
         /// The words that may stand at this place.
-        any_of: Vec<String>, ANY, done("server", "requirements::command_rules");
+        any_of: Vec<String>, ANY, Effect::Active;
     }
 }

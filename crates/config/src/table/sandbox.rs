@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::WINDOWS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE};
-use crate::kind::{Effect, Kind, Reading, Setting, done, misread};
+use crate::kind::{Effect, Kind, Reading, Setting, misread};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -108,22 +108,22 @@ options! {
     pub struct GranularApproval {
         /// Pauses only for the kinds of prompts that are `true` here; a prompt of another kind is
         /// refused without asking anybody.
-        granular: Granular, ANY | PINNABLE, Effect::Parts;
+        granular: Granular, ANY | PINNABLE, Effect::Group;
     }
 }
 options! {
     /// `approval_policy.granular`: which prompts may surface; one that is not listed does not.
     pub struct Granular {
         /// Prompts to run a command outside the sandbox surface.
-        sandbox_approval: bool = false, ANY, done("server", "config_effects::granular");
+        sandbox_approval: bool = false, ANY, Effect::Active;
         /// Prompts that a command rule demands surface.
-        rules: bool = false, ANY, done("server", "config_effects::granular");
+        rules: bool = false, ANY, Effect::Active;
         /// Questions of MCP servers surface instead of being rejected at once.
-        mcp_elicitations: bool = false, ANY, Effect::With("the MCP client");
+        mcp_elicitations: bool = false, ANY, Effect::Pending("the MCP client");
         /// Prompts of the `request_permissions` tool surface.
-        request_permissions: bool = false, ANY, Effect::With("the `request_permissions` tool");
+        request_permissions: bool = false, ANY, Effect::Pending("the `request_permissions` tool");
         /// Prompts for the scripts of skills surface.
-        skill_approval: bool = false, ANY, Effect::With("skills");
+        skill_approval: bool = false, ANY, Effect::Pending("skills");
     }
 }
 impl Copy for Granular {}
@@ -133,13 +133,13 @@ options! {
     /// `sandbox_workspace_write`: what `workspace-write` allows beyond the working folder.
     pub struct WorkspaceWrite {
         /// More folders that commands may write in.
-        writable_roots: Vec<PathBuf>, ANY, done("server", "config_effects::workspace_write");
+        writable_roots: Vec<PathBuf>, ANY, Effect::Active;
         /// Commands reach the network.
-        network_access: bool = false, ANY, done("server", "config_effects::workspace_write");
+        network_access: bool = false, ANY, Effect::Active;
         /// `/tmp` is not writable.
-        exclude_slash_tmp: bool = false, ANY, done("server", "config_effects::workspace_write");
+        exclude_slash_tmp: bool = false, ANY, Effect::Active;
         /// The folder that `$TMPDIR` names is not writable.
-        exclude_tmpdir_env_var: bool = false, ANY, done("server", "config_effects::workspace_write");
+        exclude_tmpdir_env_var: bool = false, ANY, Effect::Active;
     }
 }
 
@@ -151,9 +151,9 @@ options! {
         /// `:tmpdir` and `:slash_tmp`. The deepest rule that covers a path decides; what no rule
         /// covers cannot be read. A value is an access, or a table from subpaths (`.` is the
         /// folder itself) to accesses.
-        filesystem: BTreeMap<String, FileAccess>, ANY, done("server", "permissions::filesystem");
+        filesystem: BTreeMap<String, FileAccess>, ANY, Effect::Active;
         /// The network of commands under this profile.
-        network: NetworkPermissions, ANY, Effect::Parts;
+        network: NetworkPermissions, ANY, Effect::Group;
     }
 }
 
@@ -190,38 +190,38 @@ options! {
     pub struct NetworkPermissions {
         /// Commands reach the network. Together with any other key of this table they reach it
         /// through the managed proxy alone, which lets through what the keys allow.
-        enabled: bool = false, ANY, done("server", "permissions::network");
+        enabled: bool = false, ANY, Effect::Active;
         /// What the managed proxy lets through: `full` every connection, `limited` only plain HTTP
         /// requests that read, because what is inside of TLS cannot be seen.
-        mode: Option<NetworkMode>, ANY, done("server", "managed_network::mode");
+        mode: Option<NetworkMode>, ANY, Effect::Active;
         /// Hosts that the managed proxy lets through without asking: a name or an address,
         /// `*.name` for what is below it, `**.name` for both, `*` for all. A host that resolves to
         /// a private address is refused all the same.
-        allowed_domains: Vec<String>, ANY, done("server", "managed_network::allowed_domains");
+        allowed_domains: Vec<String>, ANY, Effect::Active;
         /// Hosts that it never lets through, whatever else allows them; patterns as above.
-        denied_domains: Vec<String>, ANY, done("server", "managed_network::denied_domains");
+        denied_domains: Vec<String>, ANY, Effect::Active;
         /// Absolute paths of Unix sockets that a request to the managed proxy may name in its
         /// header `x-unix-socket`.
-        allow_unix_sockets: Vec<String>, ANY, done("server", "managed_network::allow_unix_sockets");
+        allow_unix_sockets: Vec<String>, ANY, Effect::Active;
         /// A request may name every Unix socket.
-        dangerously_allow_all_unix_sockets: bool = false, ANY, done("server", "managed_network::dangerously_allow_all_unix_sockets");
+        dangerously_allow_all_unix_sockets: bool = false, ANY, Effect::Active;
         /// Private addresses, of this machine and its network, may be reached through the managed
         /// proxy. A command may always listen on the loopback interface of its own.
-        allow_local_binding: bool = false, ANY, done("server", "managed_network::allow_local_binding");
+        allow_local_binding: bool = false, ANY, Effect::Active;
         /// The managed proxy goes through the HTTP proxy that the server's own environment names
         /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`; not for the hosts of `NO_PROXY`).
-        allow_upstream_proxy: bool = false, ANY, done("server", "managed_network::allow_upstream_proxy");
+        allow_upstream_proxy: bool = false, ANY, Effect::Active;
         /// `proxy_url` and `socks_url` may name an address other than loopback. The proxy still
         /// stands inside the command's own network, where nobody else is.
-        dangerously_allow_non_loopback_proxy: bool = false, ANY, done("server", "managed_network::dangerously_allow_non_loopback_proxy");
+        dangerously_allow_non_loopback_proxy: bool = false, ANY, Effect::Active;
         /// The managed proxy speaks SOCKS5 too.
-        enable_socks5: bool = false, ANY, done("server", "managed_network::enable_socks5");
+        enable_socks5: bool = false, ANY, Effect::Active;
         /// UDP over SOCKS5; needs `enable_socks5`.
-        enable_socks5_udp: bool = false, ANY, done("server", "managed_network::enable_socks5_udp");
+        enable_socks5_udp: bool = false, ANY, Effect::Active;
         /// Where commands find the managed proxy; `http://127.0.0.1:3128` when not set.
-        proxy_url: Option<String>, ANY, done("server", "managed_network::proxy_url");
+        proxy_url: Option<String>, ANY, Effect::Active;
         /// Where commands find its SOCKS5 side; `socks5://127.0.0.1:1080` when not set.
-        socks_url: Option<String>, ANY, done("server", "managed_network::socks_url");
+        socks_url: Option<String>, ANY, Effect::Active;
     }
 }
 
@@ -242,18 +242,18 @@ options! {
     /// `shell_environment_policy`: the environment of every command, in the order of its fields.
     pub struct ShellEnvironmentPolicy {
         /// Where the environment of a command starts from: everything, what a shell needs, nothing.
-        inherit: EnvironmentInherit = EnvironmentInherit::All, ANY, done("server", "config_effects::shell_environment");
+        inherit: EnvironmentInherit = EnvironmentInherit::All, ANY, Effect::Active;
         /// Keeps variables whose name contains KEY, SECRET or TOKEN; otherwise they are removed
         /// first.
-        ignore_default_excludes: bool = false, ANY, done("server", "config_effects::shell_environment");
+        ignore_default_excludes: bool = false, ANY, Effect::Active;
         /// Variables whose name fits one of these globs are removed.
-        exclude: Vec<String>, ANY, done("server", "config_effects::shell_environment");
+        exclude: Vec<String>, ANY, Effect::Active;
         /// Set in every command, after the removals.
-        set: BTreeMap<String, String>, ANY, done("server", "config_effects::shell_environment");
+        set: BTreeMap<String, String>, ANY, Effect::Active;
         /// When not empty, only variables whose name fits one of these globs are kept.
-        include_only: Vec<String>, ANY, done("server", "config_effects::shell_environment");
+        include_only: Vec<String>, ANY, Effect::Active;
         /// Commands run through the user's shell profile.
-        experimental_use_profile: bool = false, ANY, done("server", "config_effects::shell_profile");
+        experimental_use_profile: bool = false, ANY, Effect::Active;
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{AGENTS, APPS, MCP, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
-use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, done};
+use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -34,9 +34,9 @@ options! {
     pub struct Tools {
         /// Settings of the web search; the mode is `web_search`. A boolean is the old form: `true`
         /// counts as `web_search = "live"` and `false` as `"disabled"` while `web_search` is unset.
-        web_search: Option<WebSearchTool>, ANY, done("server", "config_effects::web_search");
+        web_search: Option<WebSearchTool>, ANY, Effect::Active;
         /// The model can look at local images with the tool `view_image`.
-        view_image: bool = true, ANY, done("server", "config_effects::view_image");
+        view_image: bool = true, ANY, Effect::Active;
     }
 }
 
@@ -71,24 +71,24 @@ options! {
     /// `tools.web_search`.
     pub struct WebSearchSettings {
         /// How much of what is found reaches the model.
-        context_size: Option<ContextSize>, ANY, done("server", "config_effects::web_search");
+        context_size: Option<ContextSize>, ANY, Effect::Active;
         /// Only these domains are searched; empty means all.
-        allowed_domains: Vec<String>, ANY, done("server", "config_effects::web_search");
+        allowed_domains: Vec<String>, ANY, Effect::Active;
         /// Where the user is, roughly, for results from nearby.
-        location: Option<Location>, ANY, Effect::Parts;
+        location: Option<Location>, ANY, Effect::Group;
     }
 }
 options! {
     /// `tools.web_search.location`.
     pub struct Location {
         /// Two letters, as `NL`.
-        country: Option<String>, ANY, done("server", "config_effects::web_search");
+        country: Option<String>, ANY, Effect::Active;
         /// Region or state.
-        region: Option<String>, ANY, done("server", "config_effects::web_search");
+        region: Option<String>, ANY, Effect::Active;
         /// City.
-        city: Option<String>, ANY, done("server", "config_effects::web_search");
+        city: Option<String>, ANY, Effect::Active;
         /// Name of the time zone, as `Europe/Amsterdam`.
-        timezone: Option<String>, ANY, done("server", "config_effects::web_search");
+        timezone: Option<String>, ANY, Effect::Active;
     }
 }
 
@@ -96,10 +96,10 @@ options! {
     /// `apps`.
     pub struct Apps {
         /// What holds for every app that does not say otherwise.
-        default as "_default": AppDefaults, ANY, Effect::Parts;
+        default as "_default": AppDefaults, ANY, Effect::Group;
         rest {
             /// One app.
-            by_id as "<id>": App, ANY, Effect::Parts;
+            by_id as "<id>": App, ANY, Effect::Group;
         }
     }
 }
@@ -128,7 +128,7 @@ options! {
         /// Its tools that reach the open world are allowed.
         open_world_enabled: Option<bool>, ANY, APPS;
         /// Its tools, by name.
-        tools: BTreeMap<String, AppTool>, ANY, Effect::Parts;
+        tools: BTreeMap<String, AppTool>, ANY, Effect::Group;
     }
 }
 options! {
@@ -153,7 +153,7 @@ options! {
         job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY, AGENTS;
         rest {
             /// A role for sub-agents.
-            roles as "<name>": AgentRole, ANY, Effect::Parts;
+            roles as "<name>": AgentRole, ANY, Effect::Group;
         }
     }
 }
@@ -173,7 +173,7 @@ options! {
     /// `skills`.
     pub struct Skills {
         /// Overrides, one a skill.
-        config: Vec<SkillOverride>, ANY, Effect::Parts;
+        config: Vec<SkillOverride>, ANY, Effect::Group;
     }
 }
 options! {
@@ -194,7 +194,7 @@ options! {
         /// Counts for the project or the folder at this path, not for folders below it, which an
         /// agent that works here can write: each needs an entry of its own. The worktrees of a
         /// repository share its trust; without an entry a folder is untrusted.
-        trust_level: Option<TrustLevel>, USER, done("config", "trust::each_folder_needs_its_own_entry");
+        trust_level: Option<TrustLevel>, USER, Effect::Active;
     }
 }
 

@@ -59,6 +59,7 @@ fn tables_merge_and_lists_replace() {
     assert!(!write.network_access && write.exclude_slash_tmp && write.exclude_tmpdir_env_var);
 }
 
+// Effect of `profile`.
 #[test]
 fn profile() {
     let file = "model = \"file\"\n[profiles.p]\nmodel = \"profile\"\n";

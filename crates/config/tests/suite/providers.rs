@@ -11,6 +11,12 @@ fn http(config: &Config, id: &str) -> HttpProvider {
     }
 }
 
+// Effect of `model_providers.<id>.name`, `model_providers.<id>.base_url`.
+// Effect of `model_providers.<id>.env_key`, `model_providers.<id>.env_key_instructions`.
+// Effect of `model_providers.<id>.http_headers`, `model_providers.<id>.env_http_headers`.
+// Effect of `model_providers.<id>.query_params`, `model_providers.<id>.request_max_retries`.
+// Effect of `model_providers.<id>.stream_max_retries`.
+// Effect of `model_providers.<id>.stream_idle_timeout_ms`, `model_providers.<id>.wire_api`.
 #[test]
 fn custom() {
     let config = Place::with(
@@ -45,6 +51,8 @@ fn custom() {
     );
 }
 
+// Effect of `model_providers.<id>.experimental_bearer_token`.
+// Effect of `model_providers.<id>.requires_default_auth`.
 #[test]
 fn credentials() {
     let place = Place::with(
@@ -61,6 +69,7 @@ fn credentials() {
     assert!(!format!("{:?}", http(&config, "keyed")).contains("secret-1"));
 }
 
+// Effect of `model_provider`.
 #[test]
 fn selected() {
     assert_eq!(Place::new().config().provider.id(), "default");
@@ -90,6 +99,7 @@ fn selected() {
     }
 }
 
+// Effect of `default_provider_base_url`.
 #[test]
 fn default_address() {
     let config = Place::with("default_provider_base_url = \"https://api.test/v1/\"").config();
@@ -105,6 +115,7 @@ fn default_address() {
     assert!(Place::with("default_provider_base_url = \"https:///v1\"").resolved().is_err());
 }
 
+// Effect of `oss_provider`.
 #[test]
 fn local() {
     for (id, port) in [("ollama", 11434), ("lmstudio", 1234)] {

@@ -11,6 +11,7 @@ fn place(requirements: &str, user: &str) -> Place {
     place
 }
 
+// Effect of requirement `allowed_approval_policies`.
 #[test]
 fn approval() {
     for (allowed, written, expected, warns) in [
@@ -29,6 +30,7 @@ fn approval() {
     }
 }
 
+// Effect of requirement `allowed_sandbox_modes`.
 #[test]
 fn sandbox() {
     for (allowed, written, expected) in [
@@ -64,6 +66,7 @@ fn sandbox() {
     );
 }
 
+// Effect of requirement `allowed_web_search_modes`.
 #[test]
 fn web_search() {
     for (allowed, written, confined, open) in [
@@ -78,6 +81,7 @@ fn web_search() {
     }
 }
 
+// Effect of requirement `features`.
 #[test]
 fn features() {
     let place =
@@ -91,6 +95,7 @@ fn features() {
     );
 }
 
+// Effect of requirement `mcp_servers.<id>.identity.command`, `mcp_servers.<id>.identity.url`.
 #[test]
 fn mcp_servers() {
     let rule = "[mcp_servers.docs.identity]\ncommand = \"docs-server\"\n[mcp_servers.web.identity]\nurl = \"https://mcp.example\"\n";

@@ -52,6 +52,7 @@ fn approval_policies_have_two_spellings_and_a_table() {
     assert_eq!(place.config().approval_policy, granular);
 }
 
+// Effect of `features.web_search`, `features.web_search_cached`, `features.web_search_request`.
 #[test]
 fn web_search_mode() {
     for (text, confined, open) in [
@@ -75,6 +76,7 @@ fn web_search_mode() {
     }
 }
 
+// Effect of `suppress_unstable_features_warning`.
 #[test]
 fn unstable_features() {
     let text = "features.codex_hooks = true\n";

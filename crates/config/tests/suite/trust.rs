@@ -45,6 +45,7 @@ fn trusted(place: &Place) -> bool {
     place.config().model.as_deref() == Some("project")
 }
 
+// Effect of `projects.<path>.trust_level`.
 #[test]
 fn each_folder_needs_its_own_entry() {
     for (entries, expected) in [
@@ -149,6 +150,7 @@ fn the_home_is_no_project() {
     assert!(!resolved.warnings.iter().any(|w| w.message.contains("not trusted")));
 }
 
+// Effect of `project_root_markers`.
 #[test]
 fn root_markers() {
     let place = Place::new();

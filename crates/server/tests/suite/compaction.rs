@@ -117,6 +117,7 @@ async fn a_compacted_history_is_what_a_new_start_finds() {
     );
 }
 
+// Effect of `model_auto_compact_token_limit`.
 #[tokio::test]
 async fn a_long_thread_is_compacted_by_itself() {
     let noise = "x".repeat(20_000);
@@ -224,6 +225,7 @@ async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
     }
 }
 
+// Effect of `compact_prompt`, `experimental_compact_prompt_file`.
 #[tokio::test]
 async fn the_configured_prompt_asks_for_the_summary() {
     let script = json!([says("One."), says("SUMMARY")]);

@@ -36,6 +36,10 @@ fn told(request: &Value) -> String {
     request["input"].to_string()
 }
 
+// Effect of `web_search`, `tools.web_search`, `tools.web_search.context_size`.
+// Effect of `tools.web_search.allowed_domains`, `tools.web_search.location.country`.
+// Effect of `tools.web_search.location.region`, `tools.web_search.location.city`.
+// Effect of `tools.web_search.location.timezone`.
 #[tokio::test]
 async fn web_search() {
     let live = |request: &Value| {
@@ -87,6 +91,7 @@ async fn a_search_of_the_provider_is_an_item() {
     assert!(told(&request).contains("web_search_call"), "{request}");
 }
 
+// Effect of `tools.view_image`.
 #[tokio::test]
 async fn view_image() {
     let names = tool_names(&request_with(&["tools.view_image=false"], json!({})).await);
@@ -101,6 +106,7 @@ async fn view_image() {
     assert!(tool_outputs(&world)[0].contains("no tool `view_image`"), "{:?}", tool_outputs(&world));
 }
 
+// Effect of `features.shell_tool`.
 #[tokio::test]
 async fn shell_tool() {
     let mut world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
@@ -115,6 +121,7 @@ async fn shell_tool() {
     assert_eq!(names, ["update_plan", "apply_patch", "view_image", "web_search"]);
 }
 
+// Effect of `features.unified_exec`.
 #[tokio::test]
 async fn unified_exec() {
     let shell = calls("shell", json!({ "command": ["sh", "-c", "echo out-of-shell"] }));
@@ -131,6 +138,7 @@ async fn unified_exec() {
     assert_eq!(names, ["shell", "update_plan", "apply_patch", "view_image", "web_search"]);
 }
 
+// Effect of `plan_mode_reasoning_effort`.
 #[tokio::test]
 async fn plan_effort() {
     let mut world = World::with_responses(json!([says("A plan."), says("Done.")])).await;
@@ -153,6 +161,7 @@ async fn plan_effort() {
     }
 }
 
+// Effect of `model_supports_reasoning_summaries`.
 #[tokio::test]
 async fn reasoning_metadata() {
     let effort = ["model_reasoning_effort=high", "model_reasoning_summary=concise"];
@@ -168,6 +177,7 @@ async fn reasoning_metadata() {
     }
 }
 
+// Effect of `model_context_window`.
 #[tokio::test]
 async fn context_window() {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
@@ -180,6 +190,7 @@ async fn context_window() {
     assert_eq!(usage["tokenUsage"]["modelContextWindow"], 12345);
 }
 
+// Effect of `model_catalog_json`.
 #[tokio::test]
 async fn model_catalog() {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
@@ -206,6 +217,7 @@ async fn model_catalog() {
     }
 }
 
+// Effect of `personality`, `features.personality`.
 #[tokio::test]
 async fn personality() {
     for (overrides, friendly) in [
@@ -219,6 +231,7 @@ async fn personality() {
     }
 }
 
+// Effect of `service_tier`, `features.fast_mode`.
 #[tokio::test]
 async fn fast_mode() {
     for (overrides, tier) in [
@@ -231,6 +244,7 @@ async fn fast_mode() {
     }
 }
 
+// Effect of `commit_attribution`.
 #[tokio::test]
 async fn commit_attribution() {
     let request = request_with(&["commit_attribution=\"Bot <bot@example.org>\""], json!({})).await;
@@ -239,6 +253,7 @@ async fn commit_attribution() {
     assert!(!told(&request).contains("Co-authored-by"));
 }
 
+// Effect of `tool_output_token_limit`.
 #[tokio::test]
 async fn output_limit() {
     let mut world = World::with_responses(json!([runs("seq 1 9999"), says("Done.")])).await;
@@ -251,6 +266,7 @@ async fn output_limit() {
     assert!(output.len() < 800, "{} bytes", output.len());
 }
 
+// Effect of `show_raw_agent_reasoning`.
 #[tokio::test]
 async fn raw_reasoning() {
     for (overrides, shown) in [(&[][..], false), (&["show_raw_agent_reasoning=true"], true)] {
@@ -270,6 +286,7 @@ async fn raw_reasoning() {
     }
 }
 
+// Effect of `background_terminal_max_timeout`.
 #[tokio::test]
 async fn poll_window() {
     let waits = calls("write_stdin", json!({ "session_id": 1, "yield_time_ms": 600_000 }));
@@ -286,6 +303,7 @@ async fn poll_window() {
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
+// Effect of `history.persistence`, `history.max_bytes`.
 #[tokio::test]
 async fn history() {
     let mut world = World::with_responses(json!([says("One."), says("Two.")])).await;
@@ -307,6 +325,7 @@ async fn history() {
     assert_eq!(lines_of(&file, 3).await[2]["text"], "Last words.");
 }
 
+// Effect of `notify`.
 #[tokio::test]
 async fn notify() {
     let mut world = World::with_responses(json!([says("Answer.")])).await;
@@ -330,6 +349,7 @@ async fn notify() {
     assert_eq!(payload["last-assistant-message"], "Answer.");
 }
 
+// Effect of `log_dir`.
 #[tokio::test]
 async fn log_dir() {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
@@ -394,6 +414,7 @@ async fn output_of(command: &str, overrides: &[&str], params: Value) -> String {
     tool_outputs(&world).remove(0)
 }
 
+// Effect of `approval_policy`.
 #[tokio::test]
 async fn approval_policy() {
     for (policy, wire) in [
@@ -409,6 +430,7 @@ async fn approval_policy() {
     }
 }
 
+// Effect of `approval_policy.granular.sandbox_approval`, `approval_policy.granular.rules`.
 #[tokio::test]
 async fn granular() {
     let escalates = calls(
@@ -434,6 +456,7 @@ async fn granular() {
     }
 }
 
+// Effect of `sandbox_mode`.
 #[tokio::test]
 async fn sandbox_mode() {
     for (mode, kind) in [
@@ -447,6 +470,9 @@ async fn sandbox_mode() {
     }
 }
 
+// Effect of `sandbox_workspace_write.writable_roots`, `sandbox_workspace_write.network_access`.
+// Effect of `sandbox_workspace_write.exclude_slash_tmp`.
+// Effect of `sandbox_workspace_write.exclude_tmpdir_env_var`.
 #[tokio::test]
 async fn workspace_write() {
     let mut world = World::with_responses(json!([says("Hi.")])).await;
@@ -470,6 +496,9 @@ async fn workspace_write() {
     }
 }
 
+// Effect of `shell_environment_policy.inherit`, `shell_environment_policy.ignore_default_excludes`.
+// Effect of `shell_environment_policy.exclude`, `shell_environment_policy.set`.
+// Effect of `shell_environment_policy.include_only`.
 #[tokio::test]
 async fn shell_environment() {
     let policy = |text: &str| format!("shell_environment_policy.{text}");
@@ -487,6 +516,7 @@ async fn shell_environment() {
     }
 }
 
+// Effect of `shell_environment_policy.experimental_use_profile`.
 #[tokio::test]
 async fn shell_profile() {
     let overrides =
@@ -499,6 +529,7 @@ async fn shell_profile() {
     }
 }
 
+// Effect of `features.shell_snapshot`.
 #[tokio::test]
 async fn shell_snapshot() {
     const PROFILE: &str = "export DRAWN=$RANDOM$RANDOM$RANDOM MY_TOKEN=x\n\
@@ -568,6 +599,7 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     assert!(!world.workspace().join("made").exists());
 }
 
+// Effect of `allow_login_shell`.
 #[tokio::test]
 async fn login_shell() {
     let request = request_with(&["allow_login_shell=false"], json!({})).await;
@@ -582,6 +614,7 @@ async fn login_shell() {
     assert!(tool_outputs(&world)[0].contains("allow_login_shell"), "{:?}", tool_outputs(&world));
 }
 
+// Effect of `model`, `model_reasoning_effort`, `model_reasoning_summary`, `model_verbosity`.
 #[tokio::test]
 async fn sampling() {
     let request = request_with(
@@ -599,6 +632,7 @@ async fn sampling() {
     assert_eq!(request["text"]["verbosity"], "low");
 }
 
+// Effect of `model_instructions_file`, `developer_instructions`.
 #[tokio::test]
 async fn instructions() {
     let mut world = World::with_responses(json!([says("Hi.")])).await;
@@ -623,6 +657,7 @@ async fn instructions() {
     assert!(fault.message.contains("base.md"), "{}", fault.message);
 }
 
+// Effect of `project_doc_fallback_filenames`, `project_doc_max_bytes`.
 #[tokio::test]
 async fn project_doc() {
     for (overrides, said, unsaid) in [
@@ -656,6 +691,7 @@ async fn project_doc() {
     }
 }
 
+// Effect of `sqlite_home`.
 #[tokio::test]
 async fn sqlite_home() {
     let mut world = World::with_responses(json!([says("Hi.")])).await;

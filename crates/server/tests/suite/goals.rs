@@ -15,6 +15,7 @@ fn experimental() -> Value {
     json!({ "experimentalApi": true })
 }
 
+// Effect of `features.goals`.
 #[tokio::test]
 async fn the_feature_and_the_capability_are_needed() {
     let plain = World::with_responses(json!([says("x")])).await;

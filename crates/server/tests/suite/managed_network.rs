@@ -74,6 +74,7 @@ fn assert_each(outputs: &[String], expected: &[&str]) {
 
 const LOCAL: &str = "allow_local_binding = true\nallowed_domains = [\"127.0.0.1\"]\n";
 
+// Effect of `permissions.<name>.network.mode`.
 #[tokio::test]
 async fn mode() {
     let port = service();
@@ -84,6 +85,7 @@ async fn mode() {
     assert_each(&outputs, &["there"]);
 }
 
+// Effect of `permissions.<name>.network.allowed_domains`.
 #[tokio::test]
 async fn allowed_domains() {
     let port = service();
@@ -92,6 +94,7 @@ async fn allowed_domains() {
     assert_each(&outputs, &["there", "not among the allowed domains"]);
 }
 
+// Effect of `permissions.<name>.network.denied_domains`.
 #[tokio::test]
 async fn denied_domains() {
     let keys = "allow_local_binding = true\nallowed_domains = [\"*\"]\n\
@@ -100,6 +103,7 @@ async fn denied_domains() {
     assert_each(&printed(keys, &[&get(port)]).await, &["is denied"]);
 }
 
+// Effect of `permissions.<name>.network.allow_local_binding`.
 #[tokio::test]
 async fn allow_local_binding() {
     let port = service();
@@ -111,11 +115,13 @@ async fn allow_local_binding() {
     assert_each(&printed(&open, &[&get(port), &named]).await, &["there", "there"]);
 }
 
+// Effect of `permissions.<name>.network.allow_unix_sockets`.
 #[tokio::test]
 async fn allow_unix_sockets() {
     unix_sockets("allow_unix_sockets = [\"SOCKET\"]").await;
 }
 
+// Effect of `permissions.<name>.network.dangerously_allow_all_unix_sockets`.
 #[tokio::test]
 async fn dangerously_allow_all_unix_sockets() {
     unix_sockets("dangerously_allow_all_unix_sockets = true").await;
@@ -133,6 +139,7 @@ async fn unix_sockets(keys: &str) {
     assert_each(&printed(LOCAL, &[&script]).await, &["403"]);
 }
 
+// Effect of `permissions.<name>.network.allow_upstream_proxy`.
 #[tokio::test]
 async fn allow_upstream_proxy() {
     let keys = "allow_upstream_proxy = true\nallowed_domains = [\"93.184.216.34\"]";
@@ -143,6 +150,7 @@ async fn allow_upstream_proxy() {
     assert_each(&turn(&world, &world.start()).await, &["there"]);
 }
 
+// Effect of `permissions.<name>.network.dangerously_allow_non_loopback_proxy`.
 #[tokio::test]
 async fn dangerously_allow_non_loopback_proxy() {
     let port = service();
@@ -153,6 +161,7 @@ async fn dangerously_allow_non_loopback_proxy() {
     assert_each(&printed(&keys, &[&get(port)]).await, &["there"]);
 }
 
+// Effect of `permissions.<name>.network.proxy_url`.
 #[tokio::test]
 async fn proxy_url() {
     let url = format!("http://127.0.0.1:{}/", service());
@@ -171,6 +180,7 @@ fn socks(at: u16, port: u16) -> String {
     )
 }
 
+// Effect of `permissions.<name>.network.enable_socks5`.
 #[tokio::test]
 async fn enable_socks5() {
     let port = service();
@@ -179,6 +189,7 @@ async fn enable_socks5() {
     assert_each(&printed(&keys, &[&socks(1080, port)]).await, &["there"]);
 }
 
+// Effect of `permissions.<name>.network.socks_url`.
 #[tokio::test]
 async fn socks_url() {
     let port = service();
@@ -187,6 +198,7 @@ async fn socks_url() {
     assert_each(&outputs, &["there", "refused"]);
 }
 
+// Effect of `permissions.<name>.network.enable_socks5_udp`.
 #[tokio::test]
 async fn enable_socks5_udp() {
     let echo = UdpSocket::bind("127.0.0.1:0").unwrap();

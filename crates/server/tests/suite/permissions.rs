@@ -44,6 +44,7 @@ async fn outputs(world: &World, params: Value) -> Vec<String> {
     tool_outputs(world)
 }
 
+// Effect of `permissions.<name>.filesystem`.
 #[tokio::test]
 async fn filesystem() {
     let script = json!([
@@ -65,6 +66,7 @@ async fn filesystem() {
     assert!(outputs[3].contains("outside the folders"), "{outputs:?}");
 }
 
+// Effect of `permissions.<name>.network.enabled`.
 #[tokio::test]
 async fn network() {
     let script = json!([runs("cat /proc/net/dev | wc -l"), says("Done.")]);
@@ -83,6 +85,7 @@ async fn network() {
     );
 }
 
+// Effect of `default_permissions`.
 #[tokio::test]
 async fn default_permissions() {
     let world = world(json!([says("Hi.")]), "default_permissions = \"careful\"").await;

@@ -89,6 +89,10 @@ async fn they_can_be_read() {
     assert_eq!(peer.call("configRequirements/read", json!({})).await["requirements"], Value::Null);
 }
 
+// Effect of requirement `rules.prefix_rules.<index>.pattern.<index>.token`.
+// Effect of requirement `rules.prefix_rules.<index>.pattern.<index>.any_of`.
+// Effect of requirement `rules.prefix_rules.<index>.decision`.
+// Effect of requirement `rules.prefix_rules.<index>.justification`.
 #[tokio::test]
 async fn command_rules() {
     let world =

@@ -323,6 +323,7 @@ async fn a_detached_review_has_a_thread_of_its_own() {
     assert_eq!(listed(&mut peer, json!(["subAgentCompact"])).await, 0);
 }
 
+// Effect of `review_model`.
 #[tokio::test]
 async fn the_configured_model_reviews() {
     let world = World::with_responses(json!([says("Fine."), says("Yes.")])).await;
