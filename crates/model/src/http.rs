@@ -1,7 +1,7 @@
 //! The HTTP side: one pooled client for HTTP/1.1 and HTTP/2 with TLS by rustls, and where a
 //! provider's requests go. It reads no proxy settings, so loopback stays loopback.
 
-use std::{error::Error as StdError, fmt::Write as _, sync::Arc, time::Duration};
+use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -14,6 +14,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, pem::PemObject},
@@ -22,6 +23,9 @@ use rustls::{
 use crate::{Failure, FailureKind, KeySource, Options, Provider};
 
 pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Connections kept open between requests: how long, and how many a host.
@@ -81,9 +85,9 @@ impl Target {
         let mut url = format!("{}{path}", provider.base_url.trim_end_matches('/'));
         for (at, (name, value)) in provider.query_params.iter().enumerate() {
             url.push(if at == 0 { '?' } else { '&' });
-            push_encoded(&mut url, name);
+            url.extend(utf8_percent_encode(name, RESERVED));
             url.push('=');
-            push_encoded(&mut url, value);
+            url.extend(utf8_percent_encode(value, RESERVED));
         }
         let uri: Uri = url.parse().map_err(|error| bad_url(provider, &error))?;
         let (Some("http" | "https"), Some(host)) = (uri.scheme_str(), uri.authority()) else {
@@ -161,18 +165,6 @@ fn bad_url(provider: &Provider, problem: &dyn std::fmt::Display) -> Failure {
     let message =
         format!("`base_url` of model provider `{}` is not a usable URL: {problem}", provider.id);
     Failure::new(FailureKind::Other, message)
-}
-
-/// Appends `text` percent-encoded, all but unreserved characters.
-fn push_encoded(url: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(url, "%{byte:02X}");
-        }
-    }
 }
 
 /// An error with its causes, `a: b: c`, leaving out causes that the text already tells.

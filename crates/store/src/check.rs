@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::Failure;
@@ -79,6 +80,10 @@ fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
     Ok(report)
 }
 
+/// What is encoded in a path that is part of a URI.
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Opens the database for reading. While nobody has it open, as a file that does not change: then
 /// not even the shared index beside it is made.
 fn open(path: &Path) -> Result<Connection, Failure> {
@@ -86,15 +91,8 @@ fn open(path: &Path) -> Result<Connection, Failure> {
     if path.with_extension("db-wal").exists() {
         return Ok(Connection::open_with_flags(path, flags)?);
     }
-    let mut name = String::from("file:");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' | b'~' => name.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => name.push(char::from(*byte)),
-            byte => name.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    name.push_str("?immutable=1");
+    let path = percent_encode(path.as_os_str().as_encoded_bytes(), RESERVED);
+    let name = format!("file:{path}?immutable=1");
     Ok(Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::Response;
 use hyper::header::{self, HeaderValue};
+use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::{Answered, Exchange};
@@ -32,25 +33,9 @@ pub(super) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     Ok(json(&Entry::of(&recognised.model, &name)))
 }
 
-/// Names may hold characters that paths encode.
-pub(super) fn decoded(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
-        match byte {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+/// Decodes the percent escapes of a path segment or a query value; `+` stays as it is.
+pub(super) fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[derive(Serialize)]

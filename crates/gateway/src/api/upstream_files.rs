@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, StatusCode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -64,6 +65,9 @@ pub(super) async fn list(
     Ok((found, true))
 }
 
+/// What is encoded in the value of a query.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
 fn path(paging: &Paging, after: Option<&str>) -> String {
     let order = if paging.ascending { "asc" } else { "desc" };
     let mut path = format!("/v1/files?limit={PAGE}&order={order}");
@@ -72,19 +76,10 @@ fn path(paging: &Paging, after: Option<&str>) -> String {
             path.push('&');
             path.push_str(key);
             path.push('=');
-            push_encoded(&mut path, value);
+            path.extend(utf8_percent_encode(value, RESERVED));
         }
     }
     path
-}
-
-fn push_encoded(path: &mut String, value: &str) {
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => path.push(byte.into()),
-            _ => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
 }
 
 struct Page {

@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ratelimit::Micros;
 
 use super::headers::value;
@@ -34,19 +35,12 @@ pub fn add(headers: &mut HeaderMap, model: &Model, now: Micros) {
     }
 }
 
+/// What is encoded in a model's name as a segment of a path.
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+
 fn link(headers: &mut HeaderMap, model: &str, relation: &str) {
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
-    let mut path = String::with_capacity(model.len());
-    for c in model.chars() {
-        if is_safe(c) {
-            path.push(c);
-        } else {
-            let mut bytes = [0; 4];
-            for byte in c.encode_utf8(&mut bytes).bytes() {
-                path.push_str(&format!("%{byte:02X}"));
-            }
-        }
-    }
+    let path = utf8_percent_encode(model, RESERVED);
     let text = format!("</v1/models/{path}>; rel=\"{relation}\"");
     if let Ok(value) = HeaderValue::from_str(&text) {
         headers.append(header::LINK, value);
