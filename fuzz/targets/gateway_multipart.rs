@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 const BOUNDARY: &str = "b";
 
 fuzz_target!(|body: &[u8]| {
-    if let Ok(Some(boundary)) = std::str::from_utf8(body).map(|text| boundary(text).ok().flatten()) {
+    if let Ok(Some(boundary)) = std::str::from_utf8(body).map(|text| boundary(text).ok().flatten())
+    {
         assert!((1..=70).contains(&boundary.len()));
     }
     let Ok(form) = Form::read(body, BOUNDARY) else { return };

@@ -5,6 +5,7 @@ mod arrows;
 mod deviations;
 mod docs;
 mod finding;
+mod formatting;
 mod imports;
 mod scan;
 mod source;
@@ -37,14 +38,16 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for file in files(root)? {
-        let bytes = std::fs::read(root.join(&file)).with_context(|| file.display().to_string())?;
+    let files = files(root)?;
+    for file in &files {
+        let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
-        findings.extend(source::check(&file, &text, root));
+        findings.extend(source::check(file, &text, root));
     }
     findings.extend(arrows::check(root)?);
     findings.extend(deviations::check(root)?);
     findings.extend(docs::check(root)?);
+    findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{Empty};
+use crate::common::Empty;
 use crate::table::{methods, notifications, server_requests};
 use crate::wire;
 
@@ -64,7 +64,11 @@ notifications! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AccountReadParams {
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub refresh_token: bool,
 }
 
@@ -84,10 +88,7 @@ pub struct AccountReadResponse {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Account {
     ApiKey,
-    Hosted {
-        email: String,
-        plan_type: PlanType,
-    },
+    Hosted { email: String, plan_type: PlanType },
     AmazonBedrock,
 }
 
@@ -120,7 +121,11 @@ pub enum AccountLoginStartParams {
     },
     /// In a browser.
     Hosted {
-        #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+        #[serde(
+            default,
+            deserialize_with = "wire::or_default",
+            skip_serializing_if = "wire::is_false"
+        )]
         agent_streamlined_login: bool,
     },
     /// With a code typed on another device.
@@ -140,15 +145,8 @@ pub enum AccountLoginStartParams {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum AccountLoginStartResponse {
     ApiKey,
-    Hosted {
-        login_id: String,
-        auth_url: String,
-    },
-    HostedDeviceCode {
-        login_id: String,
-        verification_url: String,
-        user_code: String,
-    },
+    Hosted { login_id: String, auth_url: String },
+    HostedDeviceCode { login_id: String, verification_url: String, user_code: String },
     HostedAuthTokens,
 }
 

@@ -35,7 +35,11 @@ pub struct AppListParams {
     /// Uses the features of that thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub force_refetch: bool,
 }
 

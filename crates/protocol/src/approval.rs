@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
-use crate::item::{CommandAction};
-use crate::permission::{AdditionalPermissionProfile};
-use crate::table::{server_requests};
+use crate::common::AbsolutePath;
+use crate::item::CommandAction;
+use crate::permission::AdditionalPermissionProfile;
+use crate::table::server_requests;
 use crate::wire;
 
 server_requests! {
@@ -186,7 +186,11 @@ pub struct PermissionsRequestApprovalParams {
 pub struct PermissionsRequestApprovalResponse {
     /// What is granted of it; nothing when empty.
     pub permissions: AdditionalPermissionProfile,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_default")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_default"
+    )]
     pub scope: PermissionGrantScope,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict_auto_review: Option<bool>,

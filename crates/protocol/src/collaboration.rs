@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{Empty};
-use crate::model::{ReasoningEffort};
-use crate::table::{methods};
+use crate::common::Empty;
+use crate::model::ReasoningEffort;
+use crate::table::methods;
 
 methods! {
     Collaboration, CollaborationMethods;

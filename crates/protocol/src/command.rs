@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{Empty};
-use crate::permission::{PermissionProfile};
-use crate::policy::{SandboxPolicy};
+use crate::common::Empty;
+use crate::permission::PermissionProfile;
+use crate::policy::SandboxPolicy;
 use crate::table::{methods, notifications};
 use crate::wire;
 
@@ -61,27 +61,47 @@ pub struct CommandExecParams {
     /// The server's default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub disable_timeout: bool,
     /// Most bytes kept of each stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes_cap: Option<u64>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub disable_output_cap: bool,
     /// The client's name for the session; needed for `tty`, streaming and follow-up calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_id: Option<String>,
     /// Runs on a pseudo-terminal.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub tty: bool,
     /// Of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<TerminalSize>,
     /// Takes input with `command/exec/write`.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub stream_stdin: bool,
     /// Sends output as it comes.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub stream_stdout_stderr: bool,
 }
 
@@ -115,7 +135,11 @@ pub struct CommandExecWriteParams {
     pub process_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta_base64: Option<String>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub close_stdin: bool,
 }
 

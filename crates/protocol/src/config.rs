@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::common::{AbsolutePath, Empty};
-use crate::requirements::{ConfigRequirementsReadResponse};
-use crate::table::{methods};
+use crate::requirements::ConfigRequirementsReadResponse;
+use crate::table::methods;
 use crate::wire;
 
 methods! {
@@ -42,10 +42,18 @@ pub struct ConfigReadParams {
     /// Adds the project layers that apply there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub include_layers: bool,
     /// Adds the defaults of what is not set: `config` is then what is in force, with absolute paths.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub include_defaults: bool,
 }
 
@@ -155,7 +163,11 @@ pub struct ConfigBatchWriteParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_version: Option<String>,
     /// Loaded threads take the new values.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub reload_user_config: bool,
 }
 

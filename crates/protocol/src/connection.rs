@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath, Empty, RequestId};
 #[cfg(feature = "schema")]
 use crate::common::RequestIdShape;
+use crate::common::{AbsolutePath, Empty, RequestId};
 use crate::table::{methods, notifications};
 use crate::wire;
 
@@ -71,11 +71,19 @@ pub struct ClientInfo {
 #[serde(rename_all = "camelCase")]
 pub struct InitializeCapabilities {
     /// Opens experimental methods and fields.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub experimental_api: bool,
     /// Notifications about a thread carry `eventCursor` beside `method` and `params`: their place,
     /// from which `thread/resume` can go on. Experimental.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
     pub event_cursor: bool,
     /// Exact method names of notifications not to send; unknown names are ignored.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::table::{server_requests};
+use crate::table::server_requests;
 
 server_requests! {
     /// An MCP server asks the user something.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{Empty};
+use crate::common::Empty;
 use crate::table::{methods, notifications};
 use crate::wire;
 
@@ -35,7 +35,11 @@ pub struct ExternalAgentConfigDetectParams {
     /// Projects to look in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwds: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub include_home: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::{methods};
+use crate::table::methods;
 
 methods! {
     Feedback, FeedbackMethods;

@@ -163,7 +163,11 @@ pub struct FsCopyParams {
     pub source_path: AbsolutePath,
     pub destination_path: AbsolutePath,
     /// Needed to copy a folder.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub recursive: bool,
 }
 

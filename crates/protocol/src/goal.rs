@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::thread::{ThreadIdParams};
-use crate::thread_record::{ThreadIdNotification};
 use crate::table::{methods, notifications};
+use crate::thread::ThreadIdParams;
+use crate::thread_record::ThreadIdNotification;
 use crate::wire;
 
 methods! {
@@ -76,7 +76,11 @@ pub struct ThreadGoalSetParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ThreadGoalStatus>,
     /// At least 1; null lifts the budget.
-    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "wire::double_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub token_budget: Option<Option<i64>>,
 }
 

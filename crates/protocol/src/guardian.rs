@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{NetworkApprovalProtocol};
-use crate::common::{AbsolutePath};
-use crate::permission::{AdditionalPermissionProfile};
-use crate::table::{notifications};
+use crate::approval::NetworkApprovalProtocol;
+use crate::common::AbsolutePath;
+use crate::permission::AdditionalPermissionProfile;
+use crate::table::notifications;
 
 notifications! {
     NOTIFICATIONS, notification_schemas;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
+use crate::common::AbsolutePath;
 use crate::table::{methods, notifications};
 use crate::wire;
 

@@ -12,27 +12,22 @@ pub enum UserInput {
     /// Plain text; `$name` in it invokes a skill.
     Text {
         text: String,
-        #[serde(alias = "textElements", default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
+        #[serde(
+            alias = "textElements",
+            default,
+            deserialize_with = "wire::or_default",
+            skip_serializing_if = "Vec::is_empty"
+        )]
         text_elements: Vec<TextElement>,
     },
     /// An image by URL, `data:` included.
-    Image {
-        url: String,
-    },
+    Image { url: String },
     /// An image file.
-    LocalImage {
-        path: String,
-    },
+    LocalImage { path: String },
     /// A skill and its definition file.
-    Skill {
-        name: String,
-        path: String,
-    },
+    Skill { name: String, path: String },
     /// A named resource.
-    Mention {
-        name: String,
-        path: String,
-    },
+    Mention { name: String, path: String },
 }
 
 /// A span of the text with a meaning of its own.

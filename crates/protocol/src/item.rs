@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::common::{AbsolutePath};
-use crate::input::{UserInput};
-use crate::model::{ReasoningEffort};
-use crate::tool::{DynamicToolCallOutputContentItem};
+use crate::common::AbsolutePath;
+use crate::input::UserInput;
+use crate::model::ReasoningEffort;
+use crate::tool::DynamicToolCallOutputContentItem;
 
 /// A unit of input or output (specification, "Items").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

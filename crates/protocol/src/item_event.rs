@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::item::{FileUpdateChange, ThreadItem};
-use crate::table::{notifications};
+use crate::table::notifications;
 
 notifications! {
     NOTIFICATIONS, notification_schemas;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{NetworkPolicyAmendment};
-use crate::table::{server_requests};
+use crate::approval::NetworkPolicyAmendment;
+use crate::table::server_requests;
 
 server_requests! {
     /// May this patch be applied?
@@ -106,13 +106,9 @@ pub struct LegacyApprovalResponse {
 #[serde(rename_all = "snake_case")]
 pub enum ReviewDecision {
     Approved,
-    ApprovedExecpolicyAmendment {
-        proposed_execpolicy_amendment: Vec<String>,
-    },
+    ApprovedExecpolicyAmendment { proposed_execpolicy_amendment: Vec<String> },
     ApprovedForSession,
-    NetworkPolicyAmendment {
-        network_policy_amendment: NetworkPolicyAmendment,
-    },
+    NetworkPolicyAmendment { network_policy_amendment: NetworkPolicyAmendment },
     Denied,
     TimedOut,
     Abort,

@@ -1,21 +1,10 @@
 //! The wire protocol: every message's type, the tables of methods and notifications, and their
 //! JSON Schema and TypeScript. It decides what a message looks like, never what the server does.
 //!
-//! One file a resource holds its types and its table entries. Adding a method is one entry there
-//! and one handler in the server: the table yields the marker for typed calls, the trait method
-//! the server must implement, the decoder, the gate and the schema.
+//! One file per resource holds its types and its table entries. Adding a method takes one entry
+//! there and one handler in the server: the table yields the marker for typed calls, the trait
+//! method that the server must implement, the decoder, the experimental gate and the schema.
 
-macro_rules! resources {
-    ($($module:ident)+) => {
-        $(
-            pub mod $module;
-            #[doc(inline)]
-            pub use $module::*;
-        )+
-    };
-}
-
-pub mod artifacts;
 mod dispatch;
 mod gate;
 #[cfg(feature = "schema")]
@@ -23,6 +12,53 @@ pub mod generate;
 mod registry;
 mod table;
 mod wire;
+
+// Plain declarations, so that rustfmt visits every file.
+pub mod account;
+pub mod app;
+pub mod approval;
+pub mod artifacts;
+pub mod collaboration;
+pub mod command;
+pub mod common;
+pub mod config;
+pub mod connection;
+pub mod elicitation;
+pub mod error;
+pub mod external_agent;
+pub mod features;
+pub mod feedback;
+pub mod fs;
+pub mod fuzzy;
+pub mod goal;
+pub mod guardian;
+pub mod hooks;
+pub mod input;
+pub mod item;
+pub mod item_event;
+pub mod legacy_approval;
+pub mod marketplace;
+pub mod mcp;
+pub mod memory;
+pub mod model;
+pub mod permission;
+pub mod plugin;
+pub mod plugin_share;
+pub mod policy;
+pub mod process;
+pub mod realtime;
+pub mod requirements;
+pub mod response_item;
+pub mod review;
+pub mod skills;
+pub mod thread;
+pub mod thread_edit;
+pub mod thread_list;
+pub mod thread_record;
+pub mod thread_start;
+pub mod tool;
+pub mod turn;
+pub mod windows;
 
 pub use dispatch::{Reply, dispatch, unimplemented};
 pub use gate::experimental_violation;
@@ -32,10 +68,13 @@ pub use registry::{
 };
 pub use table::{MessageInfo, MethodInfo, Ordering, Stability};
 
-resources! {
-    account app approval collaboration command common config connection elicitation error
-    external_agent features feedback fs fuzzy goal guardian hooks input item item_event
-    legacy_approval marketplace mcp memory model permission plugin plugin_share policy process
-    realtime requirements response_item review skills thread thread_edit thread_list thread_record
-    tool turn windows
-}
+#[doc(inline)]
+pub use self::{
+    account::*, app::*, approval::*, collaboration::*, command::*, common::*, config::*,
+    connection::*, elicitation::*, error::*, external_agent::*, features::*, feedback::*, fs::*,
+    fuzzy::*, goal::*, guardian::*, hooks::*, input::*, item::*, item_event::*, legacy_approval::*,
+    marketplace::*, mcp::*, memory::*, model::*, permission::*, plugin::*, plugin_share::*,
+    policy::*, process::*, realtime::*, requirements::*, response_item::*, review::*, skills::*,
+    thread::*, thread_edit::*, thread_list::*, thread_record::*, thread_start::*, tool::*, turn::*,
+    windows::*,
+};

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
-use crate::table::{methods};
+use crate::common::AbsolutePath;
+use crate::table::methods;
 
 methods! {
     Marketplace, MarketplaceMethods;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::common::{Empty};
+use crate::common::Empty;
 use crate::table::{methods, notifications};
 
 methods! {

@@ -1,7 +1,7 @@
 //! Memory across threads.
 
-use crate::common::{Empty};
-use crate::table::{methods};
+use crate::common::Empty;
+use crate::table::methods;
 
 methods! {
     Memory, MemoryMethods;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{Empty};
+use crate::common::Empty;
 use crate::table::{methods, notifications};
 
 methods! {

@@ -2,31 +2,36 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
+use crate::common::AbsolutePath;
 use crate::wire;
 
 /// A complete set of rights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum PermissionProfile {
     /// Enforced by the server's sandbox.
-    Managed {
-        file_system: FileSystemPermissions,
-        network: NetworkPermissions,
-    },
+    Managed { file_system: FileSystemPermissions, network: NetworkPermissions },
     /// No sandbox.
     Disabled {},
     /// Confined by the caller.
-    External {
-        network: NetworkPermissions,
-    },
+    External { network: NetworkPermissions },
 }
 
 /// File-system part of a profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum FileSystemPermissions {
     /// Only what the entries allow.
     Restricted {
@@ -70,15 +75,9 @@ pub enum FileSystemAccessMode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FileSystemPath {
-    Path {
-        path: AbsolutePath,
-    },
-    GlobPattern {
-        pattern: String,
-    },
-    Special {
-        value: FileSystemSpecialPath,
-    },
+    Path { path: AbsolutePath },
+    GlobPattern { pattern: String },
+    Special { value: FileSystemSpecialPath },
 }
 
 /// A place that each machine or project resolves by itself.
@@ -134,9 +133,7 @@ pub enum PermissionProfileSelectionType {
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum PermissionProfileModification {
     /// One more folder that may be written.
-    AdditionalWritableRoot {
-        path: AbsolutePath,
-    },
+    AdditionalWritableRoot { path: AbsolutePath },
 }
 
 /// The profile in force on a thread.

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::{AppSummary};
+use crate::app::AppSummary;
 use crate::common::{AbsolutePath, Empty};
-use crate::hooks::{HookEventName};
-use crate::plugin_share::{PluginShareContext};
-use crate::skills::{SkillSummary};
-use crate::table::{methods};
+use crate::hooks::HookEventName;
+use crate::plugin_share::PluginShareContext;
+use crate::skills::SkillSummary;
+use crate::table::methods;
 
 methods! {
     Plugin, PluginMethods;
@@ -129,15 +129,8 @@ pub struct PluginSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PluginSource {
-    Local {
-        path: AbsolutePath,
-    },
-    Git {
-        url: String,
-        path: Option<String>,
-        ref_name: Option<String>,
-        sha: Option<String>,
-    },
+    Local { path: AbsolutePath },
+    Git { url: String, path: Option<String>, ref_name: Option<String>, sha: Option<String> },
     Remote,
 }
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::common::{AbsolutePath, Empty};
-use crate::plugin::{PluginSummary};
-use crate::table::{methods};
+use crate::plugin::PluginSummary;
+use crate::table::methods;
 
 methods! {
     PluginShare, PluginShareMethods;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
+use crate::common::AbsolutePath;
 use crate::wire;
 
 /// When the agent pauses to ask.
@@ -75,7 +75,12 @@ pub enum SandboxMode {
 /// client meant. A variant without members is written `{}`, as serde checks no others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum SandboxPolicy {
     /// No sandbox.
     #[serde(alias = "danger-full-access")]
@@ -113,7 +118,12 @@ pub enum SandboxPolicy {
 /// What may be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "type",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 pub enum ReadAccess {
     /// Every file.
     FullAccess {},

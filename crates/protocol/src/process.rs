@@ -62,7 +62,11 @@ pub struct ProcessSpawnParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     /// Runs on a pseudo-terminal.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub tty: bool,
     /// Of that terminal.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +86,11 @@ pub struct ProcessWriteStdinParams {
     pub process_handle: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta_base64: Option<String>,
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub close_stdin: bool,
 }
 

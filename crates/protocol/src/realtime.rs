@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::common::{Empty};
-use crate::thread::{ThreadIdParams};
+use crate::common::Empty;
 use crate::table::{methods, notifications};
+use crate::thread::ThreadIdParams;
 
 methods! {
     Realtime, RealtimeMethods;
@@ -96,9 +96,7 @@ pub enum RealtimeOutputModality {
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ThreadRealtimeStartTransport {
     Websocket,
-    Webrtc {
-        sdp: String,
-    },
+    Webrtc { sdp: String },
 }
 
 /// A voice.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::item::{MessagePhase};
+use crate::item::MessagePhase;
 
 /// A raw item of the model API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -142,9 +142,7 @@ pub enum ImageDetail {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReasoningItemSummary {
-    SummaryText {
-        text: String,
-    },
+    SummaryText { text: String },
 }
 
 /// A block of raw reasoning.
@@ -152,12 +150,8 @@ pub enum ReasoningItemSummary {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReasoningItemContent {
-    ReasoningText {
-        text: String,
-    },
-    Text {
-        text: String,
-    },
+    ReasoningText { text: String },
+    Text { text: String },
 }
 
 /// What a shell call does.

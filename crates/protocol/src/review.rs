@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::{Turn};
-use crate::table::{methods};
+use crate::table::methods;
+use crate::turn::Turn;
 
 methods! {
     Review, ReviewMethods;
@@ -34,18 +34,14 @@ pub enum ReviewTarget {
     /// Staged, unstaged and untracked changes.
     UncommittedChanges {},
     /// Everything since the branch was left.
-    BaseBranch {
-        branch: String,
-    },
+    BaseBranch { branch: String },
     Commit {
         sha: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
     /// What the instructions say.
-    Custom {
-        instructions: String,
-    },
+    Custom { instructions: String },
 }
 
 /// Where the review takes place.

@@ -36,7 +36,11 @@ pub struct SkillsListParams {
     #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "Vec::is_empty")]
     pub cwds: Vec<String>,
     /// Reads the files again.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub force_reload: bool,
     /// Entries for folders not in `cwds` are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -46,11 +46,23 @@ pub struct ThreadMetadataUpdateParams {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadMetadataGitInfoUpdate {
-    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "wire::double_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub sha: Option<Option<String>>,
-    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "wire::double_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub branch: Option<Option<String>>,
-    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "wire::double_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub origin_url: Option<Option<String>>,
 }
 

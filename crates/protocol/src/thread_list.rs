@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{SortDirection};
-use crate::item::{ThreadItem};
-use crate::thread_record::{Thread};
+use crate::common::SortDirection;
+use crate::item::ThreadItem;
+use crate::thread_record::Thread;
 use crate::turn::{Turn, TurnItemsView};
 use crate::wire;
 
@@ -37,7 +37,11 @@ pub struct ThreadListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search_term: Option<String>,
     /// Does not look for logs that the database does not know.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub use_state_db_only: bool,
 }
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::common::{AbsolutePath};
-use crate::thread::{ThreadSource};
-use crate::turn::{Turn};
+use crate::common::AbsolutePath;
+use crate::thread_start::ThreadSource;
+use crate::turn::Turn;
 
 /// A conversation (specification, "Thread").
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,9 +60,7 @@ pub enum ThreadStatus {
     /// The last turn failed.
     SystemError,
     /// At work.
-    Active {
-        active_flags: Vec<ThreadActiveFlag>,
-    },
+    Active { active_flags: Vec<ThreadActiveFlag> },
 }
 
 /// What an active thread waits for.

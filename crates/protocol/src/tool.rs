@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::table::{server_requests};
+use crate::table::server_requests;
 use crate::wire;
 
 server_requests! {
@@ -30,7 +30,11 @@ pub struct DynamicToolSpec {
     /// JSON Schema of the arguments.
     pub input_schema: Value,
     /// Shows the tool to the model only when searched for.
-    #[serde(default, deserialize_with = "wire::or_default", skip_serializing_if = "wire::is_false")]
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
     pub defer_loading: bool,
 }
 
@@ -62,12 +66,8 @@ pub struct DynamicToolCallResponse {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum DynamicToolCallOutputContentItem {
-    InputText {
-        text: String,
-    },
-    InputImage {
-        image_url: String,
-    },
+    InputText { text: String },
+    InputImage { image_url: String },
 }
 
 /// Parameters of `item/tool/requestUserInput`.

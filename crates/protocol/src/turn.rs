@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::collaboration::{CollaborationMode};
+use crate::collaboration::CollaborationMode;
 use crate::common::{AbsolutePath, Empty};
-use crate::error::{TurnError};
-use crate::input::{UserInput};
-use crate::item::{ThreadItem};
+use crate::error::TurnError;
+use crate::input::UserInput;
+use crate::item::ThreadItem;
 use crate::model::{ReasoningEffort, ReasoningSummary};
-use crate::permission::{PermissionProfileSelectionParams};
+use crate::permission::PermissionProfileSelectionParams;
 use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxPolicy};
-use crate::thread::{Personality};
 use crate::table::{methods, notifications};
+use crate::thread_start::Personality;
 use crate::wire;
 
 methods! {
@@ -129,7 +129,11 @@ pub struct TurnStartParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Null returns to the default tier.
-    #[serde(default, deserialize_with = "wire::double_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "wire::double_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub service_tier: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<ReasoningEffort>,

@@ -1,0 +1,319 @@
+//! Parameters and results of the methods that open a thread: start, resume and fork.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::common::AbsolutePath;
+use crate::model::ReasoningEffort;
+use crate::permission::{
+    ActivePermissionProfile, PermissionProfile, PermissionProfileSelectionParams,
+};
+use crate::policy::{ApprovalsReviewer, AskForApproval, SandboxMode, SandboxPolicy};
+use crate::response_item::ResponseItem;
+use crate::thread_record::Thread;
+use crate::tool::DynamicToolSpec;
+use crate::turn::TurnEnvironmentParams;
+use crate::wire;
+
+/// Parameters of `thread/start`; what is absent comes from the configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadStartParams {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Id of a configured provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// Working directory of the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<AskForApproval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub permissions: Option<PermissionProfileSelectionParams>,
+    /// Configuration overrides, by dotted key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<BTreeMap<String, Value>>,
+    /// Replaces the built-in instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<String>,
+    /// Added to the instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personality: Option<Personality>,
+    /// Tags the metrics of the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_name: Option<String>,
+    /// Keeps no log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<bool>,
+    /// Tools that the client runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub environments: Option<Vec<TurnEnvironmentParams>>,
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub experimental_raw_events: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub mock_experimental_field: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub persist_extended_history: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_start_source: Option<ThreadStartSource>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_source: Option<ThreadSource>,
+}
+
+/// Why a thread was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum ThreadStartSource {
+    Startup,
+    Clear,
+}
+
+/// On whose behalf a thread exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadSource {
+    User,
+    Subagent,
+    MemoryConsolidation,
+}
+
+/// Tone of the model's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Personality {
+    None,
+    Friendly,
+    Pragmatic,
+}
+
+/// Result of `thread/start`, `thread/resume` and `thread/fork`: the thread and its settings in
+/// force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadStartResponse {
+    pub thread: Thread,
+    pub model: String,
+    pub model_provider: String,
+    pub service_tier: Option<String>,
+    pub cwd: AbsolutePath,
+    /// Instruction files that were read.
+    #[serde(default, deserialize_with = "wire::or_default")]
+    pub instruction_sources: Vec<AbsolutePath>,
+    pub approval_policy: AskForApproval,
+    pub approvals_reviewer: ApprovalsReviewer,
+    pub sandbox: SandboxPolicy,
+    pub reasoning_effort: Option<ReasoningEffort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub active_permission_profile: Option<ActivePermissionProfile>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub permission_profile: Option<PermissionProfile>,
+    /// The place of this response among the thread's events, with `capabilities.eventCursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_cursor: Option<String>,
+    /// How this client learns what it missed, with `eventCursor` in the parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_replay: Option<EventReplay>,
+}
+
+/// How a client that comes back learns what it missed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum EventReplay {
+    /// Everything that was missed follows as notifications, the text of a stream in one piece.
+    Replayed {
+        /// How many notifications, those that the client opted out of included.
+        events: u64,
+        /// Ids of the server's requests that are shown again after them. Every other one that the
+        /// client has open is resolved.
+        open_request_ids: Vec<i64>,
+    },
+    /// What was missed is not there any more as events: `thread.turns` holds how things stand.
+    Snapshot {
+        /// Why.
+        reason: SnapshotReason,
+        /// `thread.turns` replaces this turn and all after it; `null`: everything that the client
+        /// knows of the thread.
+        from_turn_id: Option<String>,
+        /// Whether `thread.turns` holds everything from there on. If not, it holds the newest turns,
+        /// and the rest is to be read with `thread/turns/list`.
+        is_complete: bool,
+        /// Ids of the server's requests that are shown again after the response. Every other one
+        /// that the client has open is resolved.
+        open_request_ids: Vec<i64>,
+    },
+}
+
+/// Why events cannot be told again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum SnapshotReason {
+    /// The thread was unloaded since, or the server started anew.
+    Reloaded,
+    /// More has happened than the server keeps, or turns were rolled back.
+    TooOld,
+}
+
+/// Parameters of `thread/resume`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadResumeParams {
+    pub thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<AskForApproval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub permissions: Option<PermissionProfileSelectionParams>,
+    /// Configuration overrides, by dotted key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<BTreeMap<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub personality: Option<Personality>,
+    /// Leaves `thread.turns` empty.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub exclude_turns: bool,
+    /// Starts a thread with these items as its history; `threadId` is not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub history: Option<Vec<ResponseItem>>,
+    /// An exported file that holds the thread, which is stored now unless it is already;
+    /// `threadId` is not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub path: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub persist_extended_history: bool,
+    /// The last `eventCursor` that this client saw of the thread: what it missed since is told
+    /// again, after the response. Needs `capabilities.eventCursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub event_cursor: Option<String>,
+}
+
+/// Parameters of `thread/fork`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ThreadForkParams {
+    pub thread_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_provider: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<AskForApproval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<ApprovalsReviewer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub permissions: Option<PermissionProfileSelectionParams>,
+    /// Configuration overrides, by dotted key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<BTreeMap<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    /// Keeps no log.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    pub ephemeral: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread_source: Option<ThreadSource>,
+    /// The fork ends with this turn; absent, with the last one that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub last_turn_id: Option<String>,
+    /// Leaves `thread.turns` empty.
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub exclude_turns: bool,
+    /// An exported file that holds the thread to fork; `threadId` is not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub path: Option<String>,
+    #[serde(
+        default,
+        deserialize_with = "wire::or_default",
+        skip_serializing_if = "wire::is_false"
+    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-experimental" = true)))]
+    pub persist_extended_history: bool,
+}
