@@ -3,22 +3,22 @@
 
 use std::{
     fmt,
+    pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Full, Limited};
+use http_client::{HttpClient, PoolOptions, error_chain, retry};
 use hyper::{HeaderMap, Method, Response, StatusCode, body::Incoming, header};
 use tokio::{sync::mpsc, task::AbortHandle, time};
 
 use crate::{
-    Decoder, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
+    Decoder, Endpoint, Event, Failure, FailureKind, Prompt, Provider, Retry, Transport,
     compression::{self, Compression, Encoded},
     failure::request_id,
-    http::{self, HttpClient, Target, chain},
-    offline::Offline,
 };
 
 /// Batches of events that wait for a slow reader; beyond it the network is not read. A batch holds
@@ -33,12 +33,43 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// request that follows.
 const DRAIN_GRACE: Duration = Duration::from_millis(1);
 
+const POOL: PoolOptions = PoolOptions {
+    connect_timeout: Duration::from_secs(15),
+    idle_timeout: Duration::from_secs(90),
+    max_idle_per_host: 16,
+    http2: true,
+};
+
 /// What a client needs beyond its providers.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Root certificates to trust besides the public ones, as PEM: for networks with an authority
     /// of their own.
     pub extra_roots_pem: Option<Vec<u8>>,
+    /// Answers requests to providers whose transport is [`Transport::Offline`].
+    pub offline: Option<Arc<dyn OfflineTransport>>,
+}
+
+/// A transport inside this process, which needs no network.
+pub trait OfflineTransport: Send + Sync {
+    /// Answers the request in `body`: sends the events of its response to `events`, the terminal one
+    /// last. Ends early when the receiver is gone.
+    fn respond(
+        self: Arc<Self>,
+        provider: Arc<Provider>,
+        body: Bytes,
+        events: mpsc::Sender<Vec<Event>>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// Builds the pooled HTTP client for requests to providers, which takes about a millisecond.
+///
+/// # Errors
+/// When an additional root certificate cannot be read.
+pub fn connect(options: &Options) -> Result<HttpClient<Full<Bytes>>, Failure> {
+    let tls = http_client::tls_config(options.extra_roots_pem.as_deref())
+        .map_err(|error| Failure::new(FailureKind::Other, format!("cannot set up TLS: {error}")))?;
+    Ok(http_client::http_client(tls, &POOL))
 }
 
 /// Sends requests to any provider and reuses connections between them. Cheap to make and to clone:
@@ -50,8 +81,7 @@ pub struct Client {
 
 struct Inner {
     options: Options,
-    http: OnceLock<Result<HttpClient, Failure>>,
-    offline: Offline,
+    http: OnceLock<Result<HttpClient<Full<Bytes>>, Failure>>,
     compression: Compression,
 }
 
@@ -75,12 +105,7 @@ impl Client {
 
     #[must_use]
     pub fn with_options(options: Options) -> Self {
-        let inner = Inner {
-            options,
-            http: OnceLock::new(),
-            offline: Offline::default(),
-            compression: Compression::default(),
-        };
+        let inner = Inner { options, http: OnceLock::new(), compression: Compression::default() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -93,7 +118,7 @@ impl Client {
         let task = tokio::spawn(async move {
             match provider.transport {
                 Transport::Http => respond(&inner, &provider, body, &sender).await,
-                Transport::Offline => inner.offline.respond(&provider, &body, &sender).await,
+                Transport::Offline => respond_offline(&inner, provider, body, sender).await,
             }
         });
         ResponseStream { batches, ended: false, task: task.abort_handle() }
@@ -112,9 +137,9 @@ impl Client {
             return;
         }
         let method = Method::GET;
-        let Ok(target) = Target::new(provider, &method, "/models") else { return };
+        let Ok(endpoint) = Endpoint::new(provider, &method, "/models") else { return };
         let Ok(http) = self.inner.http() else { return };
-        let answer = http.request(target.request(&method, Bytes::new()));
+        let answer = http.request(endpoint.request(&method, Bytes::new()));
         if let Ok(Ok(answer)) = time::timeout(DRAIN_TIMEOUT * 10, answer).await {
             drain(answer.into_body()).await;
         }
@@ -122,8 +147,8 @@ impl Client {
 }
 
 impl Inner {
-    fn http(&self) -> Result<&HttpClient, Failure> {
-        self.http.get_or_init(|| http::build(&self.options)).as_ref().map_err(Clone::clone)
+    fn http(&self) -> Result<&HttpClient<Full<Bytes>>, Failure> {
+        self.http.get_or_init(|| connect(&self.options)).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -174,7 +199,7 @@ async fn respond(
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
     match open(inner, provider, &body).await {
-        Ok((target, opened)) => pump(provider, &target, opened, sender).await,
+        Ok((endpoint, opened)) => pump(provider, &endpoint, opened, sender).await,
         Err(failure) => {
             // A reader that went away needs no answer.
             let _ = sender.send(vec![Event::Failed(failure)]).await;
@@ -182,7 +207,25 @@ async fn respond(
     }
 }
 
-/// A stream that was opened.
+async fn respond_offline(
+    inner: &Inner,
+    provider: Arc<Provider>,
+    body: Bytes,
+    sender: mpsc::Sender<Vec<Event>>,
+) {
+    if let Some(offline) = &inner.options.offline {
+        return Arc::clone(offline).respond(provider, body, sender).await;
+    }
+    let message = format!(
+        "model provider `{}` is offline, and this program has no offline model; choose another \
+         `model_provider`",
+        provider.id
+    );
+    // A reader that went away needs no answer.
+    let _ = sender.send(vec![Event::Failed(Failure::new(FailureKind::BadRequest, message))]).await;
+}
+
+/// A response whose stream has begun.
 struct Opened {
     body: Incoming,
     /// The provider's name for the request.
@@ -193,31 +236,31 @@ async fn open(
     inner: &Inner,
     provider: &Provider,
     body: &Bytes,
-) -> Result<(Target, Opened), Failure> {
-    let target = Target::new(provider, &Method::POST, "/responses")?;
+) -> Result<(Endpoint, Opened), Failure> {
+    let endpoint = Endpoint::new(provider, &Method::POST, "/responses")?;
     let http = inner.http()?;
     let sent = inner.compression.encoded(provider, body);
-    let failure = match attempt(http, provider, &target, &sent).await {
-        Ok(opened) => return Ok((target, opened)),
+    let failure = match attempt(http, provider, &endpoint, &sent).await {
+        Ok(opened) => return Ok((endpoint, opened)),
         Err(failure) => failure,
     };
     if !sent.compressed || !compression::may_be_refused(failure.http_status) {
         return Err(failure);
     }
     // The same request at once as it is: that is no retry of the provider's work.
-    let opened = attempt(http, provider, &target, &Encoded::plain(body)).await?;
+    let opened = attempt(http, provider, &endpoint, &Encoded::plain(body)).await?;
     inner.compression.refused_by(provider);
-    Ok((target, opened))
+    Ok((endpoint, opened))
 }
 
 async fn attempt(
-    http: &HttpClient,
+    http: &HttpClient<Full<Bytes>>,
     provider: &Provider,
-    target: &Target,
+    endpoint: &Endpoint,
     body: &Encoded,
 ) -> Result<Opened, Failure> {
     let idle = provider.stream_idle_timeout;
-    let mut request = target.request(&Method::POST, body.bytes.clone());
+    let mut request = endpoint.request(&Method::POST, body.bytes.clone());
     if body.compressed {
         let zstd = header::HeaderValue::from_static("zstd");
         request.headers_mut().insert(header::CONTENT_ENCODING, zstd);
@@ -225,14 +268,14 @@ async fn attempt(
     let response = match time::timeout(idle, http.request(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
-            let message = format!("cannot reach {}: {}", target.host(), chain(&error));
+            let message = format!("cannot reach {}: {}", endpoint.host(), error_chain(&error));
             let kind = FailureKind::ResponseStreamConnectionFailed;
             return Err(Failure { retry: Retry::Request, ..Failure::new(kind, message) });
         }
         Err(_) => {
             let message = format!(
                 "{} took the request and did not answer for {} s (`stream_idle_timeout_ms`)",
-                target.host(),
+                endpoint.host(),
                 idle.as_secs_f64()
             );
             let kind = FailureKind::ResponseStreamConnectionFailed;
@@ -243,7 +286,7 @@ async fn attempt(
         let request_id = request_id(response.headers());
         return Ok(Opened { body: response.into_body(), request_id });
     }
-    Err(refused(provider, target, response).await)
+    Err(refused(provider, endpoint, response).await)
 }
 
 /// Whether an answer is a page or a JSON document where an event stream should be.
@@ -252,16 +295,20 @@ fn is_document(headers: &HeaderMap) -> bool {
     kind.starts_with(b"text/html") || kind.starts_with(b"application/json")
 }
 
-async fn refused(provider: &Provider, target: &Target, response: Response<Incoming>) -> Failure {
+async fn refused(
+    provider: &Provider,
+    endpoint: &Endpoint,
+    response: Response<Incoming>,
+) -> Failure {
     let (head, body) = response.into_parts();
     let text = Limited::new(body, MAX_ERROR_BODY).collect();
     let text = match time::timeout(provider.stream_idle_timeout, text).await {
         Ok(Ok(text)) => text.to_bytes(),
-        // The status alone tells enough.
+        // The status alone is reported.
         Ok(Err(_)) | Err(_) => Bytes::new(),
     };
     let mut failure =
-        Failure::from_status(provider, &target.label, head.status, &head.headers, &text);
+        Failure::from_status(provider, &endpoint.label, head.status, &head.headers, &text);
     if head.status.is_success() {
         failure.kind = FailureKind::ResponseStreamConnectionFailed;
         failure.message.push_str("; this is no event stream, check the provider's `base_url`");
@@ -270,10 +317,10 @@ async fn refused(provider: &Provider, target: &Target, response: Response<Incomi
         FailureKind::UsageLimitExceeded
         | FailureKind::ContextWindowExceeded
         | FailureKind::CyberPolicy => false,
-        _ => head.status == StatusCode::TOO_MANY_REQUESTS || head.status.is_server_error(),
+        _ => retry::is_transient(head.status.as_u16()),
     };
-    let told = head.headers.get("x-should-retry").map(|value| value.as_bytes());
-    let again = match told {
+    let advised = head.headers.get("x-should-retry").map(|value| value.as_bytes());
+    let again = match advised {
         Some(b"true") => true,
         Some(b"false") => false,
         _ => transient,
@@ -282,15 +329,15 @@ async fn refused(provider: &Provider, target: &Target, response: Response<Incomi
     failure
 }
 
-fn silent(target: &Target, idle: Duration) -> Failure {
-    let host = target.host();
+fn silent(endpoint: &Endpoint, idle: Duration) -> Failure {
+    let host = endpoint.host();
     let seconds = idle.as_secs_f64();
     Failure::disconnected(format!("{host} sent nothing for {seconds} s (`stream_idle_timeout_ms`)"))
 }
 
 async fn pump(
     provider: &Provider,
-    target: &Target,
+    endpoint: &Endpoint,
     opened: Opened,
     sender: &mpsc::Sender<Vec<Event>>,
 ) {
@@ -307,10 +354,11 @@ async fn pump(
             }
             Ok(None) => decoder.finish(&mut batch),
             Ok(Some(Err(error))) => {
-                let message = format!("the stream from {} broke: {}", target.host(), chain(&error));
+                let message =
+                    format!("the stream from {} broke: {}", endpoint.host(), error_chain(&error));
                 decoder.fail(Failure::disconnected(message), &mut batch);
             }
-            Err(_) => decoder.fail(silent(target, idle), &mut batch),
+            Err(_) => decoder.fail(silent(endpoint, idle), &mut batch),
         }
         if let Some(Event::Failed(failure)) = batch.last_mut() {
             // It may quote what the provider sent, and that may quote the key.

@@ -57,9 +57,3 @@ impl Compression {
 pub(crate) fn may_be_refused(status: Option<u16>) -> bool {
     matches!(status, Some(400 | 415))
 }
-
-/// A request body as it was before it was compressed; `None` for one that is broken or would be
-/// larger than `max` bytes.
-pub(crate) fn decoded(body: &[u8], max: usize) -> Option<Bytes> {
-    zstd::bulk::decompress(body, max).ok().map(Bytes::from)
-}

@@ -4,14 +4,11 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use http_client::sse::{Reader, TooLong};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use crate::{
-    Event, Failure, FailureKind, Usage,
-    failure::excerpt,
-    sse::{Reader, TooLong},
-};
+use crate::{Event, Failure, FailureKind, Usage, excerpt};
 
 mod item;
 

@@ -4,10 +4,11 @@
 
 use std::{borrow::Cow, time::Duration};
 
+use http_client::retry;
 use hyper::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use crate::{Provider, Usage, retry};
+use crate::{Provider, Usage};
 
 /// A failed response. `message` is written for the person at the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,7 +60,7 @@ pub enum FailureKind {
 const EXCERPT_CHARS: usize = 400;
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -72,7 +73,7 @@ impl Failure {
     }
 
     /// A stream that ended or broke before its end; worth another try.
-    pub(crate) fn disconnected(message: impl Into<String>) -> Self {
+    pub fn disconnected(message: impl Into<String>) -> Self {
         Self { retry: Retry::Stream, ..Self::new(FailureKind::ResponseStreamDisconnected, message) }
     }
 
@@ -84,13 +85,13 @@ impl Failure {
             "" => format!("the model provider reported an error: {}", excerpt(text)),
             _ => format!("the model provider reported {}: {}", excerpt(code), excerpt(text)),
         };
-        let retry_after = retry::from_message(text);
+        let retry_after = retry::wait_in_message(text);
         let retry = if passes { Retry::Stream } else { Retry::Never };
         Self { retry, retry_after, ..Self::new(kind, message) }
     }
 
     /// An answer with an error status. `target` names the request (`POST https://host/path`).
-    pub(crate) fn from_status(
+    pub fn from_status(
         provider: &Provider,
         target: &str,
         status: StatusCode,
@@ -118,10 +119,15 @@ impl Failure {
         Self {
             http_status: Some(status.as_u16()),
             details: (!details.is_empty()).then(|| details.join(", ")),
-            retry_after: retry::from_headers(headers).or_else(|| retry::from_message(text)),
+            retry_after: requested_wait(headers).or_else(|| retry::wait_in_message(text)),
             ..Self::new(kind, message)
         }
     }
+}
+
+/// The wait that a provider's headers ask for.
+fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
+    retry::requested_wait(|name| headers.get(name)?.to_str().ok())
 }
 
 /// The status with its name, where it has one.
@@ -139,7 +145,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The start of `text` on one line, bounded, for quoting in a message.
-pub(crate) fn excerpt(text: &str) -> String {
+#[must_use]
+pub fn excerpt(text: &str) -> String {
     let mut out = String::new();
     let flat = text.split_whitespace().flat_map(|word| [" ", word]).skip(1);
     for (count, c) in flat.flat_map(str::chars).enumerate() {

@@ -1,29 +1,23 @@
-//! Model providers: streaming Responses-API requests over HTTP, with retries, a small catalog, and
-//! a scripted model that needs no network. It knows neither threads nor the wire protocol of the
-//! application server, reads no environment, and never decides whether to run a tool.
+//! Model providers: streaming Responses-API requests over HTTP, and a small catalog of models. It knows
+//! neither threads nor the wire protocol of the application server, reads no environment, and never
+//! decides whether to run a tool or to send a request again.
 
 mod client;
 mod compression;
 mod decode;
-mod escape;
+mod endpoint;
 mod event;
 mod failure;
-mod http;
-mod offline;
 mod prompt;
 mod provider;
-mod retry;
-mod sse;
 
 pub mod catalog;
-pub mod record;
-pub mod script;
-pub mod server;
+pub mod json;
 
-pub use client::{Client, Options, ResponseStream};
+pub use client::{Client, OfflineTransport, Options, ResponseStream, connect};
 pub use decode::Decoder;
+pub use endpoint::Endpoint;
 pub use event::{Event, Item, ItemKind, Phase, Usage};
-pub use failure::{Failure, FailureKind, Retry};
+pub use failure::{Failure, FailureKind, Retry, excerpt};
 pub use prompt::{Prompt, Reasoning};
 pub use provider::{KeySource, Provider, Secret, Transport};
-pub use server::{OfflineModel, serve_offline};

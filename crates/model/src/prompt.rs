@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::escape;
+use crate::json;
 
 /// One request to a model. Fragments that are "ready JSON" are copied as they are: they must be
 /// valid JSON, or the provider refuses the request.
@@ -47,7 +47,7 @@ impl Prompt {
     pub fn encode(&self) -> Bytes {
         let mut body = Vec::with_capacity(self.encoded_capacity());
         body.extend_from_slice(br#"{"model":"#);
-        escape::push_str(&mut body, &self.model);
+        json::push_str(&mut body, &self.model);
         if !self.instructions.is_empty() {
             string_member(&mut body, "instructions", &self.instructions);
         }
@@ -81,7 +81,7 @@ impl Prompt {
             .into_iter()
             .chain([self.service_tier.as_ref(), self.verbosity.as_ref()])
             .flatten()
-            .map(|text| escape::escaped_len(text))
+            .map(|text| json::escaped_len(text))
             .sum::<usize>();
         let items = self.input.iter().map(|item| item.len() + 1).sum::<usize>();
         let schema = self.output_schema.as_ref().map_or(0, |schema| schema.len());
@@ -101,7 +101,7 @@ impl Prompt {
         body.extend_from_slice(br#","text":{"#);
         if let Some(verbosity) = &self.verbosity {
             body.extend_from_slice(br#""verbosity":"#);
-            escape::push_str(body, verbosity);
+            json::push_str(body, verbosity);
             body.push(b',');
         }
         body.extend_from_slice(
@@ -132,7 +132,7 @@ fn raw_member(body: &mut Vec<u8>, name: &str, json: &str) {
 
 fn string_member(body: &mut Vec<u8>, name: &str, text: &str) {
     raw_member(body, name, "");
-    escape::push_str(body, text);
+    json::push_str(body, text);
 }
 
 /// `,"name":{…}` with the members that are present; nothing when none is.
@@ -150,9 +150,9 @@ fn push_object<const N: usize>(
             raw_member(body, name, "{");
             open = true;
         }
-        escape::push_str(body, member);
+        json::push_str(body, member);
         body.push(b':');
-        escape::push_str(body, value);
+        json::push_str(body, value);
     }
     if open {
         body.push(b'}');

@@ -116,7 +116,7 @@ impl Provider {
 
     /// Values that must not appear in a message or a recording: the key and the header values.
     /// Values under 6 bytes are left out, as replacing those would garble unrelated text.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+    pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let key = match &self.api_key {
             KeySource::Value(key) => Some(key.expose()),
             _ => None,

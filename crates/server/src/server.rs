@@ -111,7 +111,7 @@ impl Server {
             spool: spool(core.clone(), options.home.clone()),
             long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
             config: ConfigSource::new(&options),
-            model: model::Client::new(),
+            model: model_server::ScriptedTransport::client(),
             models: Models::default(),
             notifier: Notifier::default(),
             log: Log::default(),

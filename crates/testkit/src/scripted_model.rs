@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::script::Script;
+use model_server::script::Script;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::net::TcpListener;
@@ -35,7 +35,7 @@ impl ScriptedModel {
                 // Dropped together with the model.
                 let _ = stopped.await;
             };
-            model::server::serve(listener, script, Some(written), stopped).await
+            model_server::serve(listener, script, Some(written), stopped).await
         });
         Self { address, log, _stop: stop }
     }

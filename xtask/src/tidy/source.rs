@@ -28,8 +28,18 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 9] =
-    ["cli", "config", "gateway", "model", "patch", "sandbox", "server", "session", "transport"];
+const READERS: [&str; 10] = [
+    "cli",
+    "config",
+    "gateway",
+    "model",
+    "model-server",
+    "patch",
+    "sandbox",
+    "server",
+    "session",
+    "transport",
+];
 /// Ways to open a file that may wait for whoever made it.
 const OPENS: [&str; 5] =
     ["File::open(", "fs::read(", "fs::read_to_string(", "OpenOptions::new()", "File::options()"];

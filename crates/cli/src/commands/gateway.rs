@@ -184,9 +184,9 @@ impl Offline {
                 let seed = rand::rngs::OsRng.try_next_u64()?;
                 let clock = SteadyClock::start();
                 let clock = Arc::new(move || gateway::world::Clock::now(&clock) / 1_000_000);
-                let model = model::OfflineModel { seed, clock };
+                let model = model_server::OfflineModel { seed, clock };
                 let never = std::future::pending();
-                anyhow::Ok(model::serve_offline(listener, model, None, never).await?)
+                anyhow::Ok(model_server::serve_offline(listener, model, None, never).await?)
             };
             if let Err(error) = served.await {
                 tell(format_args!("agentd: the offline model has ended: {error:#}"));

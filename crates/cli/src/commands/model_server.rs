@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use model::script::Script;
 use model::{KeySource, Provider, Secret};
+use model_server::script::Script;
 use tokio::net::TcpListener;
 
 use crate::commands::{asked_to_end, print};
@@ -55,13 +55,13 @@ pub(crate) async fn run(
             key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));
         print(format_args!("listening on http://{address}/v1"))?;
         let options = model::Options::default();
-        model::record::record(provider, options, listener, out.clone(), shutdown).await?;
+        model_server::record(provider, options, listener, out.clone(), shutdown).await?;
         return Ok(ExitCode::SUCCESS);
     }
     let script = script(arguments.script.as_deref().unwrap_or_default())?;
     let log = arguments.log.as_ref().map(open_log).transpose()?;
     print(format_args!("listening on http://{address}/v1"))?;
-    model::server::serve(listener, script, log, shutdown).await?;
+    model_server::serve(listener, script, log, shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,7 +73,7 @@ fn script(name: &str) -> anyhow::Result<Script> {
     Script::built_in(name).with_context(|| format!("--script {name}: there is no such file"))
 }
 
-fn open_log(path: &PathBuf) -> anyhow::Result<model::server::RequestLog> {
+fn open_log(path: &PathBuf) -> anyhow::Result<model_server::RequestLog> {
     // tidy: open the log that the user names, for writing.
     let file = std::fs::OpenOptions::new()
         .create(true)

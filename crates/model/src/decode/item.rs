@@ -74,7 +74,7 @@ pub(super) fn as_input<'a>(json: &'a str, item: &Item) -> Cow<'a, str> {
     let mut out = Vec::with_capacity(json.len());
     for (name, value) in members.iter().filter(|(name, _)| kept(name)) {
         out.push(if out.is_empty() { b'{' } else { b',' });
-        crate::escape::push_str(&mut out, name);
+        crate::json::push_str(&mut out, name);
         out.push(b':');
         out.extend_from_slice(value.get().as_bytes());
     }

@@ -11,16 +11,16 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full, Limited};
+use http_client::{HttpClient, error_chain};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Frame, Incoming},
 };
+use model::{Decoder, Endpoint, Event, Options, Provider};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::{
-    Decoder, Event, Options, Provider,
-    http::{self, HttpClient, Target},
     script::{ErrorStep, Step, request::RequestBody},
     server::{self, MAX_REQUEST_BYTES},
 };
@@ -48,10 +48,10 @@ pub async fn record(
     out: PathBuf,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let http = http::build(&options).map_err(io::Error::other)?;
+    let http = model::connect(&options).map_err(io::Error::other)?;
     let recorder = Arc::new(Recorder {
-        responses: target(&upstream, &Method::POST, "/responses")?,
-        models: target(&upstream, &Method::GET, "/models")?,
+        responses: endpoint(&upstream, &Method::POST, "/responses")?,
+        models: endpoint(&upstream, &Method::GET, "/models")?,
         http,
         tape: Arc::new(Tape::create(out, &upstream)?),
     });
@@ -62,14 +62,14 @@ pub async fn record(
     .await
 }
 
-fn target(upstream: &Provider, method: &Method, path: &str) -> io::Result<Target> {
-    Target::new(upstream, method, path).map_err(io::Error::other)
+fn endpoint(upstream: &Provider, method: &Method, path: &str) -> io::Result<Endpoint> {
+    Endpoint::new(upstream, method, path).map_err(io::Error::other)
 }
 
 struct Recorder {
-    http: HttpClient,
-    responses: Target,
-    models: Target,
+    http: HttpClient<Full<Bytes>>,
+    responses: Endpoint,
+    models: Endpoint,
     tape: Arc<Tape>,
 }
 
@@ -152,7 +152,7 @@ impl Recorder {
     }
 
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> (StatusCode, String) {
-        let message = format!("cannot reach {}: {}", self.responses.host(), http::chain(error));
+        let message = format!("cannot reach {}: {}", self.responses.host(), error_chain(error));
         (StatusCode::BAD_GATEWAY, message)
     }
 }
@@ -182,7 +182,7 @@ impl Taped {
     fn take(&mut self, events: Vec<Event>) -> io::Result<()> {
         for event in events {
             let ended = event.is_terminal();
-            self.steps.extend(steps::of_event(event));
+            self.steps.extend(steps::step_of_event(event));
             if ended {
                 self.tape.append(self.conversation, std::mem::take(&mut self.steps))?;
             }

@@ -1,7 +1,4 @@
-//! The HTTP side: one pooled client for HTTP/1.1 and HTTP/2 with TLS by rustls, and where a
-//! provider's requests go. It reads no proxy settings, so loopback stays loopback.
-
-use std::{error::Error as StdError, sync::Arc, time::Duration};
+//! The URL and headers of a provider's requests, credentials included.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -9,78 +6,29 @@ use hyper::{
     HeaderMap, Method, Request, Uri,
     header::{self, HeaderName, HeaderValue},
 };
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
-};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
-};
 
-use crate::{Failure, FailureKind, KeySource, Options, Provider};
-
-pub(crate) type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+use crate::{Failure, FailureKind, KeySource, Provider};
 
 /// Everything but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Connections kept open between requests: how long, and how many a host.
-const POOL_IDLE: Duration = Duration::from_secs(90);
-const POOL_PER_HOST: usize = 16;
-
-/// Builds the client. Costs about a millisecond, so it is done at the first request.
-pub(crate) fn build(options: &Options) -> Result<HttpClient, Failure> {
-    let tls = tls_config(options)
-        .map_err(|error| Failure::new(FailureKind::Other, format!("cannot set up TLS: {error}")))?;
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_all_versions()
-        .wrap_connector(tcp);
-    Ok(Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(POOL_IDLE)
-        .pool_max_idle_per_host(POOL_PER_HOST)
-        .build(connector))
-}
-
-fn tls_config(options: &Options) -> Result<ClientConfig, Box<dyn StdError + Send + Sync>> {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    if let Some(pem) = &options.extra_roots_pem {
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            roots.add(certificate.map_err(|error| format!("extra root certificates: {error}"))?)?;
-        }
-    }
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    Ok(ClientConfig::builder_with_provider(ring)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
-}
-
-/// Where one kind of request of a provider goes, credentials included.
-pub(crate) struct Target {
+/// Where a provider takes one kind of request, with the credentials to send.
+#[derive(Debug)]
+pub struct Endpoint {
     uri: Uri,
     headers: HeaderMap,
-    /// `POST https://host/path`, for messages: without the query, which may carry a key.
-    pub(crate) label: String,
+    /// `POST https://host/path`, for messages. It leaves out the query, which may carry a key.
+    pub label: String,
 }
 
-impl Target {
-    /// The target of `method` on `path` below the provider's base URL.
+impl Endpoint {
+    /// The endpoint for `method` on `path` below the provider's base URL.
     ///
     /// # Errors
     /// `Unauthorized` when a key is needed and missing; `Other` for an unusable URL or header,
     /// naming the configuration key to correct.
-    pub(crate) fn new(provider: &Provider, method: &Method, path: &str) -> Result<Self, Failure> {
+    pub fn new(provider: &Provider, method: &Method, path: &str) -> Result<Self, Failure> {
         let headers = headers(provider)?;
         let mut url = format!("{}{path}", provider.base_url.trim_end_matches('/'));
         for (at, (name, value)) in provider.query_params.iter().enumerate() {
@@ -100,13 +48,15 @@ impl Target {
     }
 
     /// Scheme, host and port, for messages about connections.
-    pub(crate) fn host(&self) -> String {
+    #[must_use]
+    pub fn host(&self) -> String {
         let url = self.label.split_once(' ').map_or("", |(_, url)| url);
         url.strip_suffix(self.uri.path()).unwrap_or(url).to_owned()
     }
 
-    /// The request with `body` as JSON.
-    pub(crate) fn request(&self, method: &Method, body: Bytes) -> Request<Full<Bytes>> {
+    /// A request that carries `body` as JSON.
+    #[must_use]
+    pub fn request(&self, method: &Method, body: Bytes) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method.clone();
         *request.uri_mut() = self.uri.clone();
@@ -167,28 +117,13 @@ fn bad_url(provider: &Provider, problem: &dyn std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Other, message)
 }
 
-/// An error with its causes, `a: b: c`, leaving out causes that the text already tells.
-pub(crate) fn chain(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Secret;
 
-    fn target(provider: &Provider) -> Result<Target, Failure> {
-        Target::new(provider, &Method::POST, "/responses")
+    fn endpoint(provider: &Provider) -> Result<Endpoint, Failure> {
+        Endpoint::new(provider, &Method::POST, "/responses")
     }
 
     #[test]
@@ -197,9 +132,9 @@ mod tests {
             let mut provider = Provider::http("p", base);
             provider.query_params =
                 params.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            let target = target(&provider).unwrap();
-            assert_eq!(target.uri.to_string(), url);
-            assert_eq!(target.host(), host);
+            let endpoint = endpoint(&provider).unwrap();
+            assert_eq!(endpoint.uri.to_string(), url);
+            assert_eq!(endpoint.host(), host);
         };
         check("http://h:1/v1", &[], "http://h:1/v1/responses", "http://h:1");
         check("https://h/", &[], "https://h/responses", "https://h");
@@ -211,7 +146,7 @@ mod tests {
     #[test]
     fn unusable_providers_say_what_to_correct() {
         let check = |provider: &Provider, kind: FailureKind, part: &str| {
-            let failure = target(provider).err().unwrap();
+            let failure = endpoint(provider).err().unwrap();
             assert_eq!(failure.kind, kind);
             assert!(failure.message.contains(part), "{}", failure.message);
         };
@@ -229,7 +164,7 @@ mod tests {
     fn a_configured_authorization_header_replaces_the_key() {
         let mut provider = Provider::built_in(Some(Secret::new("sk")), None);
         let sent = |provider: &Provider| {
-            target(provider).unwrap().headers[header::AUTHORIZATION].to_str().unwrap().to_owned()
+            endpoint(provider).unwrap().headers[header::AUTHORIZATION].to_str().unwrap().to_owned()
         };
         assert_eq!(sent(&provider), "Bearer sk");
         provider.http_headers.insert("Authorization".into(), "Basic x".into());

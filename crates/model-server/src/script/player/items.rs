@@ -1,13 +1,11 @@
 //! The events of each kind of step: an item's beginning, its deltas, its end, as the hosted API
 //! sends them. When they are sent is the player's business.
 
+use model::json::quoted;
 use serde_json::{Value, json};
 
 use super::{End, Piece, Player, cut_text};
-use crate::{
-    escape::quoted,
-    script::{CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, WebSearch},
-};
+use crate::script::{CustomToolCall, ErrorStep, FunctionCall, Message, Reasoning, WebSearch};
 
 impl Player {
     pub(super) fn message(&mut self, message: &Message) {

@@ -1,9 +1,10 @@
-//! The offline transport: scripts played inside this process. What is played goes through the same
-//! decoder as an answer from the network, so both behave alike; no socket is involved.
+//! Scripts played inside this process, without a socket. Their bytes go through the decoder that reads
+//! answers from the network, so both behave alike.
 
 use std::{
     collections::HashMap,
     path::Path,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -11,39 +12,63 @@ use std::{
 use bytes::Bytes;
 use files::Pool;
 use hyper::{HeaderMap, StatusCode};
+use model::{Client, Decoder, Event, Failure, FailureKind, OfflineTransport, Options, Provider};
 use tokio::{sync::mpsc, time};
 
-use crate::{
-    Decoder, Event, Failure, FailureKind, Provider,
-    script::{
-        Script,
-        engine::{Answer, Engine, Refusal},
-        player::{Action, Player},
-        request::RequestBody,
-    },
+use crate::script::{
+    Script, ScriptError,
+    engine::{Answer, Engine, Refusal},
+    player::{Action, Player},
+    request::RequestBody,
 };
 
 /// Scripts kept loaded; beyond it all of them are loaded again when used.
 const MAX_SCRIPTS: usize = 64;
 
-/// The scripts in use, by model name.
+/// Plays the script that a request's model names: a built-in one, or a file by its absolute path.
 #[derive(Debug, Default)]
-pub(crate) struct Offline {
+pub struct ScriptedTransport {
     loaded: Mutex<HashMap<String, Loaded>>,
-    /// Reads script files: a client names them.
+    /// Reads script files, whose paths come from clients.
     files: Pool,
 }
 
 #[derive(Debug, Clone)]
 struct Loaded {
     engine: Arc<Engine>,
-    /// Another one is loaded anew, and its conversations start over.
+    /// When the file has another version it is loaded again and its conversations start over.
     version: Version,
 }
 
-impl Offline {
-    /// Plays the answer to the request in `body`, whose model names the script.
-    pub(crate) async fn respond(
+/// Why a request has no script.
+#[derive(Debug, thiserror::Error)]
+enum EngineError {
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    #[error(transparent)]
+    File(#[from] files::Unanswered),
+}
+
+impl OfflineTransport for ScriptedTransport {
+    fn respond(
+        self: Arc<Self>,
+        provider: Arc<Provider>,
+        body: Bytes,
+        events: mpsc::Sender<Vec<Event>>,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move { self.play_script(&provider, &body, &events).await })
+    }
+}
+
+impl ScriptedTransport {
+    /// A client that plays scripts for providers whose transport is offline.
+    #[must_use]
+    pub fn client() -> Client {
+        let offline: Arc<dyn OfflineTransport> = Arc::new(Self::default());
+        Client::with_options(Options { offline: Some(offline), ..Options::default() })
+    }
+
+    async fn play_script(
         &self,
         provider: &Provider,
         body: &Bytes,
@@ -53,8 +78,8 @@ impl Offline {
         let model = request.as_ref().map_or("", |request| &request.model);
         let engine = match self.engine(model).await {
             Ok(engine) => engine,
-            Err(message) => {
-                let failure = Failure::new(FailureKind::BadRequest, message);
+            Err(error) => {
+                let failure = Failure::new(FailureKind::BadRequest, error.to_string());
                 // A reader that went away needs no answer.
                 let _ = sender.send(vec![Event::Failed(failure)]).await;
                 return;
@@ -66,26 +91,22 @@ impl Offline {
         }
     }
 
-    /// The error is for people.
-    async fn engine(&self, model: &str) -> Result<Arc<Engine>, String> {
+    async fn engine(&self, model: &str) -> Result<Arc<Engine>, EngineError> {
         let path = Path::new(model);
         if !path.is_absolute() {
-            let load = || Script::built_in(model).map_err(|error| error.to_string());
             return match self.kept(model, None) {
                 Some(engine) => Ok(engine),
-                None => Ok(self.keep(model, None, load()?)),
+                None => Ok(self.keep(model, None, Script::built_in(model)?)),
             };
         }
         let file = path.to_owned();
-        let version = self.files.run(path, move || version(&file)).await;
-        let version = version.map_err(|error| error.to_string())?;
+        let version = self.files.run(path, move || version(&file)).await?;
         if let Some(engine) = self.kept(model, version) {
             return Ok(engine);
         }
         let file = path.to_owned();
-        let script = self.files.run(path, move || Script::load(&file)).await;
-        let script = script.map_err(|error| error.to_string())?;
-        Ok(self.keep(model, version, script.map_err(|error| error.to_string())?))
+        let script = self.files.run(path, move || Script::load(&file)).await??;
+        Ok(self.keep(model, version, script))
     }
 
     fn kept(&self, model: &str, version: Version) -> Option<Arc<Engine>> {
@@ -94,8 +115,8 @@ impl Offline {
         Some(Arc::clone(&found.engine))
     }
 
-    /// Another request may have loaded the same version meanwhile: then that one is used, because
-    /// conversations are under way in it.
+    /// Keeps `script`, unless another request has loaded the same version meanwhile: that one holds
+    /// the conversations under way.
     fn keep(&self, model: &str, version: Version, script: Script) -> Arc<Engine> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = loaded.get(model).filter(|found| found.version == version) {
@@ -144,7 +165,7 @@ async fn play(player: Player, idle: Duration, sender: &mpsc::Sender<Vec<Event>>)
     }
 }
 
-/// A scripted refusal fails at once: there is nobody to try again with.
+/// Reports a scripted refusal as a failure that is not worth another attempt.
 async fn refuse(provider: &Provider, refusal: Refusal, sender: &mpsc::Sender<Vec<Event>>) {
     time::sleep(refusal.delay).await;
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);

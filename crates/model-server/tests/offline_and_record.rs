@@ -4,14 +4,13 @@
 
 use std::sync::Arc;
 
-use model::{
-    Client, Event, FailureKind, Item, Options, Prompt, Provider, Secret,
-    script::{Script, Step},
-};
+use model::{Client, Event, FailureKind, Item, Options, Prompt, Provider, Secret};
+use model_server::ScriptedTransport;
+use model_server::script::{Script, Step};
 use tokio::net::TcpListener;
 
 fn client() -> Client {
-    Client::new()
+    ScriptedTransport::client()
 }
 
 fn prompt(model: &str) -> Prompt {
@@ -106,7 +105,7 @@ async fn in_process_and_over_http_a_script_gives_the_same_events() {
     let prompt = prompt(path.to_str().unwrap());
     let (listener, url) = listener().await;
     let script = Script::load(&path).unwrap();
-    tokio::spawn(model::server::serve(listener, script, None, std::future::pending()));
+    tokio::spawn(model_server::serve(listener, script, None, std::future::pending()));
     let over_http = run(Provider::http("p", url), &prompt).await;
     assert_eq!(run(Provider::offline(), &prompt).await, over_http);
     assert_eq!(items(&over_http).len(), 5);
@@ -118,11 +117,11 @@ async fn a_recording_plays_back_what_was_said_without_the_key() {
     let out = folder.path().join("recorded.json");
     let (upstream_listener, upstream_url) = listener().await;
     let script = Script::parse("test", SCRIPT).unwrap();
-    tokio::spawn(model::server::serve(upstream_listener, script, None, std::future::pending()));
+    tokio::spawn(model_server::serve(upstream_listener, script, None, std::future::pending()));
     let mut upstream = Provider::http("upstream", upstream_url);
     upstream.api_key = model::KeySource::Value(Secret::new("sk-upstream-key"));
     let (proxy, url) = listener().await;
-    let recording = model::record::record(
+    let recording = model_server::record(
         upstream,
         Options::default(),
         proxy,

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc};
 
-use model::OfflineModel;
+use model_server::OfflineModel;
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -11,5 +11,5 @@ async fn main() -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}/v1", listener.local_addr()?);
     let model = OfflineModel { seed: 1, clock: Arc::new(|| 1_700_000_000) };
-    model::serve_offline(listener, model, None, std::future::pending()).await
+    model_server::serve_offline(listener, model, None, std::future::pending()).await
 }

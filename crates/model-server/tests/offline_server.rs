@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use model::{OfflineModel, script::Script};
+use model_server::{OfflineModel, script::Script};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -53,7 +53,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let model = OfflineModel { seed: 7, clock: Arc::new(|| 1_700_000_000) };
-        tokio::spawn(model::serve_offline(listener, model, None, std::future::pending()));
+        tokio::spawn(model_server::serve_offline(listener, model, None, std::future::pending()));
         Server(address)
     }
 
@@ -417,7 +417,7 @@ async fn a_script_answers_without_a_stream_too() {
     let script = Script::parse("test", &script.to_string()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = Server(listener.local_addr().unwrap());
-    tokio::spawn(model::server::serve(listener, script, None, std::future::pending()));
+    tokio::spawn(model_server::serve(listener, script, None, std::future::pending()));
     let answer = server.post("/responses", json!({"model": "m", "input": "x"})).await.ok();
     assert_eq!(answer["output"][0]["content"][0]["text"], "said");
     assert_eq!(answer["usage"]["total_tokens"], 12);

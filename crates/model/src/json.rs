@@ -1,7 +1,7 @@
 //! Writing JSON strings straight into a byte buffer. It only escapes; it knows no document shapes.
 
 /// Appends `text` as a JSON string, quotes included.
-pub(crate) fn push_str(out: &mut Vec<u8>, text: &str) {
+pub fn push_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut copied = 0;
@@ -18,7 +18,8 @@ pub(crate) fn push_str(out: &mut Vec<u8>, text: &str) {
 }
 
 /// `text` as a JSON string, quotes included.
-pub(crate) fn quoted(text: &str) -> String {
+#[must_use]
+pub fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

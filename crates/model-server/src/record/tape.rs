@@ -9,11 +9,9 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use crate::{
-    Provider,
-    escape::quoted,
-    script::{OnExhausted, Script, Scripted, Step},
-};
+use model::{Provider, json::quoted};
+
+use crate::script::{OnExhausted, Script, Scripted, Step};
 
 /// Conversations told apart; all later ones share one number.
 const MAX_CONVERSATIONS: usize = 4096;

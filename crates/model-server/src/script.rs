@@ -217,7 +217,7 @@ pub enum ScriptError {
     #[error("script {origin}: {source}")]
     Syntax { origin: String, source: serde_json::Error },
     #[error("script {origin}: {problem}")]
-    Invalid { origin: String, problem: String },
+    Invalid { origin: String, problem: validate::Problem },
     #[error(
         "there is no script `{name}`; use one of {} or the absolute path of a script file",
         BUILT_IN.join(", ")

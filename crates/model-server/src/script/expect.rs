@@ -8,7 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::request::RequestBody;
-use crate::failure::excerpt;
+use model::excerpt;
+
+/// The expectation that a request fails, for the script's author.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Mismatch(String);
 
 /// Conditions on a request; all of them must hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,16 +72,19 @@ impl Expect {
         request: &RequestBody<'_>,
         body: &[u8],
         headers: &HeaderMap,
-    ) -> Result<(), String> {
+    ) -> Result<(), Mismatch> {
         let json = String::from_utf8_lossy(body);
         let tree = self.needs_tree().then(|| serde_json::from_slice(body).unwrap_or(Value::Null));
         let tree = tree.unwrap_or_default();
         let occurs = |text: &String| json.contains(text.as_str()) || any_string(&tree, text);
         if let Some(text) = self.contains.texts().iter().find(|text| !occurs(text)) {
-            return Err(format!("contains: `{text}` is not in the request: {}", excerpt(&json)));
+            return Err(Mismatch(format!(
+                "contains: `{text}` is not in the request: {}",
+                excerpt(&json)
+            )));
         }
         if let Some(text) = self.not_contains.texts().iter().find(|text| occurs(text)) {
-            return Err(format!("not_contains: `{text}` is in the request"));
+            return Err(Mismatch(format!("not_contains: `{text}` is in the request")));
         }
         within("user_text_contains", &self.user_text_contains, || request.last_user_text())?;
         within("tool_output_contains", &self.tool_output_contains, || request.tool_outputs())?;
@@ -84,7 +92,7 @@ impl Expect {
             let found = tree.pointer(pointer).unwrap_or(&Value::Null);
             if found != value {
                 let found = excerpt(&found.to_string());
-                return Err(format!("equals: `{pointer}` is {found}, expected {value}"));
+                return Err(Mismatch(format!("equals: `{pointer}` is {found}, expected {value}")));
             }
         }
         self.check_headers(headers)
@@ -95,26 +103,28 @@ impl Expect {
     }
 
     /// Values of headers stay out of messages: they may be credentials.
-    fn check_headers(&self, headers: &HeaderMap) -> Result<(), String> {
+    fn check_headers(&self, headers: &HeaderMap) -> Result<(), Mismatch> {
         for (name, part) in &self.header {
             let Some(value) = headers.get(name) else {
-                return Err(format!("header: `{name}` was not sent"));
+                return Err(Mismatch(format!("header: `{name}` was not sent")));
             };
             if !String::from_utf8_lossy(value.as_bytes()).contains(part.as_str()) {
-                return Err(format!("header: the value of `{name}` does not contain `{part}`"));
+                return Err(Mismatch(format!(
+                    "header: the value of `{name}` does not contain `{part}`"
+                )));
             }
         }
         Ok(())
     }
 }
 
-fn within(name: &str, parts: &OneOrMany, text: impl FnOnce() -> String) -> Result<(), String> {
+fn within(name: &str, parts: &OneOrMany, text: impl FnOnce() -> String) -> Result<(), Mismatch> {
     if parts.is_empty() {
         return Ok(());
     }
     let text = text();
     match parts.texts().iter().find(|part| !text.contains(part.as_str())) {
-        Some(part) => Err(format!("{name}: `{part}` is not in: {}", excerpt(&text))),
+        Some(part) => Err(Mismatch(format!("{name}: `{part}` is not in: {}", excerpt(&text)))),
         None => Ok(()),
     }
 }
@@ -147,7 +157,7 @@ mod tests {
             let result = expect.check(&request, body.as_bytes(), &headers);
             match (&result, problem) {
                 (Ok(()), None) => {}
-                (Err(text), Some(part)) => assert!(text.contains(part), "{text}"),
+                (Err(Mismatch(text)), Some(part)) => assert!(text.contains(part), "{text}"),
                 _ => panic!("{expect:?}: {result:?}"),
             }
         };
@@ -166,7 +176,7 @@ mod tests {
         check(json!({"header": {"x-y": ""}}), Some("`x-y` was not sent"));
         let expect: Expect =
             serde_json::from_value(json!({"header": {"authorization": "Basic"}})).unwrap();
-        let error = expect.check(&request, body.as_bytes(), &headers).unwrap_err();
+        let Mismatch(error) = expect.check(&request, body.as_bytes(), &headers).unwrap_err();
         assert!(!error.contains("secret"), "{error}");
     }
 }

@@ -25,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet, time};
 
-use crate::compression;
 use crate::script::{
     Script,
     engine::{Answer, Engine, Refusal},
@@ -193,7 +192,7 @@ impl State {
                 logged = body.to_bytes();
                 let encoding = head.headers.get(header::CONTENT_ENCODING);
                 if encoding.is_some_and(|encoding| encoding == "zstd") {
-                    let plain = compression::decoded(&logged, MAX_REQUEST_BYTES);
+                    let plain = decompressed(&logged);
                     logged = plain.unwrap_or_default();
                 }
                 self.respond(&head, &logged).await
@@ -264,6 +263,12 @@ async fn whole(player: Player) -> Response<AnswerBody> {
     }
     let response = responses::ended(actions.into_iter());
     response.map_or_else(Refused::into_response, |response| Reply::Json(response).into_response())
+}
+
+/// A request body as it was before its client compressed it; `None` for one that is damaged or larger
+/// than [`MAX_REQUEST_BYTES`].
+fn decompressed(body: &[u8]) -> Option<Bytes> {
+    zstd::bulk::decompress(body, MAX_REQUEST_BYTES).ok().map(Bytes::from)
 }
 
 fn unread_body(error: &(dyn std::error::Error + 'static)) -> Response<AnswerBody> {

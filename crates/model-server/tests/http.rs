@@ -11,9 +11,8 @@ use std::{
     time::Duration,
 };
 
-use model::{
-    Client, Event, Failure, FailureKind, Item, Prompt, Provider, Retry, Secret, script::Script,
-};
+use model::{Client, Event, Failure, FailureKind, Item, Prompt, Provider, Retry, Secret};
+use model_server::script::Script;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -53,7 +52,7 @@ async fn scripted(script: &Value) -> (Provider, Log) {
     let address = listener.local_addr().unwrap();
     let log = Log::default();
     let writer = Box::new(log.clone());
-    tokio::spawn(model::server::serve(listener, script, Some(writer), std::future::pending()));
+    tokio::spawn(model_server::serve(listener, script, Some(writer), std::future::pending()));
     (provider(address), log)
 }
 

@@ -4,7 +4,8 @@
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
-use model::{Client, Decoder, Event, Prompt, Provider, script::Script};
+use model::{Decoder, Event, Prompt, Provider};
+use model_server::{ScriptedTransport, script::Script};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -62,7 +63,7 @@ async fn over_loopback(name: &str) {
     let script = Script::parse("bench", SCRIPT).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(model::server::serve(listener, script, None, std::future::pending()));
+    tokio::spawn(model_server::serve(listener, script, None, std::future::pending()));
     let provider = Provider::http("bench", format!("http://{address}/v1"));
     measure(&format!("script server and client, {name}"), provider, "m").await;
 }
@@ -104,7 +105,7 @@ async fn chunk_per_event(name: &str) {
 }
 
 async fn measure(name: &str, provider: Provider, model: &str) {
-    let client = Client::new();
+    let client = ScriptedTransport::client();
     let provider = Arc::new(provider);
     let prompt = Prompt { model: model.into(), ..Prompt::default() };
     let begin = cpu_time();

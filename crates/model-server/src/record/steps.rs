@@ -1,26 +1,24 @@
 //! From the events of an answer to the script steps that reproduce it. The cutting of texts into
 //! deltas and the time between them are not kept.
 
+use model::{Event, Failure, FailureKind, Item, Usage};
 use serde_json::Value;
 
-use crate::{
-    Event, Failure, FailureKind, Item, Usage,
-    script::{
-        self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, WebSearch,
-    },
+use crate::script::{
+    self, CustomToolCall, Cut, ErrorStep, FunctionCall, Message, Reasoning, Step, WebSearch,
 };
 
 /// The step for `event`; deltas and beginnings have none, their item's end has.
-pub(super) fn of_event(event: Event) -> Option<Step> {
+pub(super) fn step_of_event(event: Event) -> Option<Step> {
     match event {
-        Event::ItemDone { item, .. } => of_item(item),
-        Event::Completed { usage } => Some(Step::Usage(of_usage(usage))),
-        Event::Failed(failure) => Some(of_failure(&failure)),
+        Event::ItemDone { item, .. } => step_of_item(item),
+        Event::Completed { usage } => Some(Step::Usage(scripted_usage(usage))),
+        Event::Failed(failure) => Some(step_of_failure(&failure)),
         _ => None,
     }
 }
 
-fn of_item(item: Item) -> Option<Step> {
+fn step_of_item(item: Item) -> Option<Step> {
     Some(match item {
         Item::Message { text, phase } => Step::Message(Message {
             text,
@@ -53,7 +51,7 @@ fn readable_arguments(arguments: String) -> Value {
     }
 }
 
-fn of_usage(usage: Usage) -> script::Usage {
+fn scripted_usage(usage: Usage) -> script::Usage {
     script::Usage {
         input_tokens: usage.input,
         cached_input_tokens: usage.cached_input,
@@ -63,7 +61,7 @@ fn of_usage(usage: Usage) -> script::Usage {
     }
 }
 
-fn of_failure(failure: &Failure) -> Step {
+fn step_of_failure(failure: &Failure) -> Step {
     let code = match failure.kind {
         FailureKind::ResponseStreamDisconnected => return Step::Cut(Cut::default()),
         FailureKind::ContextWindowExceeded => "context_length_exceeded",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Scripted, Step, Usage, request::RequestBody};
-use crate::escape;
+use model::json;
 
 mod items;
 
@@ -198,7 +198,7 @@ impl Player {
         self.out.extend_from_slice(deltas.members.as_bytes());
         self.out.extend_from_slice(b"\"delta\":");
         let chunk = deltas.chunks.get(deltas.next).map_or("", String::as_str);
-        escape::push_str(&mut self.out, chunk);
+        json::push_str(&mut self.out, chunk);
         self.out.extend_from_slice(b"}\n\n");
         self.written += chunk.len();
         deltas.next = (deltas.next + 1) % deltas.chunks.len().max(1);
@@ -393,7 +393,7 @@ fn cut_text(text: &str, chars: Option<usize>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Decoder, Event, Item};
+    use model::{Decoder, Event, Item};
 
     fn play(steps: Value) -> Vec<Action> {
         let scripted: Scripted = serde_json::from_value(json!({"steps": steps})).unwrap();
@@ -432,7 +432,7 @@ mod tests {
             .collect();
         assert!(matches!(items[0], Item::Reasoning { summary, content }
             if summary == &["why"] && content == &["raw"]));
-        assert!(matches!(items[1], Item::Message { text, phase: Some(crate::Phase::Commentary) }
+        assert!(matches!(items[1], Item::Message { text, phase: Some(model::Phase::Commentary) }
             if text == "Said: hello"));
         assert!(matches!(items[2], Item::FunctionCall { arguments, call_id, .. }
             if arguments == r#"{"a":1}"# && call_id == "call_0000000000000007_2"));
@@ -446,7 +446,7 @@ mod tests {
             })
             .collect();
         assert_eq!(texts, ["Said: he", "llo"]);
-        let usage = crate::Usage { input: 9, output: 3, total: 12, ..crate::Usage::default() };
+        let usage = model::Usage { input: 9, output: 3, total: 12, ..model::Usage::default() };
         assert_eq!(events.last(), Some(&Event::Completed { usage }));
     }
 
