@@ -4,7 +4,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_e
 use ratelimit::Micros;
 
 use crate::tenants::MicroDollars;
-use crate::world::civil;
+use crate::world::utc;
 
 /// `1,234,567`.
 pub(super) fn count(number: u64) -> String {
@@ -71,42 +71,23 @@ pub(super) fn span(time: Micros) -> String {
 
 /// `2026-11-21`, of Unix seconds.
 pub(super) fn date(seconds: i64) -> String {
-    let (year, month, day) = civil(micros(seconds));
-    format!("{year:04}-{month:02}-{day:02}")
+    utc(micros(seconds)).date().to_string()
 }
 
 /// `2026-11-21 16:04`, of Unix seconds.
 pub(super) fn moment(seconds: i64) -> String {
-    let of_day = seconds.rem_euclid(86_400);
-    format!("{} {:02}:{:02}", date(seconds), of_day / 3600, of_day % 3600 / 60)
+    utc(micros(seconds)).strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 /// `November 2026`.
 pub(super) fn month(now: Micros) -> String {
-    const NAMES: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    let (year, month, _) = civil(now);
-    let name = NAMES.get(usize::from(month).saturating_sub(1)).unwrap_or(&"");
-    format!("{name} {year}")
+    utc(now).strftime("%B %Y").to_string()
 }
 
 /// The Unix second at which the month of `now` began.
 pub(super) fn month_start(now: Micros) -> u64 {
-    let (_, _, day) = civil(now);
-    let days = now / ratelimit::DAY;
-    days.saturating_sub(u64::from(day) - 1) * 86_400
+    let days_before = utc(now).day().unsigned_abs() - 1;
+    (now / ratelimit::DAY).saturating_sub(days_before.into()) * 86_400
 }
 
 /// `used` of `limit` in whole percent, rounded down; of nothing, anything is all.
