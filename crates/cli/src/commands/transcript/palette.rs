@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use anstyle::{AnsiColor, Effects};
+
 use crate::world::World;
 
 /// Whether to colour.
@@ -23,7 +25,7 @@ pub(crate) enum Style {
 
 /// Text in a style; plain when colours are off.
 pub(crate) struct Painted<T> {
-    escape: Option<&'static str>,
+    escapes: anstyle::Style,
     text: T,
 }
 
@@ -43,24 +45,23 @@ impl Palette {
 
     /// `text` in `style`.
     pub(crate) fn paint<T: fmt::Display>(self, style: Style, text: T) -> Painted<T> {
-        let escape = match style {
-            Style::Bold => "\x1b[1m",
-            Style::Dim => "\x1b[2m",
-            Style::Good => "\x1b[32m",
-            Style::Bad => "\x1b[31m",
-            Style::Mark => "\x1b[36m",
-            Style::Warn => "\x1b[33m",
+        let escapes = match style {
+            _ if !self.is_on => anstyle::Style::new(),
+            Style::Bold => Effects::BOLD.into(),
+            Style::Dim => Effects::DIMMED.into(),
+            Style::Good => AnsiColor::Green.on_default(),
+            Style::Bad => AnsiColor::Red.on_default(),
+            Style::Mark => AnsiColor::Cyan.on_default(),
+            Style::Warn => AnsiColor::Yellow.on_default(),
         };
-        Painted { escape: self.is_on.then_some(escape), text }
+        Painted { escapes, text }
     }
 }
 
 impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.escape {
-            Some(escape) => write!(f, "{escape}{}\x1b[0m", self.text),
-            None => write!(f, "{}", self.text),
-        }
+        let Self { escapes, text } = self;
+        write!(f, "{escapes}{text}{escapes:#}")
     }
 }
 
@@ -125,11 +126,16 @@ mod tests {
 
     #[test]
     fn colours_only_where_wanted() {
-        let check = |is_on, expect: &str| {
-            assert_eq!(Palette { is_on }.paint(Style::Bad, "x").to_string(), expect);
+        let check = |is_on, style, expect: &str| {
+            assert_eq!(Palette { is_on }.paint(style, "x").to_string(), expect);
         };
-        check(true, "\x1b[31mx\x1b[0m");
-        check(false, "x");
+        check(true, Style::Bold, "\x1b[1mx\x1b[0m");
+        check(true, Style::Dim, "\x1b[2mx\x1b[0m");
+        check(true, Style::Good, "\x1b[32mx\x1b[0m");
+        check(true, Style::Bad, "\x1b[31mx\x1b[0m");
+        check(true, Style::Mark, "\x1b[36mx\x1b[0m");
+        check(true, Style::Warn, "\x1b[33mx\x1b[0m");
+        check(false, Style::Bad, "x");
     }
 
     proptest! {
