@@ -16,7 +16,7 @@ methods! {
     /// Runs a command and answers when it has ended.
     CommandExec = "command/exec",
         command_exec(CommandExecParams) -> CommandExecResponse,
-        Stable, Begins, ["permissionProfile"];
+        Stable, Begins, ["permissionProfile"], StartsWork;
 
     /// Writes to a session's stdin, or closes it.
     CommandExecWrite = "command/exec/write",

@@ -15,6 +15,12 @@ use crate::turn::TURN_OVERRIDES;
 /// A running request: resolves to the serialised `result` member or to the error.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Bytes, ErrorObject>> + Send + 'a>>;
 
+/// A server as far as all resources share it.
+pub trait Handlers {
+    /// What its handlers fail with; the conversion decides the code and the data on the wire.
+    type Error: Into<ErrorObject> + Send;
+}
+
 /// Decodes the parameters and calls the handler. Absent and null parameters are read as `{}`, so
 /// that they may be left out where all members are optional. The parameters are decoded before
 /// this returns; the future borrows the server only.
@@ -87,13 +93,17 @@ fn misplaced(method: &str, member: &str) -> Option<String> {
 }
 
 /// Boxes a handler's future and encodes its result.
-pub(crate) fn reply<'a, R>(
-    call: impl Future<Output = Result<R, ErrorObject>> + Send + 'a,
-) -> Reply<'a>
+pub(crate) fn reply<'a, R, E>(call: impl Future<Output = Result<R, E>> + Send + 'a) -> Reply<'a>
 where
     R: Serialize,
+    E: Into<ErrorObject>,
 {
-    Box::pin(async move { encode(&call.await?) })
+    Box::pin(async move {
+        match call.await {
+            Ok(result) => encode(&result),
+            Err(error) => Err(error.into()),
+        }
+    })
 }
 
 fn encode(result: &impl Serialize) -> Result<Bytes, ErrorObject> {
@@ -114,6 +124,10 @@ pub(crate) mod tests {
 
     /// A server that answers every request with an error naming the handler reached.
     pub(crate) struct Probe;
+
+    impl Handlers for Probe {
+        type Error = ErrorObject;
+    }
 
     fn answer(method: &str, params: Option<&str>) -> ErrorObject {
         let params = params.map(|json| RawValue::from_string(json.to_owned()).unwrap());

@@ -30,7 +30,7 @@ notifications! {
     NOTIFICATIONS, notification_schemas;
 
     /// A goal was set, or its usage grew.
-    ThreadGoalUpdated = "thread/goal/updated", ThreadGoalUpdatedNotification, Experimental;
+    ThreadGoalUpdated = "thread/goal/updated", ThreadGoalUpdatedNotification, Experimental, Newest;
 
     /// A goal was removed.
     ThreadGoalCleared = "thread/goal/cleared", ThreadIdNotification, Experimental;

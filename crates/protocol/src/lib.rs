@@ -60,13 +60,13 @@ pub mod tool;
 pub mod turn;
 pub mod windows;
 
-pub use dispatch::{Reply, dispatch, unimplemented};
+pub use dispatch::{Handlers, Reply, dispatch, unimplemented};
 pub use gate::experimental_violation;
 pub use registry::{
     AllMethods, CLIENT_NOTIFICATIONS, METHODS, NOTIFICATIONS, Resource, SERVER_REQUESTS, lookup,
     lookup_notification, lookup_server_request,
 };
-pub use table::{MessageInfo, MethodInfo, Ordering, Stability};
+pub use table::{Load, MessageInfo, MethodInfo, Ordering, Retention, Stability};
 
 #[doc(inline)]
 pub use self::{

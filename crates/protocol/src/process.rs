@@ -15,7 +15,7 @@ methods! {
     /// Starts a process.
     ProcessSpawn = "process/spawn",
         process_spawn(ProcessSpawnParams) -> Empty,
-        Experimental, Begins, [];
+        Experimental, Begins, [], StartsWork;
 
     /// Writes to its stdin, or closes it.
     ProcessWriteStdin = "process/writeStdin",

@@ -11,7 +11,7 @@ methods! {
     /// Starts a review, in the thread or in a new one.
     ReviewStart = "review/start",
         review_start(ReviewStartParams) -> ReviewStartResponse,
-        Stable, Concurrent, [];
+        Stable, Concurrent, [], StartsWork;
 }
 
 /// Parameters of `review/start`.

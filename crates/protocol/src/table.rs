@@ -14,6 +14,8 @@ pub struct MethodInfo {
     pub stability: Stability,
     /// How it is scheduled on its connection.
     pub ordering: Ordering,
+    /// What it costs the server beyond a short answer.
+    pub load: Load,
     /// Members of `params` that need the `experimentalApi` capability.
     pub experimental_fields: &'static [&'static str],
 }
@@ -25,6 +27,8 @@ pub struct MessageInfo {
     pub name: &'static str,
     /// Whether it is only for connections with the `experimentalApi` capability.
     pub stability: Stability,
+    /// Which of a thread's notifications of this method a client that reconnects is sent.
+    pub retention: Retention,
 }
 
 /// Whether a message is open to every connection (specification, "Versioning").
@@ -52,6 +56,47 @@ pub enum Ordering {
     Unimplemented,
 }
 
+/// What a request costs the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// An answer of bounded length.
+    Light,
+    /// An answer as long as a thread: a server makes few of them at a time.
+    LongAnswer,
+    /// Work that outlives the answer, such as a turn, a command or a loaded thread: a server that
+    /// shuts down refuses it.
+    StartsWork,
+}
+
+/// Which notifications of a method a thread's event log keeps for clients that reconnect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// All of them.
+    Every,
+    /// The newest of each turn, or of the thread when it names no turn: it replaces earlier ones.
+    Newest,
+}
+
+/// The load of an entry: light unless the entry says otherwise.
+macro_rules! load {
+    () => {
+        crate::table::Load::Light
+    };
+    ($load:ident) => {
+        crate::table::Load::$load
+    };
+}
+
+/// The retention of an entry: every one unless the entry says otherwise.
+macro_rules! retention {
+    () => {
+        crate::table::Retention::Every
+    };
+    ($retention:ident) => {
+        crate::table::Retention::$retention
+    };
+}
+
 /// The method of a resource's trait that handles a request, unless this version has none.
 macro_rules! handler {
     (Unimplemented, $($rest:tt)*) => {};
@@ -64,7 +109,7 @@ macro_rules! handler {
             &self,
             cx: $cx,
             params: $params,
-        ) -> impl Future<Output = Result<$result, jsonrpc::ErrorObject>> + Send;
+        ) -> impl Future<Output = Result<$result, Self::Error>> + Send;
     };
 }
 
@@ -99,7 +144,8 @@ macro_rules! call {
 /// /// What it does.
 /// Marker = "wire/name",
 ///     handler(Params) -> Result,
-///     Stable | Experimental, Ordered | Concurrent | Begins | Unimplemented, ["experimentalField", …];
+///     Stable | Experimental, Ordered | Concurrent | Begins | Unimplemented,
+///     ["experimentalField", …], LongAnswer | StartsWork;
 /// ```
 ///
 /// and yields the marker for typed calls, a method of the resource's trait (without a body, so
@@ -111,7 +157,7 @@ macro_rules! methods {
             $(#[doc = $doc:literal])+
             $marker:ident = $name:literal,
             $handler:ident($params:ty) -> $result:ty,
-            $stability:ident, $ordering:ident, [$($field:literal),* $(,)?];
+            $stability:ident, $ordering:ident, [$($field:literal),* $(,)?] $(, $load:ident)?;
         )+
     ) => {
         $(
@@ -127,7 +173,7 @@ macro_rules! methods {
         )+
 
         /// Handlers of this resource; `Cx` is what the server knows of the caller.
-        pub trait $trait<Cx> {
+        pub trait $trait<Cx>: crate::dispatch::Handlers {
             $(
                 crate::table::handler! {
                     $ordering, $(#[doc = $doc])+ fn $handler(Cx, $params) -> $result
@@ -148,6 +194,7 @@ macro_rules! methods {
                 resource: crate::registry::Resource::$resource,
                 stability: crate::table::Stability::$stability,
                 ordering: crate::table::Ordering::$ordering,
+                load: crate::table::load!($($load)?),
                 experimental_fields: &[$($field),*],
             },)+
         ];
@@ -214,6 +261,7 @@ macro_rules! server_requests {
             $(crate::table::MessageInfo {
                 name: $name,
                 stability: crate::table::Stability::$stability,
+                retention: crate::table::Retention::Every,
             },)+
         ];
 
@@ -234,12 +282,13 @@ macro_rules! server_requests {
     };
 }
 
-/// Notifications. An entry reads `Marker = "wire/name", Params, Stable | Experimental;`; the two
-/// names in front are those of the table and of the function that lists the schemas.
+/// Notifications. An entry reads `Marker = "wire/name", Params, Stable | Experimental;`, with
+/// `, Newest` at its end where a newer one replaces an older one; the two names in front are those
+/// of the table and of the function that lists the schemas.
 macro_rules! notifications {
     ($table:ident, $schemas:ident; $(
         $(#[doc = $doc:literal])+
-        $marker:ident = $name:literal, $params:ty, $stability:ident;
+        $marker:ident = $name:literal, $params:ty, $stability:ident $(, $retention:ident)?;
     )+) => {
         $(
             $(#[doc = $doc])+
@@ -256,6 +305,7 @@ macro_rules! notifications {
             $(crate::table::MessageInfo {
                 name: $name,
                 stability: crate::table::Stability::$stability,
+                retention: crate::table::retention!($($retention)?),
             },)+
         ];
 
@@ -278,4 +328,4 @@ macro_rules! notifications {
 
 #[cfg(test)]
 pub(crate) use probe_handler;
-pub(crate) use {call, handler, methods, notifications, server_requests};
+pub(crate) use {call, handler, load, methods, notifications, retention, server_requests};

@@ -38,7 +38,7 @@ methods! {
             "mockExperimentalField",
             "permissions",
             "persistExtendedHistory",
-        ];
+        ], StartsWork;
 
     /// Loads a stored thread and subscribes the connection to it.
     ThreadResume = "thread/resume",
@@ -50,7 +50,7 @@ methods! {
             "path",
             "permissions",
             "persistExtendedHistory",
-        ];
+        ], StartsWork;
 
     /// Branches a thread into a new one.
     ThreadFork = "thread/fork",
@@ -61,12 +61,12 @@ methods! {
             "path",
             "permissions",
             "persistExtendedHistory",
-        ];
+        ], StartsWork;
 
     /// Reads a thread without loading it.
     ThreadRead = "thread/read",
         thread_read(ThreadReadParams) -> ThreadReadResponse,
-        Stable, Ordered, [];
+        Stable, Ordered, [], LongAnswer;
 
     /// Pages through stored threads, newest first.
     ThreadList = "thread/list",
@@ -76,7 +76,7 @@ methods! {
     /// Pages through a thread's turns, newest first.
     ThreadTurnsList = "thread/turns/list",
         thread_turns_list(ThreadTurnsListParams) -> ThreadTurnsListResponse,
-        Stable, Ordered, [];
+        Stable, Ordered, [], LongAnswer;
 
     /// Reserved by the specification: always an unsupported-method error.
     ThreadTurnsItemsList = "thread/turns/items/list",
@@ -86,7 +86,7 @@ methods! {
     /// Pages through a thread's items, across its turns or in one.
     ThreadItemsList = "thread/items/list",
         thread_items_list(ThreadItemsListParams) -> ThreadItemsListResponse,
-        Experimental, Ordered, [];
+        Experimental, Ordered, [], LongAnswer;
 
     /// Ids of the threads in memory.
     ThreadLoadedList = "thread/loaded/list",
@@ -126,12 +126,12 @@ methods! {
     /// Starts compaction; progress arrives as turn and item events.
     ThreadCompactStart = "thread/compact/start",
         thread_compact_start(ThreadIdParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, Ordered, [], StartsWork;
 
     /// Runs the user's own command, outside the sandbox.
     ThreadShellCommand = "thread/shellCommand",
         thread_shell_command(ThreadShellCommandParams) -> Empty,
-        Stable, Ordered, [];
+        Stable, Ordered, [], StartsWork;
 
     /// Ends a thread's background terminals.
     ThreadBackgroundTerminalsClean = "thread/backgroundTerminals/clean",
@@ -188,13 +188,13 @@ notifications! {
     ThreadClosed = "thread/closed", ThreadIdNotification, Stable;
 
     /// A thread's runtime status changed.
-    ThreadStatusChanged = "thread/status/changed", ThreadStatusChangedNotification, Stable;
+    ThreadStatusChanged = "thread/status/changed", ThreadStatusChangedNotification, Stable, Newest;
 
     /// A thread got a title.
-    ThreadNameUpdated = "thread/name/updated", ThreadNameUpdatedNotification, Stable;
+    ThreadNameUpdated = "thread/name/updated", ThreadNameUpdatedNotification, Stable, Newest;
 
     /// Token usage of the running turn.
-    ThreadTokenUsageUpdated = "thread/tokenUsage/updated", ThreadTokenUsageUpdatedNotification, Stable;
+    ThreadTokenUsageUpdated = "thread/tokenUsage/updated", ThreadTokenUsageUpdatedNotification, Stable, Newest;
 
     /// Deprecated: see the `contextCompaction` item.
     ThreadCompacted = "thread/compacted", ThreadCompactedNotification, Stable;

@@ -27,7 +27,7 @@ methods! {
             "environments",
             "permissions",
             "responsesapiClientMetadata",
-        ];
+        ], StartsWork;
 
     /// Adds input to the running turn.
     TurnSteer = "turn/steer",
@@ -50,10 +50,10 @@ notifications! {
     TurnCompleted = "turn/completed", TurnCompletedNotification, Stable;
 
     /// Unified diff of all file changes so far.
-    TurnDiffUpdated = "turn/diff/updated", TurnDiffUpdatedNotification, Stable;
+    TurnDiffUpdated = "turn/diff/updated", TurnDiffUpdatedNotification, Stable, Newest;
 
     /// The agent changed its plan.
-    TurnPlanUpdated = "turn/plan/updated", TurnPlanUpdatedNotification, Stable;
+    TurnPlanUpdated = "turn/plan/updated", TurnPlanUpdatedNotification, Stable, Newest;
 
     /// A turn met an error; the turn's end follows unless it is tried again.
     TurnErrorEvent = "error", ErrorNotification, Stable;

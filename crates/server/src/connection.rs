@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{
-    Answer, CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Notification, Outbox,
-    Outgoing, RequestId, encode_answer, encode_error, encode_notification,
+    Answer, CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Method as _,
+    Notification, Outbox, Outgoing, RequestId, encode_answer, encode_error, encode_notification,
 };
 use protocol::connection::InitializeCapabilities;
-use protocol::{MessageInfo, Ordering, Stability};
+use protocol::{Initialize, Initialized, Load, MessageInfo, MethodInfo, Ordering, Stability};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, oneshot};
@@ -31,8 +31,6 @@ const CONCURRENT_REQUESTS: usize = 64;
 const LAST_READ: Duration = Duration::from_secs(30);
 /// A connection is read no further while it has left so many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
-/// Methods whose answers can be as long as a thread. Few of them are made at a time.
-pub(crate) const LONG_ANSWERS: &[&str] = &["thread/read", "thread/turns/list", "thread/items/list"];
 
 /// What the rest of the server knows of a connection.
 pub(crate) struct Peer {
@@ -123,9 +121,9 @@ impl Peer {
         }
     }
 
-    /// Queues a notification of that method, if this client wants to hear it.
-    pub(crate) fn send_if_wanted(&self, method: &str, message: impl Into<Outgoing>) {
-        if protocol::lookup_notification(method).is_some_and(|info| self.wants(info)) {
+    /// Queues a notification, if this client wants to hear it.
+    pub(crate) fn send_if_wanted(&self, info: &MessageInfo, message: impl Into<Outgoing>) {
+        if self.wants(info) {
             self.send(message);
         }
     }
@@ -297,9 +295,11 @@ impl Server {
     ) {
         match message {
             Message::Request { id, method, params } => {
-                let ordering = protocol::lookup(&method).map_or(Ordering::Ordered, |m| m.ordering);
+                let info = protocol::lookup(&method);
+                let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
+                let request = Request { id, method, info, params };
                 if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
-                    return self.answer(peer, id, &method, params).await;
+                    return self.answer(Cx::new(peer.clone()), request).await;
                 }
                 let permit = tokio::select! {
                     permit = permits.clone().acquire_owned() => permit,
@@ -310,7 +310,7 @@ impl Server {
                 let (begun, has_begun) = oneshot::channel();
                 running.spawn(async move {
                     let cx = Cx { begun: Arc::new(Mutex::new(Some(begun))), ..Cx::new(peer) };
-                    server.answer_in(cx, id, &method, params).await;
+                    server.answer(cx, request).await;
                     drop(permit);
                 });
                 if ordering == Ordering::Begins {
@@ -319,7 +319,7 @@ impl Server {
                 }
             }
             Message::Notification { method, .. } => {
-                if method == "initialized" {
+                if method == Initialized::NAME {
                     self.core.tell_warnings(peer).await;
                 }
             }
@@ -328,31 +328,31 @@ impl Server {
         }
     }
 
-    async fn answer(
-        &self,
-        peer: &Arc<Peer>,
-        id: RequestId,
-        method: &str,
-        params: Option<Box<RawValue>>,
-    ) {
-        self.answer_in(Cx::new(peer.clone()), id, method, params).await;
-    }
-
-    async fn answer_in(&self, cx: Cx, id: RequestId, method: &str, params: Option<Box<RawValue>>) {
+    async fn answer(&self, cx: Cx, request: Request) {
+        let Request { id, method, info, params } = request;
+        let load = info.map_or(Load::Light, |info| info.load);
         let peer = &cx.peer.clone();
         let accepted = self.core.unanswered.accept();
         // Counted before this is asked, so that a server that begins to drain misses none.
         let _accepted = (!self.core.is_draining()).then_some(accepted);
-        let _turn = self.core.turn_for_long_answer(method).await;
-        let outcome = match admit(peer, method, params.as_deref()) {
-            Ok(()) if self.core.is_draining() && begins_work(method) => Err(shutting_down()),
-            Ok(()) => protocol::dispatch(self, cx.clone(), method, params.as_deref()).await,
+        let _turn = self.core.turn_for_long_answer(load).await;
+        let outcome = match admit(peer, &method, info, params.as_deref()) {
+            Ok(()) if self.core.is_draining() && load == Load::StartsWork => Err(shutting_down()),
+            Ok(()) => protocol::dispatch(self, cx.clone(), &method, params.as_deref()).await,
             Err(error) => Err(error),
         };
         peer.answer(response(&id, outcome));
         // Dropping the gates opens them.
         cx.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// A request, with what the method table says about it; `None` for an unknown method.
+struct Request {
+    id: RequestId,
+    method: String,
+    info: Option<&'static MethodInfo>,
+    params: Option<Box<RawValue>>,
 }
 
 /// The next message, once the client has read enough of the answers that it has.
@@ -362,36 +362,23 @@ async fn next_request(peer: &Peer, requests: &mut Inbox) -> Option<Incoming> {
 }
 
 /// Whether a request may be handled at all: the handshake and the experimental gate.
-fn admit(peer: &Peer, method: &str, params: Option<&RawValue>) -> Result<(), ErrorObject> {
-    let initialized = peer.session.get().is_some();
-    match (method, initialized) {
-        ("initialize", true) => return Err(ErrorObject::invalid_request("Already initialized")),
-        ("initialize", false) => return Ok(()),
-        (_, false) => return Err(ErrorObject::invalid_request("Not initialized")),
-        (_, true) => {}
+fn admit(
+    peer: &Peer,
+    method: &str,
+    info: Option<&MethodInfo>,
+    params: Option<&RawValue>,
+) -> Result<(), ErrorObject> {
+    match (method == Initialize::NAME, peer.session.get().is_some()) {
+        (true, true) => return Err(ErrorObject::invalid_request("Already initialized")),
+        (true, false) => return Ok(()),
+        (false, false) => return Err(ErrorObject::invalid_request("Not initialized")),
+        (false, true) => {}
     }
     if peer.is_experimental() {
         return Ok(());
     }
-    let refused =
-        protocol::lookup(method).and_then(|info| protocol::experimental_violation(info, params));
+    let refused = info.and_then(|info| protocol::experimental_violation(info, params));
     refused.map_or(Ok(()), |message| Err(ErrorObject::invalid_request(message)))
-}
-
-/// What a server that is going to end does not begin any more.
-fn begins_work(method: &str) -> bool {
-    const BEGINS: &[&str] = &[
-        "thread/start",
-        "thread/resume",
-        "thread/fork",
-        "turn/start",
-        "review/start",
-        "thread/shellCommand",
-        "thread/compact/start",
-        "command/exec",
-        "process/spawn",
-    ];
-    BEGINS.contains(&method)
 }
 
 fn shutting_down() -> ErrorObject {

@@ -21,6 +21,10 @@ use jsonrpc::ErrorObject;
 use crate::connection::Cx;
 use crate::server::Server;
 
+impl protocol::Handlers for Server {
+    type Error = ErrorObject;
+}
+
 /// Resources whose methods all wait for their part of the program.
 macro_rules! without_handlers {
     ($($resource:ident)+) => {

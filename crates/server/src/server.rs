@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jsonrpc::{CloseReason, ErrorObject, Notification, Spool, encode_notification};
 use protocol::{
-    ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
+    Load, ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
 };
 use sandbox::Sandbox;
@@ -22,7 +22,7 @@ use protocol::connection::WarningNotification;
 use crate::client_processes::ClientProcesses;
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
-use crate::connection::{ConnectionId, LONG_ANSWERS, Peer};
+use crate::connection::{ConnectionId, Peer};
 use crate::in_flight::InFlight;
 use crate::loading::stored;
 use crate::log::Log;
@@ -213,9 +213,9 @@ fn spool(core: Weak<Core>, folder: PathBuf) -> Arc<Spool> {
 }
 
 impl Core {
-    /// Waits until an answer of this method may be made; `None` for one that does not matter.
-    pub(crate) async fn turn_for_long_answer(&self, method: &str) -> Option<SemaphorePermit<'_>> {
-        if !LONG_ANSWERS.contains(&method) {
+    /// Waits until a long answer may be made; `None` for any other.
+    pub(crate) async fn turn_for_long_answer(&self, load: Load) -> Option<SemaphorePermit<'_>> {
+        if load != Load::LongAnswer {
             return None;
         }
         // It is never closed.

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use jsonrpc::Outgoing;
+use protocol::{MessageInfo, Retention};
 use session::Id;
 
 /// What is kept, in bytes and in events; at the bound the oldest goes, and clients that saw less
@@ -18,15 +19,6 @@ const KEPT_BYTES: usize = 1024 * 1024;
 const KEPT_EVENTS: usize = 2048;
 /// The member of a message that tells its place.
 const MEMBER: &str = "eventCursor";
-/// Events of which only the newest counts, of each turn that they are about.
-const LATEST_COUNTS: &[&str] = &[
-    "thread/status/changed",
-    "thread/name/updated",
-    "thread/tokenUsage/updated",
-    "thread/goal/updated",
-    "turn/diff/updated",
-    "turn/plan/updated",
-];
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +54,7 @@ pub(crate) struct EventLog {
 struct Entry {
     start: u64,
     end: u64,
-    method: &'static str,
+    info: &'static MessageInfo,
     item: Option<Id>,
     /// The turn that it is about, of events that are about one alone.
     of_turn: Option<Id>,
@@ -120,7 +112,7 @@ impl EventLog {
     /// Takes an event in, and gives it back with its place.
     pub(crate) fn add(
         &mut self,
-        method: &'static str,
+        info: &'static MessageInfo,
         message: &Outgoing,
         about: About<'_>,
     ) -> Outgoing {
@@ -131,7 +123,7 @@ impl EventLog {
         };
         let start = self.end;
         self.end += size;
-        self.keep(start, method, message, about);
+        self.keep(start, info, message, about);
         placed(message, &self.place())
     }
 
@@ -145,7 +137,10 @@ impl EventLog {
     }
 
     /// What a client at this place has missed, in order.
-    pub(crate) fn since(&self, place: &Place) -> Result<Vec<(&'static str, Outgoing)>, Missed> {
+    pub(crate) fn since(
+        &self,
+        place: &Place,
+    ) -> Result<Vec<(&'static MessageInfo, Outgoing)>, Missed> {
         if place.epoch != self.epoch {
             return Err(Missed::Reloaded);
         }
@@ -157,7 +152,7 @@ impl EventLog {
             let seen = place.position.saturating_sub(entry.start) as usize;
             let rest = entry.rest(seen).ok_or(Missed::TooOld)?;
             let at = cursor(&self.epoch, entry.end, entry.turn.as_ref());
-            Ok((entry.method, placed(&rest, &at)))
+            Ok((entry.info, placed(&rest, &at)))
         };
         missed.map(send).collect()
     }
@@ -191,7 +186,13 @@ impl EventLog {
         }
     }
 
-    fn keep(&mut self, start: u64, method: &'static str, message: &Outgoing, about: About<'_>) {
+    fn keep(
+        &mut self,
+        start: u64,
+        info: &'static MessageInfo,
+        message: &Outgoing,
+        about: About<'_>,
+    ) {
         let (end, turn) = (self.end, self.first_open_turn().cloned());
         let message = match message {
             Outgoing::Whole(message) => Message::Whole(message.clone()),
@@ -207,12 +208,14 @@ impl EventLog {
                 Message::Delta { head: head.clone(), text: text.to_vec(), tail: tail.clone() }
             }
         };
-        if LATEST_COUNTS.contains(&method) {
-            self.forget(|entry| entry.method == method && entry.of_turn.as_ref() == about.turn);
+        if info.retention == Retention::Newest {
+            self.forget(|entry| {
+                entry.info.name == info.name && entry.of_turn.as_ref() == about.turn
+            });
         }
         let item = about.item.map(|(item, _)| item.clone());
         let of_turn = about.turn.cloned();
-        let entry = Entry { start, end, method, item, of_turn, message, turn };
+        let entry = Entry { start, end, info, item, of_turn, message, turn };
         self.bytes += entry.bytes();
         self.entries.push_back(entry);
         self.bound();

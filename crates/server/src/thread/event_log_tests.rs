@@ -10,6 +10,10 @@ fn id(text: &str) -> Id {
     text.into()
 }
 
+fn info(method: &str) -> &'static MessageInfo {
+    protocol::lookup_notification(method).unwrap()
+}
+
 fn log() -> EventLog {
     EventLog::new("e".to_owned(), None, Vec::new())
 }
@@ -46,7 +50,7 @@ fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
     let mut seen = Vec::new();
     for text in ["Hel", "lo \"w\"", "örld\n", "", "!"] {
         let about = going(&turn, &item, Phase::Going);
-        seen.push(read(log.add("item/agentMessage/delta", &frame.delta(text), about)));
+        seen.push(read(log.add(info("item/agentMessage/delta"), &frame.delta(text), about)));
     }
     for (at, rest) in ["lo \"w\"örld\n!", "örld\n!", "!", "!"].iter().enumerate() {
         let missed = missed(&log, &seen[at].1);
@@ -61,7 +65,7 @@ fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
 fn a_place_within_a_letter_or_an_escape_is_none() {
     let (mut log, turn, item) = (log(), id("t1"), id("i1"));
     let about = going(&turn, &item, Phase::Going);
-    log.add("item/agentMessage/delta", &frame("i1").delta("ö\n\u{1}x"), about);
+    log.add(info("item/agentMessage/delta"), &frame("i1").delta("ö\n\u{1}x"), about);
     // ö is two bytes, \n two, \u0001 six.
     let fits: Vec<bool> = (0..=11)
         .map(|position| {
@@ -79,12 +83,24 @@ fn what_a_final_item_tells_is_not_told_in_pieces() {
     let (first, second) = (id("i1"), id("i2"));
     let begin = Place::read(&log.place()).unwrap();
     let (one, two) = (frame("i1"), frame("i2"));
-    log.add("item/started", &whole("item/started", 1), going(&turn, &first, Phase::Started));
+    log.add(info("item/started"), &whole("item/started", 1), going(&turn, &first, Phase::Started));
     for text in ["a", "b"] {
-        log.add("item/agentMessage/delta", &one.delta(text), going(&turn, &first, Phase::Going));
-        log.add("item/agentMessage/delta", &two.delta(text), going(&turn, &second, Phase::Going));
+        log.add(
+            info("item/agentMessage/delta"),
+            &one.delta(text),
+            going(&turn, &first, Phase::Going),
+        );
+        log.add(
+            info("item/agentMessage/delta"),
+            &two.delta(text),
+            going(&turn, &second, Phase::Going),
+        );
     }
-    log.add("item/completed", &whole("item/completed", 1), going(&turn, &first, Phase::Completed));
+    log.add(
+        info("item/completed"),
+        &whole("item/completed", 1),
+        going(&turn, &first, Phase::Completed),
+    );
     let methods: Vec<Value> = missed(&log, &begin).iter().map(|m| m["method"].clone()).collect();
     let expect =
         ["item/started", "item/agentMessage/delta", "item/agentMessage/delta", "item/completed"];
@@ -100,7 +116,7 @@ fn of_a_status_only_the_newest_is_kept() {
     let begin = Place::read(&log.place()).unwrap();
     for number in 0..5 {
         let status = whole("thread/status/changed", number);
-        log.add("thread/status/changed", &status, About::default());
+        log.add(info("thread/status/changed"), &status, About::default());
     }
     let missed = missed(&log, &begin);
     assert_eq!(missed.len(), 1);
@@ -114,7 +130,7 @@ fn who_missed_more_than_is_kept_is_told_so() {
     let message =
         Outgoing::Whole(Bytes::from(format!("{{\"x\":\"{}\"}}", "x".repeat(KEPT_BYTES / 8))));
     for number in 0..20 {
-        log.add("item/completed", &message, About::default());
+        log.add(info("item/completed"), &message, About::default());
         assert!(log.bytes <= KEPT_BYTES);
         assert_eq!(log.since(&begin).is_err(), number >= 7, "{number}");
     }
@@ -135,16 +151,20 @@ fn a_place_names_the_oldest_turn_that_may_still_change() {
     let turn_of = |log: &EventLog| Place::read(&log.place()).unwrap().turn;
     let started = |log: &mut EventLog, turn: &Id| {
         let about = About { turn: Some(turn), item: None };
-        log.add("turn/started", &whole("turn/started", 0), about);
+        log.add(info("turn/started"), &whole("turn/started", 0), about);
     };
     assert_eq!(turn_of(&log), None);
     started(&mut log, &first);
     let item = id("background");
-    log.add("item/started", &whole("item/started", 1), going(&first, &item, Phase::Started));
+    log.add(info("item/started"), &whole("item/started", 1), going(&first, &item, Phase::Started));
     started(&mut log, &second);
     started(&mut log, &third);
     assert_eq!(turn_of(&log).as_deref(), Some("t1"), "its command still runs");
-    log.add("item/completed", &whole("item/completed", 1), going(&first, &item, Phase::Completed));
+    log.add(
+        info("item/completed"),
+        &whole("item/completed", 1),
+        going(&first, &item, Phase::Completed),
+    );
     assert_eq!(turn_of(&log).as_deref(), Some("t3"));
 }
 
@@ -188,7 +208,7 @@ proptest! {
                 Happening::Piece(s, text) => {
                     let item = item(*s, &generation);
                     let about = going(&turn, &item, Phase::Going);
-                    log.add("item/agentMessage/delta", &frames[*s].delta(text), about)
+                    log.add(info("item/agentMessage/delta"), &frames[*s].delta(text), about)
                 }
                 Happening::Final(s) => {
                     let item = item(*s, &generation);
@@ -197,9 +217,9 @@ proptest! {
                     frames[*s] = frame(&format!("{s}-{}", generation[*s]));
                     let done = json!({ "final": &*item });
                     let done = encode_notification("item/completed", &done).unwrap();
-                    log.add("item/completed", &Outgoing::Whole(done), about)
+                    log.add(info("item/completed"), &Outgoing::Whole(done), about)
                 }
-                Happening::Other => log.add("warning", &whole("warning", 1), About::default()),
+                Happening::Other => log.add(info("warning"), &whole("warning", 1), About::default()),
             };
             told.push(read(message));
         }

@@ -58,8 +58,8 @@ impl Actor {
             let params = protocol::thread_record::ThreadStartedNotification { thread };
             self.subscribers.notify::<protocol::ThreadStarted>(&params);
         }
-        for (method, message) in missed.and_then(Result::ok).unwrap_or_default() {
-            peer.send_if_wanted(method, message);
+        for (info, message) in missed.and_then(Result::ok).unwrap_or_default() {
+            peer.send_if_wanted(info, message);
         }
         for ask in self.asks.values() {
             ask.show(&self.core, &peer);

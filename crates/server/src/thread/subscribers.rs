@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{Notification, Outgoing, encode_notification};
+use protocol::MessageInfo;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -84,8 +85,9 @@ impl Subscribers {
 
     /// Sends a message of that method to everybody who wants to hear it.
     pub(crate) fn send(&mut self, method: &'static str, message: &Outgoing, about: About<'_>) {
-        let placed = self.log.as_mut().map(|log| log.add(method, message, about));
-        send_to(self.peers.iter(), method, message, placed.as_ref());
+        let Some(info) = protocol::lookup_notification(method) else { return };
+        let placed = self.log.as_mut().map(|log| log.add(info, message, about));
+        send_to(self.peers.iter(), info, message, placed.as_ref());
     }
 
     /// Tells `everybody`, subscribed or not, of something that has its place among the events.
@@ -95,9 +97,10 @@ impl Subscribers {
         method: &'static str,
         message: Bytes,
     ) {
+        let Some(info) = protocol::lookup_notification(method) else { return };
         let message = Outgoing::Whole(message);
-        let placed = self.log.as_mut().map(|log| log.add(method, &message, About::default()));
-        send_to(everybody.iter(), method, &message, placed.as_ref());
+        let placed = self.log.as_mut().map(|log| log.add(info, &message, About::default()));
+        send_to(everybody.iter(), info, &message, placed.as_ref());
     }
 
     /// Holds work back that makes messages faster than they can be read.
@@ -166,11 +169,10 @@ async fn first(waits: impl Iterator<Item: Future<Output = ()> + Send + 'static>)
 
 fn send_to<'a>(
     peers: impl Iterator<Item = &'a Arc<Peer>>,
-    method: &str,
+    info: &MessageInfo,
     message: &Outgoing,
     placed: Option<&Outgoing>,
 ) {
-    let Some(info) = protocol::lookup_notification(method) else { return };
     for peer in peers.filter(|peer| peer.wants(info)) {
         let wanted = placed.filter(|_| peer.wants_places()).unwrap_or(message);
         peer.send(wanted.clone());
