@@ -26,7 +26,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::world::World;
+use crate::environment::Environment;
 
 /// A line for the person who started the program; nobody may be there to read it.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
@@ -35,8 +35,11 @@ pub(crate) fn tell(line: fmt::Arguments<'_>) {
 
 /// The configuration that the program is about to run with, with the projects of the working folder
 /// or without. One that cannot be used is told with its place, and ends the program with 2.
-pub(crate) fn checked(world: &World, projects: bool) -> Result<::config::Config, ExitCode> {
-    let options = world.clone().options("cli");
+pub(crate) fn checked(
+    environment: &Environment,
+    projects: bool,
+) -> Result<::config::Config, ExitCode> {
+    let options = environment.clone().options("cli");
     match server::configuration(&options, projects) {
         Ok(resolved) => Ok(resolved.config),
         Err(error) => {

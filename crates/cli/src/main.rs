@@ -1,10 +1,10 @@
 //! The `agentd` program: argv, environment and wiring. One file a subcommand.
 //!
 //! Nothing below this crate reads the command line, the environment, the home folder or the
-//! current folder: it is gathered in [`world`] and handed on.
+//! current folder: it is gathered in [`environment`] and handed on.
 
 mod commands;
-mod world;
+mod environment;
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::commands::{
     app_server, demo, doctor, exec, gateway as gateway_command, model_server, rules,
     sandbox as sandbox_command, threads,
 };
-use crate::world::World;
+use crate::environment::Environment;
 
 /// Embed a coding agent in any product.
 #[derive(Parser)]
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
     // While there is one thread: this takes variables out of the environment, for nobody below us.
     #[cfg(unix)]
-    let given = world::passed_on();
+    let given = environment::passed_on();
     #[cfg(not(unix))]
     let given = ();
     let arguments = Arguments::parse();
@@ -112,18 +112,26 @@ fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
         }
     }
     let strict = arguments.config.strict_config;
-    let world = || World::gather(overrides, strict);
+    let environment = || Environment::gather(overrides, strict);
     let code = match arguments.command {
-        Command::AppServer(arguments) => runtime.block_on(app_server::run(arguments, world, given)),
-        Command::Config(arguments) => config_command::run(arguments, world()?),
-        Command::Demo(arguments) => runtime.block_on(demo::run(arguments, world()?)),
-        Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &world()?)),
-        Command::Exec(arguments) => runtime.block_on(exec::run(arguments, world()?)),
-        Command::Gateway(arguments) => runtime.block_on(gateway_command::run(arguments, world)),
-        Command::ModelServer(arguments) => runtime.block_on(model_server::run(arguments, world)),
-        Command::Rules(arguments) => rules::run(arguments, world()?),
-        Command::Sandbox(arguments) => runtime.block_on(sandbox_command::run(arguments, world()?)),
-        Command::Threads(arguments) => runtime.block_on(threads::run(arguments, world()?)),
+        Command::AppServer(arguments) => {
+            runtime.block_on(app_server::run(arguments, environment, given))
+        }
+        Command::Config(arguments) => config_command::run(arguments, environment()?),
+        Command::Demo(arguments) => runtime.block_on(demo::run(arguments, environment()?)),
+        Command::Doctor(arguments) => runtime.block_on(doctor::run(&arguments, &environment()?)),
+        Command::Exec(arguments) => runtime.block_on(exec::run(arguments, environment()?)),
+        Command::Gateway(arguments) => {
+            runtime.block_on(gateway_command::run(arguments, environment))
+        }
+        Command::ModelServer(arguments) => {
+            runtime.block_on(model_server::run(arguments, environment))
+        }
+        Command::Rules(arguments) => rules::run(arguments, environment()?),
+        Command::Sandbox(arguments) => {
+            runtime.block_on(sandbox_command::run(arguments, environment()?))
+        }
+        Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
     };
     // Whatever still runs in the background has nobody to report to.
     runtime.shutdown_background();

@@ -115,8 +115,8 @@ fn what_answers_and_is_no_server_is_told() {
         }
     });
     for words in [
-        "what answers is no WebSocket server",
-        "what answers is no WebSocket server",
+        "the server at this address does not speak WebSocket",
+        "the server at this address does not speak WebSocket",
         "the server answered 503: too many connections",
     ] {
         let output = place.run(&["app-server", "proxy", "--socket", path.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Accepts connections and brings those that may come in to whoever serves them.
+//! Accepts connections, and hands those that pass the handshake to the server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -19,31 +19,30 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::handshake::{self, Admission, Verdict, Via, text};
-use crate::newcomers::{Newcomer, Newcomers};
+use crate::pending::{PendingConnection, PendingConnections};
 #[cfg(unix)]
-use crate::unix::UnixDoor;
+use crate::unix::UnixSocket;
 
-/// Head of a request, in bytes.
+/// Longest head of a request, in bytes.
 const HEAD_BYTES: usize = 16 << 10;
-/// Connections that the system keeps for us until we accept them; one beyond tries again after a
-/// second.
+/// Connections that the kernel queues until they are accepted; a client beyond the bound retries
+/// after a second.
 pub(crate) const BACKLOG: u32 = 1024;
-/// After an error of `accept`, such as too many open files, the next try waits.
+/// Pause after an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The bounds of a door; what happens at each is written at its field.
+/// The bounds of an [`Acceptor`]; each field says what happens at its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections that are in the HTTP handshake; beyond, the one that has been for longest is
-    /// ended.
+    /// Connections in the HTTP handshake; one more closes the oldest.
     pub handshakes: usize,
-    /// How long the HTTP handshake may take.
+    /// Timeout of the HTTP handshake.
     pub handshake_time: Duration,
-    /// Connections without `initialize`; beyond, the one that has been for longest is closed.
+    /// Connections without `initialize`; one more closes the oldest.
     pub uninitialized: usize,
-    /// How long the way from the upgrade to `initialize` may take.
+    /// Timeout from the upgrade to `initialize`.
     pub initialize_time: Duration,
-    /// Connections in all; beyond, the upgrade is refused with 503.
+    /// All connections; beyond the bound, the upgrade is refused with 503.
     pub connections: usize,
 }
 
@@ -59,14 +58,14 @@ impl Default for Bounds {
     }
 }
 
-/// What is behind all listeners of a server.
-pub struct Door {
+/// Accepts connections for a server, on all of its listeners.
+pub struct Acceptor {
     admission: Admission,
     limits: Limits,
     ingress: Arc<Ingress>,
-    handshakes: Arc<Newcomers>,
-    uninitialized: Arc<Newcomers>,
-    room: Arc<Semaphore>,
+    handshakes: Arc<PendingConnections>,
+    uninitialized: Arc<PendingConnections>,
+    connections: Arc<Semaphore>,
 }
 
 /// A socket that clients can connect to.
@@ -75,40 +74,42 @@ pub enum Listener {
     Tcp(TcpListener),
     /// A Unix socket.
     #[cfg(unix)]
-    Unix(UnixDoor),
+    Unix(UnixSocket),
 }
 
-/// What is said for one connection: dropping the [`Newcomer`] says that it is initialized.
-pub type Serve =
-    Arc<dyn Fn(Connection, Newcomer) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+/// Serves one connection. It drops the [`PendingConnection`] once the client has initialized.
+pub type Serve = Arc<
+    dyn Fn(Connection, PendingConnection) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync,
+>;
 
 impl Listener {
     /// Listens on TCP.
     ///
     /// # Errors
-    /// When the address cannot be used.
+    /// When the address cannot be bound.
     pub async fn tcp(address: SocketAddr) -> io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that is started again takes its port at once. Elsewhere it means something else.
+        // A restarted server takes its port at once. On Windows the option would let another
+        // program share the port.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         Ok(Self::Tcp(socket.listen(BACKLOG)?))
     }
 
-    /// The address, as `--listen` takes it, with the port that the system chose.
+    /// The address in the syntax of `--listen`, with the port that the system chose.
     ///
     /// # Errors
-    /// When the system does not know.
+    /// When the system does not report the address.
     pub fn address(&self) -> io::Result<String> {
         match self {
             Self::Tcp(listener) => Ok(format!("ws://{}", listener.local_addr()?)),
             #[cfg(unix)]
-            Self::Unix(door) => Ok(format!("unix://{}", door.path().display())),
+            Self::Unix(socket) => Ok(format!("unix://{}", socket.path().display())),
         }
     }
 
-    /// The IP address, where there is one.
+    /// The IP address; `None` for a Unix socket.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -119,14 +120,14 @@ impl Listener {
     }
 }
 
-impl Door {
-    /// A door that lets in whom `admission` allows. Must be called within a tokio runtime.
+impl Acceptor {
+    /// An acceptor with the default bounds. Must be called within a tokio runtime.
     #[must_use]
     pub fn new(admission: Admission, limits: Limits, ingress: Ingress) -> Arc<Self> {
         Self::bounded(admission, limits, ingress, Bounds::default())
     }
 
-    /// A door with bounds of its own. Must be called within a tokio runtime.
+    /// An acceptor with the given bounds. Must be called within a tokio runtime.
     #[must_use]
     pub fn bounded(
         admission: Admission,
@@ -134,23 +135,23 @@ impl Door {
         ingress: Ingress,
         bounds: Bounds,
     ) -> Arc<Self> {
-        let door = Arc::new(Self {
+        let acceptor = Arc::new(Self {
             admission,
             limits,
             ingress: Arc::new(ingress),
-            handshakes: Newcomers::new(bounds.handshakes, bounds.handshake_time),
-            uninitialized: Newcomers::new(bounds.uninitialized, bounds.initialize_time),
-            room: Arc::new(Semaphore::new(bounds.connections)),
+            handshakes: PendingConnections::new(bounds.handshakes, bounds.handshake_time),
+            uninitialized: PendingConnections::new(bounds.uninitialized, bounds.initialize_time),
+            connections: Arc::new(Semaphore::new(bounds.connections)),
         });
-        for newcomers in [&door.handshakes, &door.uninitialized] {
-            let newcomers = Arc::downgrade(newcomers);
+        for pending in [&acceptor.handshakes, &acceptor.uninitialized] {
+            let pending = Arc::downgrade(pending);
             tokio::spawn(async move {
-                while let Some(next) = newcomers.upgrade().map(|newcomers| newcomers.sweep()) {
+                while let Some(next) = pending.upgrade().map(|pending| pending.close_expired()) {
                     tokio::time::sleep_until(next).await;
                 }
             });
         }
-        door
+        acceptor
     }
 
     /// Accepts connections for as long as it is polled.
@@ -159,10 +160,10 @@ impl Door {
             let accepted = match &listener {
                 Listener::Tcp(listener) => self.accept_tcp(listener, &serve).await,
                 #[cfg(unix)]
-                Listener::Unix(door) => self.accept_unix(door, &serve).await,
+                Listener::Unix(socket) => self.accept_unix(socket, &serve).await,
             };
             if accepted.is_err() {
-                // Too many open files, or a client that is gone already: others may still come.
+                // Too many open files, or a client that has gone: the next connection may succeed.
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -170,7 +171,7 @@ impl Door {
 
     async fn accept_tcp(self: &Arc<Self>, listener: &TcpListener, serve: &Serve) -> io::Result<()> {
         let (stream, _) = listener.accept().await?;
-        // Messages are whole when they are written.
+        // Every write is a whole message, so waiting to join small packets only delays it.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         self.receive(stream, Via::Tcp(local.ip()), serve, TcpStream::into_split);
@@ -178,8 +179,8 @@ impl Door {
     }
 
     #[cfg(unix)]
-    async fn accept_unix(self: &Arc<Self>, door: &UnixDoor, serve: &Serve) -> io::Result<()> {
-        let stream = door.accept().await?;
+    async fn accept_unix(self: &Arc<Self>, socket: &UnixSocket, serve: &Serve) -> io::Result<()> {
+        let stream = socket.accept().await?;
         self.receive(stream, Via::Unix, serve, tokio::net::UnixStream::into_split);
         Ok(())
     }
@@ -195,35 +196,35 @@ impl Door {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Send + 'static,
     {
-        let (door, serve) = (self.clone(), serve.clone());
+        let (acceptor, serve) = (self.clone(), serve.clone());
         let (begin, began) = tokio::sync::oneshot::channel();
         let task = tokio::spawn(async move {
-            let Ok(newcomer) = began.await else { return };
-            let Some((stream, early, permit)) = door.upgrade(stream, via).await else { return };
-            drop(newcomer);
+            let Ok(pending) = began.await else { return };
+            let Some((stream, early, permit)) = acceptor.upgrade(stream, via).await else { return };
+            drop(pending);
             let (reader, writer) = split(stream);
-            let ingress = Some(door.ingress.clone());
+            let ingress = Some(acceptor.ingress.clone());
             let role = Role::Server;
             let connection =
-                Connection::websocket(reader, writer, role, &early, door.limits, ingress);
+                Connection::websocket(reader, writer, role, &early, acceptor.limits, ingress);
             let outbox = connection.outbox.clone();
-            let newcomer =
-                door.uninitialized.join(move || outbox.close(CloseReason::NotInitialized));
-            drop(door);
-            // In a task of its own, which does not hold what the handshake needed.
+            let pending =
+                acceptor.uninitialized.add(move || outbox.close(CloseReason::NotInitialized));
+            drop(acceptor);
+            // A separate task, so that the memory of the handshake is freed.
             tokio::spawn(async move {
-                serve(connection, newcomer).await;
+                serve(connection, pending).await;
                 drop(permit);
             });
         });
         let abort = task.abort_handle();
-        let newcomer = self.handshakes.join(move || abort.abort());
+        let pending = self.handshakes.add(move || abort.abort());
         // Fails when the task was aborted at once.
-        drop(begin.send(newcomer));
+        drop(begin.send(pending));
     }
 
-    /// The HTTP side of a connection; gives the stream back when it is a WebSocket, with what was
-    /// read of it already.
+    /// Serves HTTP on a connection. Returns the stream when it became a WebSocket, with the bytes
+    /// already read from it.
     async fn upgrade<S>(
         &self,
         stream: S,
@@ -233,27 +234,30 @@ impl Door {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let upgrade: Mutex<Option<(OnUpgrade, OwnedSemaphorePermit)>> = Mutex::default();
-        let answer = async |mut request: Request<Body>| {
+        let respond = async |mut request: Request<Body>| {
             let verdict = handshake::judge(&request, via, &self.admission);
             let accepted = match verdict {
-                Verdict::Answer(answer) => return Ok::<_, std::convert::Infallible>(answer),
+                Verdict::Respond(response) => return Ok::<_, std::convert::Infallible>(response),
                 Verdict::Upgrade(accepted) => accepted,
             };
-            let Ok(permit) = self.room.clone().try_acquire_owned() else {
-                return Ok(text(StatusCode::SERVICE_UNAVAILABLE, "too many connections\n"));
+            let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+                return Ok(text(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "too many connections: try again later\n",
+                ));
             };
-            let coming = hyper::upgrade::on(&mut request);
-            *upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((coming, permit));
+            let upgraded = hyper::upgrade::on(&mut request);
+            *upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgraded, permit));
             Ok(accepted)
         };
-        let service = service_fn(answer);
+        let service = service_fn(respond);
         let mut http = http1::Builder::new();
         http.keep_alive(false).max_buf_size(HEAD_BYTES).half_close(false);
         let served = http.serve_connection(TokioIo::new(stream), service).with_upgrades().await;
-        // A client that breaks off the handshake has its reasons.
+        // A client may break off the handshake at any time; that is no error of the server.
         served.ok()?;
-        let (coming, permit) = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let parts = coming.await.ok()?.downcast::<TokioIo<S>>().ok()?;
+        let (upgraded, permit) = upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let parts = upgraded.await.ok()?.downcast::<TokioIo<S>>().ok()?;
         Some((parts.io.into_inner(), parts.read_buf, permit))
     }
 }

@@ -11,18 +11,18 @@ pub enum Address {
     Stdio,
     /// `ws://IP:PORT`; port 0 lets the system choose.
     WebSocket(SocketAddr),
-    /// `unix://` (the control socket in the home) or `unix:///PATH`.
+    /// `unix://` (the control socket in the home folder) or `unix:///PATH`.
     Unix(Option<PathBuf>),
-    /// `systemd://`: the sockets that the service manager passed on.
+    /// `systemd://`: the sockets that the service manager passed.
     Systemd,
     /// `off`: nowhere.
     Off,
 }
 
-/// A value that says nowhere to listen.
+/// An invalid value of `--listen`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// No such transport.
+    /// An unknown scheme.
     #[error(
         "--listen {0}: use `stdio://`, `ws://IP:PORT`, `unix://`, `unix:///PATH`, `systemd://` or \
          `off`"
@@ -31,7 +31,7 @@ pub enum AddressError {
     /// Not an address with a port.
     #[error("--listen {0}: a WebSocket address is `ws://IP:PORT`, as in `ws://127.0.0.1:4500`")]
     WebSocket(String),
-    /// A path that depends on the current folder.
+    /// A relative path.
     #[error("--listen {0}: the path of a socket must be absolute, as in `unix:///run/agent.sock`")]
     Relative(String),
 }

@@ -1,5 +1,5 @@
-//! Who may connect over TCP: the modes of `--ws-auth`. Everything is settled before the program
-//! starts to listen; a handshake only compares.
+//! Authentication over TCP: the modes of `--ws-auth`. Files and flags are read before the program
+//! listens; a handshake only compares.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,67 +10,67 @@ use subtle::ConstantTimeEq;
 
 use crate::token::{self, Claims};
 
-/// How clients prove who they are.
+/// How clients authenticate.
 #[derive(Clone)]
 pub enum Auth {
-    /// They need not.
+    /// Any client may connect.
     None,
-    /// They know a token, of which this is the SHA-256.
+    /// A shared token, stored as its SHA-256.
     Capability([u8; 32]),
-    /// They carry a token that was signed with this secret.
+    /// A token signed with this secret.
     Signed {
         /// At least 32 bytes.
         secret: Arc<[u8]>,
-        /// What it must claim.
+        /// The claims that a token must make.
         claims: Claims,
         /// Seconds since 1970.
         now: Arc<dyn Fn() -> i64 + Send + Sync>,
     },
 }
 
-/// Shortest secret, in bytes: as long as what HS256 makes of it.
-const LEAST_SECRET: usize = 32;
+/// Shortest secret, in bytes: the output length of HS256 (RFC 7518, section 3.2).
+const MIN_SECRET_BYTES: usize = 32;
 
-/// Why the program does not start.
+/// Authentication that cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// The path depends on the current folder.
-    #[error("{flag} {path}: the path must be absolute")]
+    /// A relative path.
+    #[error("{flag} {path}: the path is relative; give an absolute one")]
     Relative {
         /// The flag that named it.
         flag: &'static str,
         /// The path.
         path: PathBuf,
     },
-    /// The file cannot be read, or others could have changed it.
+    /// The file cannot be read, or other users can write it.
     #[error("{flag} {source}")]
     Secret {
         /// The flag that named it.
         flag: &'static str,
-        /// Why, with the path.
+        /// The cause, with the path.
         source: SecretError,
     },
-    /// What the file holds cannot be used.
+    /// The content of the file is no valid credential.
     #[error("{flag} {path}: {why}")]
     Unusable {
         /// The flag that named it.
         flag: &'static str,
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the content.
         why: &'static str,
     },
-    /// Not the 64 digits of a SHA-256.
-    #[error("--ws-token-sha256: 64 hexadecimal digits are needed, as `sha256sum` prints them")]
+    /// Not a SHA-256 of 64 hexadecimal digits.
+    #[error("--ws-token-sha256: expected 64 hexadecimal digits, as `sha256sum` prints them")]
     NotAHash,
 }
 
 impl Auth {
-    /// Clients need the token that the file holds. Also what the operator should know about the
-    /// file.
+    /// Requires the token in the file. The second value is a warning about the file, for the
+    /// operator.
     ///
     /// # Errors
-    /// A file that cannot be read, that others can change, or that holds no token.
+    /// When the file cannot be read, is writable by other users, or holds no valid token.
     pub fn capability_file(path: &Path) -> Result<(Self, Option<String>), AuthError> {
         const FLAG: &str = "--ws-token-file";
         let SecretFile { text: token, warning } = read_secret(FLAG, path)?;
@@ -78,16 +78,16 @@ impl Auth {
             return Err(AuthError::Unusable {
                 flag: FLAG,
                 path: path.to_owned(),
-                why: "a token is one word of visible ASCII, to stand in an HTTP header",
+                why: "the token must be a single word of visible ASCII, because it is sent in an HTTP header",
             });
         }
         Ok((Self::Capability(hash(&token)), warning))
     }
 
-    /// Clients need the token whose SHA-256 this is, in hexadecimal.
+    /// Requires the token with this SHA-256, in hexadecimal.
     ///
     /// # Errors
-    /// When it is none.
+    /// When `hex` is no SHA-256.
     pub fn capability_sha256(hex: &str) -> Result<Self, AuthError> {
         let mut hash = [0; 32];
         if hex.len() != 64 || !hex.is_ascii() {
@@ -103,11 +103,11 @@ impl Auth {
         Ok(Self::Capability(hash))
     }
 
-    /// Clients need a token signed with the secret that the file holds. Also what the operator
-    /// should know about the file.
+    /// Requires a token signed with the secret in the file. The second value is a warning about the
+    /// file, for the operator.
     ///
     /// # Errors
-    /// A file that cannot be read, that others can change, or that holds too short a secret.
+    /// When the file cannot be read, is writable by other users, or holds too short a secret.
     pub fn signed_file(
         path: &Path,
         claims: Claims,
@@ -115,14 +115,15 @@ impl Auth {
     ) -> Result<(Self, Option<String>), AuthError> {
         const FLAG: &str = "--ws-shared-secret-file";
         let SecretFile { text: secret, warning } = read_secret(FLAG, path)?;
-        if secret.len() < LEAST_SECRET {
-            let why = "the secret is shorter than 32 bytes";
+        if secret.len() < MIN_SECRET_BYTES {
+            let why =
+                "the secret is shorter than 32 bytes; generate one with `openssl rand -hex 32`";
             return Err(AuthError::Unusable { flag: FLAG, path: path.to_owned(), why });
         }
         Ok((Self::Signed { secret: secret.into_bytes().into(), claims, now }, warning))
     }
 
-    /// Whether whoever sent this token may come in. Takes the same time for all wrong tokens of a
+    /// Whether a client with this token may connect. Takes the same time for all wrong tokens of one
     /// length.
     pub(crate) fn admits(&self, token: Option<&str>) -> bool {
         match (self, token) {
@@ -151,7 +152,7 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// The secret in a file that a flag names by its absolute path; see [`files::read_secret`].
+/// Reads the secret in a file that a flag names by its absolute path; see [`files::read_secret`].
 ///
 /// # Errors
 /// See [`AuthError`].

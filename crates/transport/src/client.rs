@@ -1,4 +1,4 @@
-//! The other side: connects to a server, for our own programs.
+//! The client side of the handshake, for this program's own clients.
 
 use std::io;
 use std::path::Path;
@@ -9,22 +9,22 @@ use jsonrpc::websocket::Role;
 use jsonrpc::{Connection, Limits};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why there is no connection.
+/// Why connecting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody answers.
+    /// No server answers, or the stream broke.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The server does not let us in.
-    #[error("the server answered {status}: {words}")]
+    /// The server refused the upgrade.
+    #[error("the server refused the connection with status {status}: {message}")]
     Refused {
         /// The HTTP status.
         status: u16,
-        /// What it says.
-        words: String,
+        /// The body of the response.
+        message: String,
     },
-    /// What answers is no such server.
-    #[error("what answers is no WebSocket server")]
+    /// The response is not that of a WebSocket server.
+    #[error("the server at this address does not speak WebSocket")]
     NotAWebSocket,
 }
 
@@ -42,8 +42,8 @@ pub async fn connect(path: &Path, limits: Limits) -> Result<Connection, ConnectE
     upgrade(reader, writer, "localhost", None, limits).await
 }
 
-/// The client's side of the opening handshake, over any stream; `host` and `token` stand in its
-/// headers.
+/// Performs the client's side of the opening handshake over any stream. `host` and `token` go into
+/// the request's headers.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -58,7 +58,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    // Proves nothing to anybody: it only tells old caches that this is no ordinary request.
+    // A constant is enough: the key only keeps caches from replaying an old response.
     let key = STANDARD.encode(*b"agentd-websocket");
     let authorization =
         token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -82,10 +82,10 @@ where
     };
     if status != 101 {
         let mut rest = reader.take(HEAD_BYTES as u64);
-        // What it said so far says enough.
+        // A truncated body still explains the refusal.
         let _ = rest.read_to_end(&mut read).await;
-        let words = String::from_utf8_lossy(&read[head..]).trim().to_owned();
-        return Err(ConnectError::Refused { status, words });
+        let message = String::from_utf8_lossy(&read[head..]).trim().to_owned();
+        return Err(ConnectError::Refused { status, message });
     }
     Ok(Connection::websocket(reader, writer, Role::Client, &read[head..], limits, None))
 }

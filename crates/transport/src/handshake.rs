@@ -1,6 +1,6 @@
 //! The HTTP side of a listener: health probes, and the upgrade to a WebSocket with its checks
-//! (specification: Health probes, Authentication). The order of the checks is that of what they
-//! protect from: other sites' pages, other names for this machine, mistakes, strangers.
+//! (specification: Health probes, Authentication). The checks run in the order of their threats:
+//! pages of other sites, DNS rebinding, malformed requests, clients without credentials.
 
 use std::net::IpAddr;
 
@@ -19,50 +19,51 @@ use sha1::{Digest, Sha1};
 
 use crate::Auth;
 
-/// Who may come in.
+/// The rules by which clients are let in.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    /// What clients over TCP must show.
+    /// How clients over TCP authenticate.
     pub auth: Auth,
     /// Origins whose pages may connect, as browsers name them: `https://editor.example`.
     pub origins: Vec<String>,
-    /// Names of this machine that a `Host` header may hold, besides its addresses and `localhost`.
+    /// Names that a `Host` header may hold, besides `localhost` and the local address.
     pub hosts: Vec<String>,
 }
 
-/// Which listener a request came in through.
+/// The kind of listener that received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// TCP, at this address of ours.
+    /// TCP, on this local address.
     Tcp(IpAddr),
     /// A Unix socket.
     Unix,
 }
 
-/// The subprotocol of browsers, which cannot send an `Authorization` header.
+/// The subprotocol that browsers offer.
 const PROTOCOL: &str = "agentd";
-/// Offered beside it, with the base64url of the token.
+/// Prefix of the second subprotocol that browsers offer: it carries the token in base64url, because
+/// a page cannot set the `Authorization` header.
 const BEARER_PROTOCOL: &str = "agentd.bearer.";
-/// What is appended to the client's key (RFC 6455, section 1.3).
+/// Appended to the client's key before hashing (RFC 6455, section 1.3).
 const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type TextResponse = Response<Full<Bytes>>;
 
-/// What a request gets.
+/// The decision on a request.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// An ordinary response.
-    Answer(Answer),
+    Respond(TextResponse),
     /// The upgrade, with its response.
-    Upgrade(Answer),
+    Upgrade(TextResponse),
 }
 
 /// Judges a request by its head.
 pub(crate) fn judge<B>(request: &Request<B>, via: Via, admission: &Admission) -> Verdict {
     match check(request, via, admission) {
         Ok(Some(upgrade)) => Verdict::Upgrade(upgrade),
-        Ok(None) => Verdict::Answer(text(StatusCode::OK, "ok\n")),
-        Err(refused) => Verdict::Answer(refused.answer()),
+        Ok(None) => Verdict::Respond(text(StatusCode::OK, "ok\n")),
+        Err(refused) => Verdict::Respond(refused.response()),
     }
 }
 
@@ -71,7 +72,7 @@ fn check<B>(
     request: &Request<B>,
     via: Via,
     admission: &Admission,
-) -> Result<Option<Answer>, Refusal> {
+) -> Result<Option<TextResponse>, Refusal> {
     let headers = request.headers();
     let is_probe = via != Via::Unix && matches!(request.uri().path(), "/healthz" | "/readyz");
     check_origin(headers, is_probe, admission)?;
@@ -79,11 +80,11 @@ fn check<B>(
         check_host(request, local, admission)?;
     }
     if !is_probe && request.uri().path() != "/" {
-        return Err(Refusal(StatusCode::NOT_FOUND, "there is nothing here; connect to /\n"));
+        return Err(Refusal(StatusCode::NOT_FOUND, "not found: connect to the path /\n"));
     }
     let is_read = request.method() == Method::GET || is_probe && request.method() == Method::HEAD;
     if !is_read {
-        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "use GET\n"));
+        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET\n"));
     }
     if is_probe {
         return Ok(None);
@@ -91,27 +92,28 @@ fn check<B>(
     let accept = check_upgrade(request)?;
     let offered = offered_protocols(headers);
     if via != Via::Unix && !admission.auth.admits(token(headers, &offered)?.as_deref()) {
-        return Err(Refusal::unauthorized("a valid bearer token is needed\n"));
+        return Err(Refusal::unauthorized("unauthorized: send a valid bearer token\n"));
     }
-    let mut answer = Response::new(Full::default());
-    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let answered = answer.headers_mut();
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let answered = response.headers_mut();
     answered.insert(UPGRADE, HeaderValue::from_static("websocket"));
     answered.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     answered.insert(SEC_WEBSOCKET_ACCEPT, accept);
     if offered.contains(&PROTOCOL) {
         answered.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
     }
-    Ok(Some(answer))
+    Ok(Some(response))
 }
 
-/// Browsers say whose page connects: none may that was not named, and none needs health probes.
+/// Browsers send the origin of the page that connects. Only allowed origins may, and no page needs a
+/// health probe.
 fn check_origin(headers: &HeaderMap, is_probe: bool, admission: &Admission) -> Result<(), Refusal> {
     let mut given = headers.get_all(ORIGIN).iter();
     let Some(origin) = given.next() else { return Ok(()) };
     if is_probe {
-        let words = "health probes with an Origin header are refused; send none\n";
-        return Err(Refusal(StatusCode::FORBIDDEN, words));
+        let message = "health probes with an Origin header are refused: send none\n";
+        return Err(Refusal(StatusCode::FORBIDDEN, message));
     }
     let allowed = |allowed: &String| allowed.as_bytes() == origin.as_bytes();
     if given.next().is_none() && admission.origins.iter().any(allowed) {
@@ -119,12 +121,12 @@ fn check_origin(headers: &HeaderMap, is_probe: bool, admission: &Admission) -> R
     }
     Err(Refusal(
         StatusCode::FORBIDDEN,
-        "requests with an Origin header are refused; start the server with --ws-allow-origin to \
-         let the pages of an origin connect\n",
+        "this origin may not connect: start the server with --ws-allow-origin to allow the pages \
+         of an origin\n",
     ))
 }
 
-/// A page whose name was made to point at this machine sends that name as the host.
+/// Refuses other host names. A page that rebinds its own DNS name to this machine sends that name.
 fn check_host<B>(
     request: &Request<B>,
     local: IpAddr,
@@ -135,12 +137,13 @@ fn check_host<B>(
         (Some(host), None) => host.to_str().ok().and_then(|host| host.parse().ok()),
         _ => None,
     };
-    // A request may name its target in full; then that counts too.
+    // A request target in absolute form names a host too.
     let target = request.uri().authority();
     let hosts = (header.as_ref().and_then(host_of), target.map(host_of));
     let (Some(host), None | Some(Some(_))) = hosts else {
-        let words = "one Host header with a name or an address, and perhaps a port, is needed\n";
-        return Err(Refusal(StatusCode::BAD_REQUEST, words));
+        let message =
+            "send exactly one Host header, with a name or an address and an optional port\n";
+        return Err(Refusal(StatusCode::BAD_REQUEST, message));
     };
     let target = hosts.1.flatten();
     let named = |host| is_ours(host, local, &admission.hosts);
@@ -149,12 +152,12 @@ fn check_host<B>(
     }
     Err(Refusal(
         StatusCode::FORBIDDEN,
-        "this is not the host that you asked for; start the server with --ws-allow-host to let it \
-         answer to another name\n",
+        "the server does not answer to this host name: start it with --ws-allow-host to allow \
+         another name\n",
     ))
 }
 
-/// The host, of an authority that is nothing but a host and a port.
+/// The host of an authority that consists of a host and an optional port only.
 fn host_of(authority: &Authority) -> Option<&str> {
     let host = authority.host();
     let rest = authority.as_str().strip_prefix(host)?;
@@ -170,7 +173,7 @@ fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
         None => host.parse().map(IpAddr::V4),
     };
     match address {
-        // A port forwarded from elsewhere ends at a loopback address of the other end.
+        // A client behind a forwarded port names the loopback address of its own machine.
         Ok(address) => address.is_loopback() || address.to_canonical() == local.to_canonical(),
         Err(_) => {
             host.eq_ignore_ascii_case("localhost")
@@ -179,38 +182,39 @@ fn is_ours(host: &str, local: IpAddr, names: &[String]) -> bool {
     }
 }
 
-/// The opening handshake (RFC 6455, section 4.2.1); gives the value of `Sec-WebSocket-Accept`.
+/// Checks the opening handshake (RFC 6455, section 4.2.1); returns the value of
+/// `Sec-WebSocket-Accept`.
 fn check_upgrade<B>(request: &Request<B>) -> Result<HeaderValue, Refusal> {
     let headers = request.headers();
     let mut versions = headers.get_all(SEC_WEBSOCKET_VERSION).iter();
     let is_13 = versions.next().is_some_and(|version| version == "13") && versions.next().is_none();
     let wants = lists(headers, UPGRADE, "websocket") && lists(headers, CONNECTION, "upgrade");
     if !wants || !is_13 {
-        let words = "connect with a WebSocket of version 13\n";
-        return Err(Refusal(StatusCode::UPGRADE_REQUIRED, words));
+        let message = "connect with WebSocket version 13\n";
+        return Err(Refusal(StatusCode::UPGRADE_REQUIRED, message));
     }
     let bad = |why| Err(Refusal(StatusCode::BAD_REQUEST, why));
     if request.version() != Version::HTTP_11 {
-        return bad("a WebSocket needs HTTP/1.1\n");
+        return bad("WebSocket requires HTTP/1.1\n");
     }
-    // Where it ended frames would begin: it could be read as either.
+    // Frames would follow a body directly, so its bytes could be read as frames.
     let length = headers.get(CONTENT_LENGTH);
     if headers.contains_key(TRANSFER_ENCODING) || length.is_some_and(|length| length != "0") {
-        return bad("the request of a WebSocket has no body\n");
+        return bad("a WebSocket request must not have a body\n");
     }
     let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
     let (Some(key), None) = (keys.next(), keys.next()) else {
-        return bad("one Sec-WebSocket-Key is needed\n");
+        return bad("send exactly one Sec-WebSocket-Key\n");
     };
     if STANDARD.decode(key.as_bytes()).ok().is_none_or(|key| key.len() != 16) {
         return bad("the Sec-WebSocket-Key must be the base64 of 16 bytes\n");
     }
     let digest = Sha1::new().chain_update(key.as_bytes()).chain_update(ACCEPT_SUFFIX).finalize();
     let accept = HeaderValue::from_str(&STANDARD.encode(digest));
-    accept.or_else(|_| bad("the Sec-WebSocket-Key cannot be answered\n"))
+    accept.or_else(|_| bad("the Sec-WebSocket-Key is invalid\n"))
 }
 
-/// Whether a header that is a list holds `wanted`.
+/// Whether a comma-separated header contains `wanted`.
 fn lists(headers: &HeaderMap, name: HeaderName, wanted: &str) -> bool {
     let lines = headers.get_all(name);
     let mut entries = lines.iter().filter_map(|line| line.to_str().ok()).flat_map(|l| l.split(','));
@@ -223,11 +227,11 @@ fn offered_protocols(headers: &HeaderMap) -> Vec<&str> {
     entries.map(str::trim).collect()
 }
 
-/// The token that the client shows: in its `Authorization`, or, without one, among the offered
-/// protocols. Showing two is refused: which one counts would be a guess.
+/// The client's token, from `Authorization` or from the offered protocols. Refuses two tokens:
+/// choosing one would be a guess.
 fn token(headers: &HeaderMap, offered: &[&str]) -> Result<Option<String>, Refusal> {
     let refused =
-        || Refusal::unauthorized("the credentials cannot be read: send one bearer token\n");
+        || Refusal::unauthorized("the credentials are malformed: send one bearer token\n");
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let mut protocols = offered.iter().filter_map(|offer| offer.strip_prefix(BEARER_PROTOCOL));
     match (given.next(), given.next(), protocols.next(), protocols.next()) {
@@ -249,20 +253,20 @@ fn token(headers: &HeaderMap, offered: &[&str]) -> Result<Option<String>, Refusa
     }
 }
 
-/// Why a request is not let in, with words for whoever sent it.
+/// A refused request: the status, and the message for the client.
 #[derive(Debug)]
 struct Refusal(StatusCode, &'static str);
 
 impl Refusal {
-    fn unauthorized(words: &'static str) -> Self {
-        Self(StatusCode::UNAUTHORIZED, words)
+    fn unauthorized(message: &'static str) -> Self {
+        Self(StatusCode::UNAUTHORIZED, message)
     }
 
-    /// With what HTTP wants beside each status.
-    fn answer(self) -> Answer {
-        let Self(status, words) = self;
-        let mut answer = text(status, words);
-        let headers = answer.headers_mut();
+    /// The response, with the headers that HTTP requires for its status.
+    fn response(self) -> TextResponse {
+        let Self(status, message) = self;
+        let mut response = text(status, message);
+        let headers = response.headers_mut();
         match status {
             StatusCode::UNAUTHORIZED => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -277,16 +281,16 @@ impl Refusal {
             }
             _ => {}
         }
-        answer
+        response
     }
 }
 
-pub(crate) fn text(status: StatusCode, body: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
-    *answer.status_mut() = status;
-    let headers = answer.headers_mut();
+pub(crate) fn text(status: StatusCode, body: &'static str) -> TextResponse {
+    let mut response = Response::new(Full::new(Bytes::from_static(body.as_bytes())));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
     headers.insert("content-type", HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert("cache-control", HeaderValue::from_static("no-store"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    answer
+    response
 }

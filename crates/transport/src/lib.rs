@@ -1,9 +1,9 @@
-//! Where clients come in: listeners on TCP and Unix sockets, the HTTP upgrade with its checks of
-//! origin, host and credentials, and the connections that come of it (specification: Transports,
-//! Health probes, Authentication). What is said over a connection is not its business.
+//! How clients connect: listeners on TCP and Unix sockets, and the HTTP upgrade with its checks of
+//! origin, host and credentials (specification: Transports, Health probes, Authentication). It yields
+//! connections and knows nothing about the messages on them.
 //!
 //! ```text
-//! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ room ─▶ Connection
+//! accept ─▶ peer's user ─▶ HTTP: Origin, Host, path ─▶ credentials ─▶ number of connections ─▶ Connection
 //! ```
 
 mod accept;
@@ -11,17 +11,17 @@ mod address;
 mod auth;
 mod client;
 mod handshake;
-mod newcomers;
+mod pending;
 mod token;
 #[cfg(unix)]
 mod unix;
 
-pub use accept::{Bounds, Door, Listener, Serve};
+pub use accept::{Acceptor, Bounds, Listener, Serve};
 pub use address::{Address, AddressError};
 pub use auth::{Auth, AuthError};
 pub use client::{ConnectError, connect, upgrade};
 pub use handshake::Admission;
-pub use newcomers::Newcomer;
+pub use pending::PendingConnection;
 pub use token::{Claims, TokenError, verify};
 #[cfg(unix)]
-pub use unix::{UnixDoor, UnixError};
+pub use unix::{UnixError, UnixSocket};

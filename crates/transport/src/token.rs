@@ -15,40 +15,40 @@ pub struct Claims {
     pub issuer: Option<String>,
     /// `aud` must be or hold this.
     pub audience: Option<String>,
-    /// How far the clocks of the two sides may be apart, in seconds.
+    /// Tolerated difference between the clocks of signer and server, in seconds.
     pub max_clock_skew: u64,
 }
 
-/// Why a token is refused. The client is not told: this is for logs and tests.
+/// Why a token is refused. For logs and tests: the client only gets a 401.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     /// Not three parts of base64url, or not the JSON that belongs there.
-    #[error("not a signed token")]
+    #[error("the token is not a signed JWT")]
     Malformed,
     /// An algorithm other than HS256, or an extension that must be understood.
-    #[error("not signed with HS256")]
+    #[error("the token is not signed with HS256")]
     Algorithm,
     /// The signature is not of this key.
-    #[error("the signature does not fit")]
+    #[error("the signature of the token is wrong")]
     Signature,
     /// `exp` is missing or past.
-    #[error("expired, or without an expiry")]
+    #[error("the token has expired, or has no `exp`")]
     Expired,
     /// `nbf` is in the future.
-    #[error("not valid yet")]
+    #[error("the token is not valid yet")]
     NotYet,
     /// `iss` is missing or another one.
-    #[error("of another issuer")]
+    #[error("the token has another issuer")]
     Issuer,
     /// `aud` is missing or names others.
-    #[error("for another audience")]
+    #[error("the token is for another audience")]
     Audience,
 }
 
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    /// Whether there is such a member, whatever it holds.
+    /// Whether the member is present, with any value.
     #[serde(default, deserialize_with = "present")]
     crit: bool,
     #[serde(default, deserialize_with = "present")]
@@ -70,11 +70,11 @@ enum Audience {
     Many(Vec<String>),
 }
 
-/// Checks a token at the time `now`, in seconds since 1970. The signature comes first: nothing of a
-/// token that nobody signed is looked at but its algorithm.
+/// Checks a token at the time `now`, in seconds since 1970. The signature is checked before the
+/// claims: of an unsigned token, only the algorithm is read.
 ///
 /// # Errors
-/// The first that is wrong with it.
+/// The first check that fails.
 pub fn verify(token: &str, secret: &[u8], claims: &Claims, now: i64) -> Result<(), TokenError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
     let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
@@ -115,10 +115,10 @@ fn present<'a, D: Deserializer<'a>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }
 
-/// A member that comes twice is refused: which one counts would be a guess.
+/// Refuses duplicate members: choosing one of them would be a guess.
 fn read<T: for<'a> Deserialize<'a>>(part: &str) -> Result<T, TokenError> {
     let json = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
-    // An array would be read as the members in their order.
+    // serde would read an array as the members in order of declaration.
     if !json.trim_ascii_start().starts_with(b"{") {
         return Err(TokenError::Malformed);
     }

@@ -1,5 +1,5 @@
-//! Unix sockets: private to the user, one server at a time, and those that the service manager
-//! passed on.
+//! Unix sockets: private to the user, one server at a time; and sockets that a service manager
+//! passed to the program.
 
 use std::fs::File;
 use std::io;
@@ -16,43 +16,47 @@ use tokio::net::{UnixListener, UnixStream};
 use crate::Listener;
 use crate::accept::BACKLOG;
 
-/// Longest path, in bytes: Linux takes one more, which most clients cannot name.
-const MOST_PATH: usize = 107;
+/// Longest path, in bytes. Linux accepts 108, but most clients need the last one for a NUL.
+const MAX_PATH_BYTES: usize = 107;
 
 /// A listening Unix socket. Dropping it removes the socket.
 #[derive(Debug)]
-pub struct UnixDoor {
+pub struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// What we made of the path; `None` for a socket that was passed on to us.
-    made: Option<Made>,
+    /// The socket file to remove; `None` for a socket that was passed to the program.
+    created: Option<CreatedSocket>,
 }
 
 #[derive(Debug)]
-struct Made {
+struct CreatedSocket {
     inode: u64,
-    /// Held for as long as we listen.
+    /// Held while the socket listens.
     _lock: File,
 }
 
-/// Why a socket cannot be listened at.
+/// Why a Unix socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum UnixError {
-    /// Another server listens there.
-    #[error("unix://{path}: another server listens there already")]
+    /// Another server listens on the path.
+    #[error(
+        "unix://{path}: another server is already listening there; stop it, or choose another path"
+    )]
     Taken {
         /// The path.
         path: PathBuf,
     },
-    /// Something that is no socket stands there.
-    #[error("unix://{path}: there is something that is no socket; it is left alone")]
+    /// The path exists and is no socket.
+    #[error(
+        "unix://{path}: the path exists and is not a socket; remove it, or choose another path"
+    )]
     NoSocket {
         /// The path.
         path: PathBuf,
     },
-    /// The system has no room for so long a path.
+    /// The path is longer than a socket address holds.
     #[error(
-        "unix://{path}: the path of a socket may have {MOST_PATH} bytes, and this one has {length}; \
+        "unix://{path}: the path has {length} bytes, and a socket path may have {MAX_PATH_BYTES}; \
          choose a shorter one"
     )]
     TooLong {
@@ -61,17 +65,17 @@ pub enum UnixError {
         /// Its length in bytes.
         length: usize,
     },
-    /// The system refuses.
+    /// A system call failed.
     #[error("unix://{path}: {source}")]
     Failed {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
-impl UnixDoor {
-    /// Listens at `path`, with mode 0600. A socket that a dead server left is replaced.
+impl UnixSocket {
+    /// Listens on `path`, with mode 0600. Replaces a socket that a dead server left behind.
     ///
     /// # Errors
     /// See [`UnixError`].
@@ -79,11 +83,12 @@ impl UnixDoor {
         let failed = |source: io::Error| UnixError::Failed { path: path.to_owned(), source };
         let taken = || UnixError::Taken { path: path.to_owned() };
         let length = path.as_os_str().len();
-        if length > MOST_PATH {
+        if length > MAX_PATH_BYTES {
             return Err(UnixError::TooLong { path: path.to_owned(), length });
         }
         let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
-        // Who has the lock may replace the socket: two servers that start at once cannot both.
+        // Only the holder of the lock replaces a socket, so two servers that start together cannot
+        // remove each other's.
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
         // tidy: open without waiting, see `lock_flags`.
@@ -106,7 +111,7 @@ impl UnixDoor {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(UnixError::NoSocket { path: path.to_owned() });
             }
-            // A server without our lock may live there.
+            // A server that does not take the lock may be listening.
             Ok(_) if is_dead(&address).map_err(failed)? => {
                 std::fs::remove_file(path).map_err(failed)?;
             }
@@ -115,16 +120,20 @@ impl UnixDoor {
         let socket = listening(path, &address).map_err(failed)?;
         let inode = std::fs::symlink_metadata(path).map_err(failed)?.ino();
         let listener = tokio_listener(socket).map_err(failed)?;
-        Ok(Self { listener, path: path.to_owned(), made: Some(Made { inode, _lock: lock }) })
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            created: Some(CreatedSocket { inode, _lock: lock }),
+        })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The next connection of our own user; others are not answered.
+    /// The next connection of the same user; connections of other users are dropped.
     pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
         loop {
             let (stream, _) = self.listener.accept().await?;
@@ -135,44 +144,44 @@ impl UnixDoor {
     }
 }
 
-impl Drop for UnixDoor {
+impl Drop for UnixSocket {
     fn drop(&mut self) {
-        let Some(made) = &self.made else { return };
-        // Only the socket that we made: the path may be another's by now.
+        let Some(created) = &self.created else { return };
+        // Only the socket created here: another server may have replaced it.
         let found = std::fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| found.ino() == made.inode) {
-            // One that stays is replaced by the next server.
+        if found.is_ok_and(|found| found.ino() == created.inode) {
+            // A socket left behind is replaced by the next server.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether nobody listens at a socket any more. Whoever is too busy to answer lives.
+/// Whether no server listens on a socket. One with a full queue counts as alive.
 fn is_dead(address: &SocketAddrUnix) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match rustix::net::connect(&socket, address) {
         Err(Errno::CONNREFUSED) => Ok(true),
-        // A socket of another kind, too, is somebody's.
+        // A socket of another type also has an owner.
         Ok(()) | Err(Errno::WOULDBLOCK | Errno::PROTOTYPE) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A socket that listens at `path`, which only our user can connect to from its first moment on.
+/// A socket that listens on `path`; at no time can another user connect to it.
 fn listening(path: &Path, address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let socket = bound(address)?;
-    // Where `bound` could not see to it: nobody can connect before `listen`.
+    // For systems where `bound` could not set the mode. No client can connect before `listen`.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     rustix::net::listen(&socket, BACKLOG.cast_signed())?;
     Ok(socket)
 }
 
-/// A socket at a path, which has a private mode from the beginning, on Linux.
+/// A socket bound to a path; on Linux its file is created with a private mode.
 fn bound(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // The file that `bind` makes takes the mode of the socket.
+    // The file that `bind` creates takes the mode of the socket.
     let _ = rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR);
     rustix::net::bind(&socket, address)?;
     Ok(socket)
@@ -184,25 +193,25 @@ fn tokio_listener(socket: OwnedFd) -> io::Result<UnixListener> {
     UnixListener::from_std(listener)
 }
 
-/// Nothing but a file of our own is a lock: no link is followed, and no pipe waited for.
+/// Opens a lock without following links and without waiting for a pipe.
 fn lock_flags() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
 }
 
 impl Listener {
-    /// A Unix socket that listens already, for which somebody else cares.
+    /// A Unix socket that already listens and that its creator removes.
     ///
     /// # Errors
     /// When it does not listen.
     pub fn given_unix(listener: StdUnixListener) -> io::Result<Self> {
         let listener = tokio_listener(listening_already(listener.into())?)?;
         let address = listener.local_addr()?;
-        // One without a name has none to show.
+        // An unnamed or abstract socket has no path.
         let path = address.as_pathname().unwrap_or(Path::new("@")).to_owned();
-        Ok(Self::Unix(UnixDoor { listener, path, made: None }))
+        Ok(Self::Unix(UnixSocket { listener, path, created: None }))
     }
 
-    /// A TCP socket that listens already, for which somebody else cares.
+    /// A TCP socket that already listens.
     ///
     /// # Errors
     /// When it does not listen.
@@ -217,7 +226,7 @@ fn listening_already(socket: OwnedFd) -> io::Result<OwnedFd> {
     if rustix::net::sockopt::socket_acceptconn(&socket)? {
         return Ok(socket);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "this socket does not listen"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket is not listening"))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -225,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_private_before_anybody_sees_to_it() {
+    fn a_socket_is_private_from_its_creation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let before = rustix::process::umask(Mode::empty());

@@ -89,27 +89,32 @@ impl Request {
 
 struct Row {
     number: usize,
-    door: String,
+    listener: String,
     status: u16,
     request: Request,
 }
 
 fn rows() -> Vec<Row> {
-    let (mut rows, mut door, mut base) = (Vec::new(), String::new(), Request::default());
+    let (mut rows, mut listener, mut base) = (Vec::new(), String::new(), Request::default());
     for (number, line) in (1..).zip(TABLE.lines()) {
         if let Some((name, parts)) = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
-            (door, base) = (name.to_owned(), Request::of(parts));
+            (listener, base) = (name.to_owned(), Request::of(parts));
         } else if !line.is_empty() && !line.starts_with('#') {
             let (status, changes) = line.split_once("  ").unwrap_or((line, ""));
             let mut request = base.clone();
             request.change(changes);
-            rows.push(Row { number, door: door.clone(), status: status.parse().unwrap(), request });
+            rows.push(Row {
+                number,
+                listener: listener.clone(),
+                status: status.parse().unwrap(),
+                request,
+            });
         }
     }
     rows
 }
 
-/// A door of the table.
+/// A listener of the table.
 struct Place {
     house: House,
     at: At,
@@ -147,10 +152,10 @@ fn signature() -> Auth {
     Auth::Signed { secret: SECRET.into(), claims, now: Arc::new(|| NOW) }
 }
 
-async fn place(door: &str) -> Option<Place> {
+async fn place(listener: &str) -> Option<Place> {
     let loopback = Some(IpAddr::from([127, 0, 0, 1]));
     let house = |admission| House::new(admission);
-    match door {
+    match listener {
         "open" => Place::tcp(house(anybody()), "127.0.0.1:0", None).await,
         "open6" => Place::tcp(house(anybody()), "[::1]:0", None).await,
         "token" => {
@@ -172,8 +177,8 @@ async fn place(door: &str) -> Option<Place> {
         "unix" => {
             let folder = tempfile::tempdir().unwrap();
             let mut house = house(guarded());
-            let door = transport::UnixDoor::bind(&folder.path().join("socket")).unwrap();
-            house.listen(transport::Listener::Unix(door));
+            let listener = transport::UnixSocket::bind(&folder.path().join("socket")).unwrap();
+            house.listen(transport::Listener::Unix(listener));
             Some(Place { house, at: At::Unix(folder) })
         }
         "full" => {
@@ -182,7 +187,7 @@ async fn place(door: &str) -> Option<Place> {
             let house = House::bounded(guarded(), limits, ingress, bounds);
             Place::tcp(house, "127.0.0.1:0", None).await
         }
-        other => panic!("there is no door {other}"),
+        other => panic!("there is no listener {other}"),
     }
 }
 
@@ -221,11 +226,11 @@ async fn every_row_of_the_table() {
     assert!(rows.len() >= LEAST_ROWS, "{} rows", rows.len());
     let mut places: BTreeMap<&str, (Option<Place>, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
-    for Row { number, door, status, request } in &rows {
-        if !places.contains_key(door.as_str()) {
-            places.insert(door, (place(door).await, 0));
+    for Row { number, listener, status, request } in &rows {
+        if !places.contains_key(listener.as_str()) {
+            places.insert(listener, (place(listener).await, 0));
         }
-        let (place, let_in) = places.get_mut(door.as_str()).unwrap();
+        let (place, let_in) = places.get_mut(listener.as_str()).unwrap();
         let Some(place) = place else { continue };
         let mut wire = place.connect().await;
         let bytes = request.bytes(&words(place));
@@ -239,17 +244,17 @@ async fn every_row_of_the_table() {
             assert_eq!(accept, Some(ACCEPT), "line {number}");
         }
         if found != *status {
-            wrong.push(format!("line {number} [{door}]: {found}, not {status}: {request:?}"));
+            wrong.push(format!("line {number} [{listener}]: {found}, not {status}: {request:?}"));
         }
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    for (door, (place, let_in)) in &places {
+    for (listener, (place, let_in)) in &places {
         match place {
             Some(place) => {
                 place.house.until_serving(0).await;
-                assert_eq!(place.house.served(), *let_in, "{door}");
+                assert_eq!(place.house.served(), *let_in, "{listener}");
             }
-            None => eprintln!("skipped: there is no address for the door {door}"),
+            None => eprintln!("skipped: there is no address for the listener {listener}"),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use common::{House, TOKEN, Wire, anybody, upgrade};
 use serde_json::json;
 use tempfile::TempDir;
-use transport::{Listener, UnixDoor, UnixError};
+use transport::{Listener, UnixError, UnixSocket};
 
 /// A folder, and the path of a socket in it.
 fn place() -> (TempDir, PathBuf) {
@@ -27,7 +27,7 @@ fn is_socket(path: &Path) -> bool {
 
 /// Binds where that must fail.
 fn refused(path: &Path) -> UnixError {
-    match UnixDoor::bind(path) {
+    match UnixSocket::bind(path) {
         Ok(_) => panic!("{} is bound", path.display()),
         Err(error) => error,
     }
@@ -35,7 +35,7 @@ fn refused(path: &Path) -> UnixError {
 
 fn house(path: &Path) -> House {
     let mut house = House::new(anybody());
-    house.listen(Listener::Unix(UnixDoor::bind(path).unwrap()));
+    house.listen(Listener::Unix(UnixSocket::bind(path).unwrap()));
     house
 }
 
@@ -81,13 +81,13 @@ async fn a_stale_socket_is_replaced() {
 #[tokio::test]
 async fn one_server_at_a_time() {
     let (_folder, path) = place();
-    let first = UnixDoor::bind(&path).unwrap();
+    let first = UnixSocket::bind(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
     // Also while the socket itself is missing: the first still holds the place.
     fs::remove_file(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
     drop(first);
-    drop(UnixDoor::bind(&path).unwrap());
+    drop(UnixSocket::bind(&path).unwrap());
     assert!(!path.exists());
 }
 
@@ -101,14 +101,14 @@ async fn of_many_that_start_at_once_one_listens() {
             let (path, runtime) = (path.clone(), runtime.clone());
             std::thread::spawn(move || {
                 let _entered = runtime.enter();
-                UnixDoor::bind(&path)
+                UnixSocket::bind(&path)
             })
         })
         .collect();
-    let doors: Vec<_> = starts.into_iter().map(|start| start.join().unwrap()).collect();
-    assert_eq!(doors.iter().filter(|door| door.is_ok()).count(), 1);
-    for door in doors.iter().filter_map(|door| door.as_ref().err()) {
-        assert!(matches!(door, UnixError::Taken { .. }), "{door}");
+    let listeners: Vec<_> = starts.into_iter().map(|start| start.join().unwrap()).collect();
+    assert_eq!(listeners.iter().filter(|listener| listener.is_ok()).count(), 1);
+    for listener in listeners.iter().filter_map(|listener| listener.as_ref().err()) {
+        assert!(matches!(listener, UnixError::Taken { .. }), "{listener}");
     }
     assert!(is_socket(&path));
 }
@@ -119,7 +119,10 @@ async fn a_server_without_our_lock_is_left_alone() {
     let listener = UnixListener::bind(&path).unwrap();
     let error = refused(&path);
     assert!(matches!(error, UnixError::Taken { .. }));
-    let words = format!("unix://{}: another server listens there already", path.display());
+    let words = format!(
+        "unix://{}: another server is already listening there; stop it, or choose another path",
+        path.display()
+    );
     assert_eq!(error.to_string(), words);
     listener.set_nonblocking(true).unwrap();
     let _ = listener.accept();
@@ -150,7 +153,11 @@ async fn a_server_that_is_too_busy_to_answer_is_left_alone() {
         sender.send(refused(&taken).to_string())
     });
     let words = done.recv_timeout(common::PATIENCE).expect("nobody waits for it");
-    assert!(words.contains("another server listens there already"), "{words}");
+    assert!(
+        words
+            .contains("another server is already listening there; stop it, or choose another path"),
+        "{words}"
+    );
     assert!(is_socket(&path));
 }
 
@@ -169,7 +176,7 @@ async fn what_is_no_socket_is_left_alone() {
     fs::write(&path, "text").unwrap();
     let error = refused(&path);
     let words = format!(
-        "unix://{}: there is something that is no socket; it is left alone",
+        "unix://{}: the path exists and is not a socket; remove it, or choose another path",
         path.display()
     );
     assert_eq!(error.to_string(), words);
@@ -214,29 +221,29 @@ async fn what_took_our_place_is_not_removed() {
         |path: &Path| drop(UnixListener::bind(path).unwrap()),
         |path: &Path| fs::write(path, "text").unwrap(),
     ] {
-        let door = UnixDoor::bind(&path).unwrap();
+        let listener = UnixSocket::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         replace(&path);
-        drop(door);
+        drop(listener);
         assert!(path.exists());
         fs::remove_file(&path).unwrap();
     }
-    let door = UnixDoor::bind(&path).unwrap();
+    let listener = UnixSocket::bind(&path).unwrap();
     fs::remove_file(&path).unwrap();
-    drop(door);
+    drop(listener);
 }
 
 #[tokio::test]
-async fn a_path_that_is_too_long_is_told_with_its_length() {
+async fn the_error_of_a_too_long_path_states_its_length() {
     let (folder, _) = place();
     let with_length = |length: usize| {
         let rest = length - folder.path().as_os_str().len() - 1;
         folder.path().join("x".repeat(rest))
     };
-    drop(UnixDoor::bind(&with_length(107)).unwrap());
+    drop(UnixSocket::bind(&with_length(107)).unwrap());
     let long = with_length(108);
     let words = format!(
-        "unix://{}: the path of a socket may have 107 bytes, and this one has 108; choose a \
+        "unix://{}: the path has 108 bytes, and a socket path may have 107; choose a \
          shorter one",
         long.display()
     );
@@ -262,7 +269,7 @@ async fn a_socket_that_is_given_must_listen() {
     );
     let deaf = UnixListener::from(socket.unwrap());
     let error = Listener::given_unix(deaf).err().unwrap();
-    assert_eq!(error.to_string(), "this socket does not listen");
+    assert_eq!(error.to_string(), "the socket is not listening");
     let listening = UnixListener::bind(&path).unwrap();
     let given = Listener::given_unix(listening).unwrap();
     assert_eq!(given.address().unwrap(), format!("unix://{}", path.display()));

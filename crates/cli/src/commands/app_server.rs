@@ -11,12 +11,12 @@ use jsonrpc::{CloseReason, Connection, Ingress, Limits};
 use protocol::artifacts::{Artifact, json_schema, typescript};
 use server::Server;
 use tokio::task::JoinSet;
-use transport::{Address, Door, Listener, Serve};
+use transport::{Acceptor, Address, Listener, Serve};
 
 use crate::commands::listen::{AccessArguments, Given, Places, raise_descriptor_limit};
 use crate::commands::local::Signals;
 use crate::commands::{checked, print, proxy, tell, watchdog};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,52 +66,56 @@ struct GenerateArguments {
 /// Runs the subcommand.
 pub(crate) async fn run(
     arguments: Arguments,
-    world: impl FnOnce() -> anyhow::Result<World>,
+    environment: impl FnOnce() -> anyhow::Result<Environment>,
     given: Given,
 ) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Some(Action::GenerateTs(to)) => write(&to.out, &typescript(to.experimental))?,
         Some(Action::GenerateJsonSchema(to)) => write(&to.out, &json_schema(to.experimental))?,
-        Some(Action::Proxy(to)) => return proxy::run(to, &world()?).await,
+        Some(Action::Proxy(to)) => return proxy::run(to, &environment()?).await,
         None => {
-            let world = world()?;
-            if let Err(code) = checked(&world, false) {
+            let environment = environment()?;
+            if let Err(code) = checked(&environment, false) {
                 return Ok(code);
             }
-            serve(arguments, world, given).await?;
+            serve(arguments, environment, given).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(arguments: Arguments, world: World, mut given: Given) -> anyhow::Result<()> {
+async fn serve(
+    arguments: Arguments,
+    environment: Environment,
+    mut given: Given,
+) -> anyhow::Result<()> {
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
-    // Before anything else is opened or made: mistakes in the flags stop the start.
-    let places = Places::settle(&arguments.listen, &arguments.access, &world)?;
-    // Who reads where the server listens may end it from then on.
+    // Checked first, so that a mistake in the flags leaves nothing behind.
+    let places = Places::settle(&arguments.listen, &arguments.access, &environment)?;
+    // A script may send a signal as soon as it has read the address.
     let mut signals = Signals::catch()?;
     let grace = Duration::from_secs(arguments.shutdown_grace);
     watchdog::start(grace)?;
     let descriptors = raise_descriptor_limit();
-    let listeners = places.bind(&world, &mut given).await?;
-    let options = world.clone().options(&arguments.session_source);
-    let server = Server::start(options, world.sandbox_with(descriptors))?;
+    let listeners = places.bind(&environment, &mut given).await?;
+    let options = environment.clone().options(&arguments.session_source);
+    let server = Server::start(options, environment.sandbox_with(descriptors))?;
     let serves_stdio = places.stdio;
-    let told = if listeners.is_empty() && serves_stdio {
+    let acceptor = if listeners.is_empty() && serves_stdio {
         None
     } else {
-        Some(Door::new(places.admission, limits, Ingress::default()))
+        Some(Acceptor::new(places.admission, limits, Ingress::default()))
     };
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        let Some(door) = &told else { break };
+        let Some(acceptor) = &acceptor else { break };
         listening(&listener, serves_stdio)?;
         let server = server.clone();
-        let serve: Serve = Arc::new(move |connection, newcomer| {
+        let serve: Serve = Arc::new(move |connection, pending| {
             let server = server.clone();
-            Box::pin(async move { server.serve(connection, newcomer).await })
+            Box::pin(async move { server.serve(connection, pending).await })
         });
-        accepting.spawn(door.clone().accept(listener, serve));
+        accepting.spawn(acceptor.clone().accept(listener, serve));
     }
     if serves_stdio {
         let connection =

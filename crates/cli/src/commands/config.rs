@@ -10,7 +10,7 @@ use config::{Origin, Resolved};
 use serde_json::Value;
 
 use crate::commands::{print, tell};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,15 +66,15 @@ enum Command {
 
 /// Runs the subcommand. Exit codes: 0, 1 where something failed, 2 for a configuration, a key or a
 /// value that cannot be used.
-pub(crate) fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Result<ExitCode> {
     if let Command::Schema { requirements } = arguments.command {
         let schema =
             if requirements { config::schema::requirements() } else { config::schema::config() };
         print(format_args!("{schema:#}"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let home = world.home.clone();
-    let options = world.options("cli");
+    let home = environment.home.clone();
+    let options = environment.options("cli");
     let written = match &arguments.command {
         Command::Set { key, value } => Some((key, config::value_of_argument(value))),
         Command::Unset { key } => Some((key, Value::Null)),

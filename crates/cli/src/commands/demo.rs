@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::commands::local::{self, Ended, Local, Observer, Signals};
 use crate::commands::transcript::{Detail, Palette, Style, Transcript, sandbox_name, seconds};
-use crate::world::World;
+use crate::environment::Environment;
 use questions::Answers;
 use scratch::Scratch;
 
@@ -36,16 +36,20 @@ const DETAIL: Detail = Detail { is_live: true, output_lines: 15, diff_lines: 40,
 
 /// Runs the subcommand. Exit codes: 0 the turn completed, 1 it did not, 130 and 143 ended by an
 /// interrupt or a termination.
-pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    arguments: Arguments,
+    mut environment: Environment,
+) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch()?;
-    let folder = world.cwd.clone();
-    let temporary = world.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-    let scratch = Scratch::copy(&folder, &temporary, &world.home)?;
-    world.cwd = scratch.path().to_owned();
+    let folder = environment.cwd.clone();
+    let temporary =
+        environment.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+    let scratch = Scratch::copy(&folder, &temporary, &environment.home)?;
+    environment.cwd = scratch.path().to_owned();
     // What the demo asks was not typed by anybody.
-    world.overrides.push("history.persistence=\"none\"".to_owned());
-    let palette = Palette::of(&world, io::stdout().is_terminal());
-    let screen = Transcript::new(io::stdout(), palette, DETAIL, world.cwd.clone());
+    environment.overrides.push("history.persistence=\"none\"".to_owned());
+    let palette = Palette::of(&environment, io::stdout().is_terminal());
+    let screen = Transcript::new(io::stdout(), palette, DETAIL, environment.cwd.clone());
     let is_asking = arguments.ask && io::stdin().is_terminal();
     let mut show = Show { screen, answers: Answers { is_asking } };
     show.introduce(&folder, &scratch)?;
@@ -56,7 +60,7 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
             "standard input is no terminal: the demo answers",
         )?;
     }
-    let outcome = present(world, folder, &mut show, &mut signals).await;
+    let outcome = present(environment, folder, &mut show, &mut signals).await;
     let removed = scratch.remove();
     let code = outcome.context("the demo was ended")?;
     removed?;
@@ -71,13 +75,13 @@ struct Show {
 
 /// The whole show; yields the exit code.
 async fn present(
-    world: World,
+    environment: Environment,
     folder: PathBuf,
     show: &mut Show,
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
     let mut local = tokio::select! {
-        local = Local::start(world, "cli") => local?,
+        local = Local::start(environment, "cli") => local?,
         code = signals.next() => return Ok(code),
     };
     let outcome = perform(&mut local, show, signals).await;

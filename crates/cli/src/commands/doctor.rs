@@ -10,28 +10,31 @@ use store::Kept;
 use store::check::{Report, check};
 
 use crate::commands::print;
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {}
 
 /// Runs the subcommand. Exit codes: 0 when all is well, 1 when something is wrong.
-pub(crate) async fn run(_arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    _arguments: &Arguments,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
     let mut page = Page::default();
-    page.good("home", format_args!("{}", world.home.display()));
-    let dir = match server::configuration(&world.clone().options("cli"), true) {
+    page.good("home", format_args!("{}", environment.home.display()));
+    let dir = match server::configuration(&environment.clone().options("cli"), true) {
         Ok(resolved) => {
             let warnings = resolved.warnings.len();
             page.good("configuration", format_args!("can be used, {warnings} warnings"));
-            rules(&mut page, world);
+            rules(&mut page, environment);
             resolved.config.sqlite_home
         }
         Err(error) => {
             page.bad("configuration", format_args!("{}", error.diagnostic()));
-            world.home.clone()
+            environment.home.clone()
         }
     };
-    layers(&mut page, world).await;
+    layers(&mut page, environment).await;
     threads(&mut page, &dir);
     kept(&mut page, &dir);
     print(format_args!("{}", page.text.trim_end()))?;
@@ -56,8 +59,8 @@ impl Page {
 }
 
 /// The files of command rules; while one cannot be read, every command is asked about.
-fn rules(page: &mut Page, world: &World) {
-    let options = world.clone().options("cli");
+fn rules(page: &mut Page, environment: &Environment) {
+    let options = environment.clone().options("cli");
     let Ok(explained) = server::explain_command(&options, Invocation::Script("true")) else {
         return;
     };
@@ -71,8 +74,8 @@ fn rules(page: &mut Page, world: &World) {
 
 /// The layers of the sandbox. One that does not work is a problem only when what is left cannot
 /// confine commands: then they are refused.
-async fn layers(page: &mut Page, world: &World) {
-    let found = world.sandbox().report().await;
+async fn layers(page: &mut Page, environment: &Environment) {
+    let found = environment.sandbox().report().await;
     let usable = |name: &str| found.iter().any(|status| status.layer == name && status.usable);
     let confines = usable("seccomp") && (usable("bubblewrap") || usable("landlock"));
     for status in &found {

@@ -19,7 +19,7 @@ use protocol::{
 use crate::commands::local::{self, Ended, Local, Signals};
 use crate::commands::transcript::{Detail, Palette, Transcript};
 use crate::commands::{checked, tell};
-use crate::world::World;
+use crate::environment::Environment;
 use input::Input;
 use report::{Events, Progress, Report};
 
@@ -89,25 +89,28 @@ const DIFF_LINES: usize = 60;
 
 /// Runs the subcommand. Exit codes: 0 the turn completed, 1 it failed, 2 no prompt, 130 and 143
 /// ended by an interrupt or a termination.
-pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(
+    arguments: Arguments,
+    mut environment: Environment,
+) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &arguments.cd {
-        world.cwd = input::folder(&world.cwd, folder)?;
+        environment.cwd = input::folder(&environment.cwd, folder)?;
     }
     if input::nobody_speaks(arguments.prompt.as_deref(), io::stdin().is_terminal()) {
         tell(format_args!("{}", input::NO_PROMPT));
         return Ok(ExitCode::from(2));
     }
-    let config = match checked(&world, true) {
+    let config = match checked(&environment, true) {
         Ok(config) => config,
         Err(code) => return Ok(code),
     };
     if arguments.oss {
-        world.overrides.push(local_provider(&config)?);
+        environment.overrides.push(local_provider(&config)?);
     }
-    let input = Input::read(&arguments, &world.cwd)?;
+    let input = Input::read(&arguments, &environment.cwd)?;
     let mut signals = Signals::catch()?;
     let is_terminal = io::stderr().is_terminal();
-    let palette = Palette::of(&world, is_terminal);
+    let palette = Palette::of(&environment, is_terminal);
     let detail = Detail {
         is_live: false,
         output_lines: OUTPUT_LINES,
@@ -117,13 +120,13 @@ pub(crate) async fn run(arguments: Arguments, mut world: World) -> anyhow::Resul
     let progress = if arguments.json {
         Progress::Json(Events::new(io::stdout()))
     } else {
-        let cwd = world.cwd.clone();
+        let cwd = environment.cwd.clone();
         Progress::Text(Box::new(Transcript::new(io::stderr(), palette, detail, cwd)))
     };
     let mut report = Report::new(progress);
-    let cwd = world.cwd.clone();
+    let cwd = environment.cwd.clone();
     let mut local = tokio::select! {
-        local = Local::start(world, "exec") => local?,
+        local = Local::start(environment, "exec") => local?,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let opened = tokio::select! {

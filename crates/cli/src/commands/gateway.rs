@@ -11,7 +11,7 @@ use rand::TryRngCore;
 use tokio::net::TcpListener;
 
 use crate::commands::{asked_to_end, print, tell};
-use crate::world::World;
+use crate::environment::Environment;
 
 /// The folder in the home that holds the store of a gateway without a configuration file.
 const FOLDER: &str = "gateway";
@@ -44,12 +44,12 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 /// Runs the subcommand until it is asked to end. The address is printed in one line.
 pub(crate) async fn run(
     arguments: Arguments,
-    world: impl FnOnce() -> anyhow::Result<World>,
+    environment: impl FnOnce() -> anyhow::Result<Environment>,
 ) -> anyhow::Result<ExitCode> {
-    let world = world()?;
+    let environment = environment()?;
     let offline = Offline::start()?;
     let config = arguments.config.map(PathBuf::from);
-    let source = Source { world, config, offline: offline.base_url.clone() };
+    let source = Source { environment, config, offline: offline.base_url.clone() };
     let settings = match source.read() {
         Ok(settings) => settings,
         Err(error) => {
@@ -103,28 +103,28 @@ fn warn(settings: &Settings) {
 
 /// Where the configuration comes from.
 struct Source {
-    world: World,
+    environment: Environment,
     config: Option<PathBuf>,
     offline: String,
 }
 
 impl Source {
     fn read(&self) -> Result<Settings, gateway::settings::SettingsError> {
-        let environment = |name: &str| self.world.variable(name);
+        let environment = |name: &str| self.environment.variable(name);
         let folder = self.folder();
         let around =
             Surroundings { environment: &environment, folder: &folder, offline: &self.offline };
         match &self.config {
-            Some(path) => Settings::load(&self.world.cwd.join(path), around),
+            Some(path) => Settings::load(&self.environment.cwd.join(path), around),
             None => Settings::read("", Path::new("(no configuration)"), around),
         }
     }
 
     /// Where relative paths of the configuration begin.
     fn folder(&self) -> PathBuf {
-        let parent = self.config.as_ref().map(|path| self.world.cwd.join(path));
+        let parent = self.config.as_ref().map(|path| self.environment.cwd.join(path));
         let parent = parent.as_deref().and_then(Path::parent);
-        parent.map_or_else(|| self.world.home.join(FOLDER), Path::to_owned)
+        parent.map_or_else(|| self.environment.home.join(FOLDER), Path::to_owned)
     }
 }
 

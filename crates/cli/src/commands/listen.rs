@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use transport::{Address, Admission, Auth, Claims, Listener};
 
 use crate::commands::tell;
-use crate::world::World;
+use crate::environment::Environment;
 
 /// Who may connect over TCP.
 #[derive(clap::Args)]
@@ -77,7 +77,7 @@ impl Places {
     pub(crate) fn settle(
         listen: &[Address],
         access: &AccessArguments,
-        world: &World,
+        environment: &Environment,
     ) -> anyhow::Result<Self> {
         let is_web =
             |address: &Address| matches!(address, Address::WebSocket(_) | Address::Systemd);
@@ -92,7 +92,7 @@ impl Places {
         if addresses.contains(&Address::Off) && addresses.len() > 1 {
             bail!("--listen off: it excludes every other place");
         }
-        let auth = access.auth(world)?;
+        let auth = access.auth(environment)?;
         let says = auth.is_some() || !access.ws_allow_origin.is_empty();
         if (says || !access.ws_allow_host.is_empty()) && !addresses.iter().any(is_web) {
             bail!("the --ws flags say who may connect to a `--listen ws://IP:PORT`: there is none");
@@ -126,7 +126,7 @@ impl Places {
     /// The first that cannot be opened.
     pub(crate) async fn bind(
         &self,
-        world: &World,
+        environment: &Environment,
         given: &mut Given,
     ) -> anyhow::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
@@ -139,10 +139,11 @@ impl Places {
                 }
                 #[cfg(unix)]
                 Address::Unix(path) => {
-                    let path = path.clone().unwrap_or_else(|| control_socket(world));
-                    server::make_home(&world.home)
-                        .with_context(|| format!("the agent's home {}", world.home.display()))?;
-                    listeners.push(Listener::Unix(transport::UnixDoor::bind(&path)?));
+                    let path = path.clone().unwrap_or_else(|| control_socket(environment));
+                    server::make_home(&environment.home).with_context(|| {
+                        format!("the agent's home {}", environment.home.display())
+                    })?;
+                    listeners.push(Listener::Unix(transport::UnixSocket::bind(&path)?));
                 }
                 #[cfg(unix)]
                 Address::Systemd => {
@@ -199,13 +200,13 @@ fn passed_on(given: &mut Given) -> anyhow::Result<Vec<Listener>> {
 }
 
 /// Where clients on this machine find the server of this home.
-pub(crate) fn control_socket(world: &World) -> PathBuf {
-    world.home.join("control.sock")
+pub(crate) fn control_socket(environment: &Environment) -> PathBuf {
+    environment.home.join("control.sock")
 }
 
 impl AccessArguments {
     /// `None` when nobody need prove anything.
-    fn auth(&self, world: &World) -> anyhow::Result<Option<Auth>> {
+    fn auth(&self, environment: &Environment) -> anyhow::Result<Option<Auth>> {
         let capability = [
             ("--ws-token-file", self.ws_token_file.is_some()),
             ("--ws-token-sha256", self.ws_token_sha256.is_some()),
@@ -244,7 +245,7 @@ impl AccessArguments {
                     audience: self.ws_audience.clone(),
                     max_clock_skew: self.ws_max_clock_skew_seconds.unwrap_or(CLOCK_SKEW_SECONDS),
                 };
-                let clock = world.clone().options("appServer").clock;
+                let clock = environment.clone().options("appServer").clock;
                 let now = Arc::new(move || clock.now_ms() / 1000);
                 Ok(Some(warned(Auth::signed_file(path, claims, now)?)))
             }

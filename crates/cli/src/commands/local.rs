@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::signal::windows::{CtrlBreak as Signal, CtrlC, ctrl_break, ctrl_c};
 use tokio::task::JoinHandle;
 
-use crate::world::World;
+use crate::environment::Environment;
 
 /// A server and the one connection to it.
 pub(crate) struct Local {
@@ -62,9 +62,9 @@ impl Local {
     ///
     /// # Errors
     /// When the agent's home cannot be used.
-    pub(crate) async fn start(world: World, source: &str) -> anyhow::Result<Self> {
-        let sandbox = world.sandbox();
-        let server = Server::start(world.options(source), sandbox)?;
+    pub(crate) async fn start(environment: Environment, source: &str) -> anyhow::Result<Self> {
+        let sandbox = environment.sandbox();
+        let server = Server::start(environment.options(source), sandbox)?;
         let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
         let serving = tokio::spawn(async move { server.serve_only(theirs).await });

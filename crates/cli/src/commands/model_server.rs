@@ -10,7 +10,7 @@ use model_server::script::Script;
 use tokio::net::TcpListener;
 
 use crate::commands::{asked_to_end, print};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 /// Runs the subcommand until it is asked to end. The address is printed in one line.
 pub(crate) async fn run(
     arguments: Arguments,
-    world: impl FnOnce() -> anyhow::Result<World>,
+    environment: impl FnOnce() -> anyhow::Result<Environment>,
 ) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind(arguments.listen)
         .await
@@ -48,8 +48,9 @@ pub(crate) async fn run(
         }
     };
     if let (Some(out), Some(upstream)) = (&arguments.record, &arguments.upstream) {
-        let world = world()?;
-        let key = ["AGENT_API_KEY", "OPENAI_API_KEY"].iter().find_map(|name| world.variable(name));
+        let environment = environment()?;
+        let key =
+            ["AGENT_API_KEY", "OPENAI_API_KEY"].iter().find_map(|name| environment.variable(name));
         let mut provider = Provider::http("upstream", upstream.clone());
         provider.api_key =
             key.map_or(KeySource::NotNeeded, |key| KeySource::Value(Secret::new(key)));

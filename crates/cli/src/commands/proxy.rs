@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use jsonrpc::{CloseReason, Connection, Incoming, Limits, Message, RequestId};
 
 use crate::commands::listen::control_socket;
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -21,8 +21,11 @@ pub(crate) struct Arguments {
 
 /// Runs the subcommand.
 #[cfg(unix)]
-pub(crate) async fn run(arguments: &Arguments, world: &World) -> anyhow::Result<ExitCode> {
-    let path = arguments.socket.clone().unwrap_or_else(|| control_socket(world));
+pub(crate) async fn run(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> anyhow::Result<ExitCode> {
+    let path = arguments.socket.clone().unwrap_or_else(|| control_socket(environment));
     // Bounds are the server's business and the client's: here nothing is to be lost.
     let limits = Limits { line_bytes: LONGEST_BYTES, ..Limits::default() };
     let server = transport::connect(&path, limits).await.with_context(|| {
@@ -34,7 +37,7 @@ pub(crate) async fn run(arguments: &Arguments, world: &World) -> anyhow::Result<
 
 /// Runs the subcommand.
 #[cfg(not(unix))]
-pub(crate) async fn run(_: &Arguments, _: &World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(_: &Arguments, _: &Environment) -> anyhow::Result<ExitCode> {
     bail!("there are no Unix sockets here")
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use server::Explained;
 
 use crate::commands::{print, tell};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -31,13 +31,13 @@ enum Command {
 
 /// Runs the subcommand. Exit codes: 0 for an answer, 1 when a file of rules cannot be used, 2 for a
 /// configuration that cannot be used.
-pub(crate) fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Result<ExitCode> {
     let Command::Check { json, command } = arguments.command;
     let invocation = match command.as_slice() {
         [script] => Invocation::Script(script),
         argv => Invocation::Argv(argv),
     };
-    let explained = match server::explain_command(&world.options("cli"), invocation) {
+    let explained = match server::explain_command(&environment.options("cli"), invocation) {
         Ok(explained) => explained,
         Err(error) => {
             tell(format_args!("agentd: {}", error.diagnostic()));

@@ -16,7 +16,7 @@ use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::{asked_to_end, checked, tell};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -49,8 +49,11 @@ const NOT_FOUND: u8 = 127;
 
 /// Runs the command. Exit code: the command's as a shell tells it (128 and the signal for one that
 /// a signal ended), 125 when the policy cannot be enforced here.
-pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
-    let config = match checked(&world, true) {
+pub(crate) async fn run(
+    arguments: Arguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let config = match checked(&environment, true) {
         Ok(config) => config,
         Err(code) => return Ok(code),
     };
@@ -63,7 +66,7 @@ pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<Ex
     };
     let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     let size = if interactive { Some(terminal_size()?) } else { None };
-    let options = world.clone().options("cli");
+    let options = environment.clone().options("cli");
     let made = server::sandboxed(&options, &config, wanted.as_ref(), arguments.command, size);
     let (spawn, told) = match made {
         Ok(made) => made,
@@ -76,7 +79,7 @@ pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<Ex
         tell(format_args!("agentd: {told}"));
     }
     let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
-    let mut process = match world.sandbox().spawn(spawn).await {
+    let mut process = match environment.sandbox().spawn(spawn).await {
         Ok(process) => process,
         Err(error) => {
             tell(format_args!("agentd: {error}"));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::commands::tell;
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -18,7 +18,7 @@ const UNAVAILABLE: u8 = 125;
 
 /// Refuses.
 #[allow(clippy::unused_async, reason = "as on other systems")]
-pub(crate) async fn run(arguments: Arguments, _world: World) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(arguments: Arguments, _world: Environment) -> anyhow::Result<ExitCode> {
     tell(format_args!(
         "agentd: {} is not run: commands can be confined on Linux only; run it there or in a Linux \
          container",

@@ -11,7 +11,7 @@ use server::{Clock, Ids};
 use store::{OpenOptions, Store, transfer};
 
 use crate::commands::{checked, print, tell};
-use crate::world::World;
+use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -40,13 +40,16 @@ enum Command {
 }
 
 /// Runs the subcommand.
-pub(crate) async fn run(arguments: Arguments, world: World) -> anyhow::Result<ExitCode> {
-    let config = match checked(&world, false) {
+pub(crate) async fn run(
+    arguments: Arguments,
+    environment: Environment,
+) -> anyhow::Result<ExitCode> {
+    let config = match checked(&environment, false) {
         Ok(config) => config,
         Err(code) => return Ok(code),
     };
     let dir = config.sqlite_home.clone();
-    let options = world.options("cli");
+    let options = environment.options("cli");
     let store = open(&dir, &*options.clock, &*options.ids)?;
     let outcome = match arguments.command {
         Command::Export { thread, output } => export(&store, &thread, output.as_deref()).await,

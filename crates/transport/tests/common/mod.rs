@@ -1,4 +1,4 @@
-//! A door on real sockets with a small server behind it, and clients that write bytes.
+//! An acceptor on real sockets with a small server behind it, and clients that write bytes.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use transport::{Admission, Auth, Bounds, Door, Listener, Newcomer, Serve};
+use transport::{Acceptor, Admission, Auth, Bounds, Listener, PendingConnection, Serve};
 
 /// Longest wait for anything: far beyond what it takes, and a failure when it is reached.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,9 +50,9 @@ pub fn signed(header: &str, payload: &str, secret: &[u8]) -> String {
     format!("{text}.{signature}")
 }
 
-/// A door with listeners, and a server that echoes; all of it ends when this is dropped.
+/// An acceptor with listeners, and a server that echoes; all of it ends when this is dropped.
 pub struct House {
-    door: Arc<Door>,
+    acceptor: Arc<Acceptor>,
     accepting: JoinSet<()>,
     serve: Serve,
     served: Arc<AtomicUsize>,
@@ -67,22 +67,22 @@ impl House {
     pub fn bounded(admission: Admission, limits: Limits, ingress: Ingress, bounds: Bounds) -> Self {
         let (served, serving) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (all, now) = (served.clone(), serving.clone());
-        let serve: Serve = Arc::new(move |connection, newcomer| {
+        let serve: Serve = Arc::new(move |connection, pending| {
             all.fetch_add(1, Ordering::SeqCst);
             now.fetch_add(1, Ordering::SeqCst);
             let now = now.clone();
             Box::pin(async move {
-                echo(connection, newcomer).await;
+                echo(connection, pending).await;
                 now.fetch_sub(1, Ordering::SeqCst);
             })
         });
-        let door = Door::bounded(admission, limits, ingress, bounds);
-        Self { door, accepting: JoinSet::new(), serve, served, serving }
+        let acceptor = Acceptor::bounded(admission, limits, ingress, bounds);
+        Self { acceptor, accepting: JoinSet::new(), serve, served, serving }
     }
 
     /// Listens at one more place.
     pub fn listen(&mut self, listener: Listener) {
-        self.accepting.spawn(self.door.clone().accept(listener, self.serve.clone()));
+        self.accepting.spawn(self.acceptor.clone().accept(listener, self.serve.clone()));
     }
 
     /// Listens on TCP; gives the address.
@@ -112,9 +112,9 @@ impl House {
 }
 
 /// Answers `initialize` and `echo` until the connection ends; `flood` with 4 MiB.
-async fn echo(connection: Connection, newcomer: Newcomer) {
+async fn echo(connection: Connection, pending: PendingConnection) {
     let Connection { mut incoming, outbox } = connection;
-    let mut newcomer = Some(newcomer);
+    let mut pending = Some(pending);
     loop {
         let next = tokio::select! {
             next = incoming.recv() => next,
@@ -125,7 +125,7 @@ async fn echo(connection: Connection, newcomer: Newcomer) {
             Some(Incoming::Malformed(wrong)) => encode_error(wrong.id.as_ref(), &wrong.error),
             Some(Incoming::Message(Message::Request { id, method, params })) => {
                 if method == "initialize" {
-                    newcomer.take();
+                    pending.take();
                 }
                 match &*method {
                     "flood" => encode_response(&id, &json!("x".repeat(4 << 20))),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use anstyle::{AnsiColor, Effects};
 
-use crate::world::World;
+use crate::environment::Environment;
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +31,9 @@ pub(crate) struct Painted<T> {
 
 impl Palette {
     /// Colours for a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
-    pub(crate) fn of(world: &World, is_terminal: bool) -> Self {
-        let unwanted = world.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = world.variable("TERM").is_some_and(|term| term == "dumb");
+    pub(crate) fn of(environment: &Environment, is_terminal: bool) -> Self {
+        let unwanted = environment.variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = environment.variable("TERM").is_some_and(|term| term == "dumb");
         Self { is_on: is_terminal && !unwanted && !is_dumb }
     }
 

@@ -28,22 +28,22 @@ pub(crate) fn passed_on() -> listenfd::ListenFd {
 
 /// The environment and the folders, read once.
 #[derive(Clone)]
-pub(crate) struct World {
+pub(crate) struct Environment {
     pub(crate) home: PathBuf,
     pub(crate) cwd: PathBuf,
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) overrides: Vec<String>,
     /// `--strict-config`.
     pub(crate) strict: bool,
 }
 
-impl World {
+impl Environment {
     /// Reads the environment. `overrides` are the `-c` arguments.
     ///
     /// # Errors
     /// Without a home folder or a current folder.
     pub(crate) fn gather(overrides: Vec<String>, strict: bool) -> anyhow::Result<Self> {
-        let environment: Vec<_> = std::env::vars_os().collect();
+        let variables: Vec<_> = std::env::vars_os().collect();
         let cwd = std::env::current_dir().context("the current folder cannot be read")?;
         let named = std::env::var_os("AGENT_HOME").filter(|value| !value.is_empty());
         let home = match named {
@@ -56,12 +56,12 @@ impl World {
                 PathBuf::from(user).join(".agent")
             }
         };
-        Ok(Self { home, cwd, environment, overrides, strict })
+        Ok(Self { home, cwd, variables, overrides, strict })
     }
 
     /// Looks up a variable.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
-        let (_, value) = self.environment.iter().find(|(key, _)| key == name)?;
+        let (_, value) = self.variables.iter().find(|(key, _)| key == name)?;
         value.to_str().map(str::to_owned)
     }
 
@@ -79,7 +79,7 @@ impl World {
             system_dir: SYSTEM_DIR.into(),
             strict_config: self.strict,
             config_overrides: self.overrides,
-            environment: self.environment,
+            environment: self.variables,
             shell,
             session_source: session_source.to_owned(),
             clock: Arc::new(SystemClock),
@@ -93,7 +93,7 @@ impl World {
         self.sandbox_with(None)
     }
 
-    /// See [`World::sandbox`]; with the limit of open files that commands begin with.
+    /// See [`Environment::sandbox`]; with the limit of open files that commands begin with.
     pub(crate) fn sandbox_with(&self, descriptors: Option<u64>) -> Sandbox {
         let path = self.variable("PATH").unwrap_or_default();
         Sandbox::new(sandbox::Config {
