@@ -1,9 +1,11 @@
 //! Bounds that belong together, each derived from those that it must not contradict: what an input
 //! may hold, and how long the line is that carries it.
 
-use jsonrpc::{ErrorObject, Limits};
+use jsonrpc::Limits;
 use protocol::UserInput;
 use session::UserContent;
+
+use crate::error::Error;
 
 const MIB: usize = 1 << 20;
 
@@ -49,17 +51,17 @@ pub fn connection_limits() -> Limits {
 }
 
 /// Refuses an input with too much text or too many parts.
-pub(crate) fn check_text(input: &[UserInput]) -> Result<(), ErrorObject> {
+pub(crate) fn check_text(input: &[UserInput]) -> Result<(), Error> {
     let chars: usize = input.iter().map(chars).sum();
     if chars > INPUT_CHARS {
-        return Err(ErrorObject::invalid_params(format!(
+        return Err(Error::invalid_params(format!(
             "`input`: its texts, names, paths and placeholders are {chars} characters long together, \
              {INPUT_CHARS} at most; put long text into a file and name the file"
         )));
     }
     let parts: usize = input.iter().map(parts).sum();
     if parts > INPUT_PARTS {
-        return Err(ErrorObject::invalid_params(format!(
+        return Err(Error::invalid_params(format!(
             "`input`: it has {parts} parts and elements of text together, {INPUT_PARTS} at most; \
              join texts"
         )));
@@ -92,13 +94,13 @@ fn parts(part: &UserInput) -> usize {
 }
 
 /// Refuses an input whose images are too long together.
-pub(crate) fn check_images(content: &[UserContent]) -> Result<(), ErrorObject> {
+pub(crate) fn check_images(content: &[UserContent]) -> Result<(), Error> {
     let bytes: usize = content.iter().map(image_bytes).sum();
     if bytes <= INPUT_IMAGE_BYTES {
         return Ok(());
     }
     let (found, most) = (bytes.div_ceil(MIB), INPUT_IMAGE_BYTES / MIB);
-    Err(ErrorObject::invalid_params(format!(
+    Err(Error::invalid_params(format!(
         "`input`: its images are {found} MiB as base64, {most} MiB at most; send fewer or smaller ones"
     )))
 }
@@ -136,14 +138,14 @@ mod tests {
             |chars: usize| UserInput::Text { text: "ä".repeat(chars), text_elements: vec![] };
         assert!(check_text(&[text(INPUT_CHARS)]).is_ok());
         assert!(check_text(&[text(INPUT_CHARS - 1), text(1)]).is_ok());
-        let refused = check_text(&[text(INPUT_CHARS), text(1)]).unwrap_err().message;
+        let refused = check_text(&[text(INPUT_CHARS), text(1)]).unwrap_err().to_string();
         assert!(refused.contains("1048577 characters long together, 1048576 at"), "{refused}");
         assert!(check_text(&vec![text(1); INPUT_PARTS]).is_ok());
-        let refused = check_text(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().message;
+        let refused = check_text(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().to_string();
         assert!(refused.contains("10001 parts and elements of text together"), "{refused}");
         let image = |bytes: usize| UserContent::Image { url: "x".repeat(bytes) };
         assert!(check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)]).is_ok());
-        let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err();
-        assert!(refused.message.contains("49 MiB as base64, 48 MiB"), "{}", refused.message);
+        let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err().to_string();
+        assert!(refused.contains("49 MiB as base64, 48 MiB"), "{}", refused);
     }
 }

@@ -10,6 +10,7 @@ use sandbox::{OutputBuffer, Policy, ReadAccess, Spawn, Stdin};
 use session::Settings;
 
 use crate::convert::settings::confinement;
+use crate::error::Error;
 use crate::git;
 use crate::server::Core;
 use crate::thread::environment;
@@ -141,11 +142,11 @@ pub(crate) async fn locate(
     config: &config::Config,
     settings: &Settings,
     target: &Target,
-) -> Result<Located, String> {
+) -> Result<Located, Error> {
     let git = Git { core, config, settings, overrides: Vec::new() };
     match tokio::time::timeout(MAX_LOCATE, git.locate(target)).await {
         Ok(Ok(located)) => Ok(located),
-        Ok(Err(Unread::Missing(what))) => Err(what),
+        Ok(Err(Unread::Missing(what))) => Err(Error::invalid_params(what)),
         Ok(Err(Unread::Failed { said, .. })) => Ok(Located::Unknown(said)),
         Err(_) => {
             let seconds = MAX_LOCATE.as_secs();

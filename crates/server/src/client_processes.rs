@@ -9,21 +9,19 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jsonrpc::ErrorObject;
-use sandbox::{
-    Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Spawn, SpawnError, Stream,
-};
+use sandbox::{Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Spawn, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::connection::{ConnectionId, Peer};
+use crate::error::{Error, start_of};
 use crate::in_flight::InFlight;
 use crate::server::Core;
 
 /// ClientProcesses of one connection that run at once. Fewer than its concurrent requests, so that there
 /// is always room for the one that ends a session.
-const MAX_SESSIONS: usize = 32;
+const MAX_PROCESSES: usize = 32;
 /// Most that is kept of a stream when the client wants all of it. As JSON it may become six times as
 /// long, and both are in memory while the answer is made.
 const MAX_OUTPUT: usize = 32 << 20;
@@ -109,18 +107,17 @@ impl ClientProcesses {
         family: MethodFamily,
         name: String,
         (takes_input, has_terminal): (bool, bool),
-    ) -> Result<Registration, ErrorObject> {
+    ) -> Result<Registration, Error> {
         let mut running = core.client_processes.lock();
         let own = running.keys().filter(|(owner, ..)| *owner == connection).count();
-        if own >= MAX_SESSIONS {
-            let message =
-                format!("{own} sessions are running, {MAX_SESSIONS} at most; end one first");
-            return Err(ErrorObject::invalid_request(message));
+        if own >= MAX_PROCESSES {
+            let message = format!("{own} processes are running, {MAX_PROCESSES} at most");
+            return Err(Error::wrong_state(message).next_step("terminate one first"));
         }
         let key = (connection, family, name);
         if running.contains_key(&key) {
-            let message = format!("there is a running session `{}` already", key.2);
-            return Err(ErrorObject::invalid_request(message));
+            let message = format!("a process named `{}` is running already", start_of(&key.2));
+            return Err(Error::wrong_state(message).next_step("choose another name"));
         }
         let (order, orders) = mpsc::channel(MAX_ORDERS);
         let (piece, input) = mpsc::channel(MAX_ORDERS);
@@ -140,7 +137,7 @@ impl ClientProcesses {
         // A connection that ended meanwhile ends no sessions any more.
         match core.is_connected(connection) {
             true => Ok(registered),
-            false => Err(ErrorObject::invalid_request("the connection has ended")),
+            false => Err(Error::wrong_state("the connection has ended")),
         }
     }
 
@@ -170,7 +167,7 @@ impl ClientProcesses {
         family: MethodFamily,
         name: &str,
         order: ProcessOrder,
-    ) -> Result<(), ErrorObject> {
+    ) -> Result<(), Error> {
         let running = self.lock();
         let entry = entry(&running, connection, family, name)?;
         if matches!(order, ProcessOrder::Resize(_)) && !entry.has_terminal {
@@ -189,7 +186,7 @@ impl ClientProcesses {
         family: MethodFamily,
         name: &str,
         input: StdinChunk,
-    ) -> Result<(), ErrorObject> {
+    ) -> Result<(), Error> {
         let running = self.lock();
         let entry = entry(&running, connection, family, name)?;
         if !entry.takes_input {
@@ -239,14 +236,15 @@ fn entry<'a>(
     connection: ConnectionId,
     family: MethodFamily,
     name: &str,
-) -> Result<&'a RunningProcess, ErrorObject> {
+) -> Result<&'a RunningProcess, Error> {
     let key = (connection, family, name.to_owned());
-    running.get(&key).ok_or_else(|| refused(name, "there is none that runs"))
+    running.get(&key).ok_or_else(|| {
+        Error::not_found(format!("no running process is named `{}`", start_of(name)))
+    })
 }
 
-fn refused(name: &str, why: &str) -> ErrorObject {
-    let shown: String = name.chars().take(80).collect();
-    ErrorObject::invalid_request(format!("session `{shown}`: {why}"))
+fn refused(name: &str, why: &str) -> Error {
+    Error::wrong_state(format!("process `{}`: {why}", start_of(name)))
 }
 
 /// How a session is run.
@@ -305,10 +303,10 @@ impl ClientProcess {
         core: &Core,
         run: ProcessRequest,
         registered: Option<Registration>,
-    ) -> Result<Self, ErrorObject> {
+    ) -> Result<Self, Error> {
         let ProcessRequest { spawn, timeout, cap, streams } = run;
         let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
-        let process = core.sandbox.spawn(spawn).await.map_err(|error| not_started(&error))?;
+        let process = core.sandbox.spawn(spawn).await?;
         let ending = core.client_processes.ending.subscribe();
         Ok(Self { process, program, timeout, cap, streams, registered, ending })
     }
@@ -322,17 +320,18 @@ impl ClientProcess {
         self,
         peer: &Peer,
         tell: impl Fn(Stream, String, bool),
-    ) -> Result<ProcessEnd, ErrorObject> {
+    ) -> Result<ProcessEnd, Error> {
         let Self { process, program, timeout, cap, streams, registered, ending } = self;
         let limits = (timeout, cap, streams);
         let (cause, exit, kept) = supervise(process, limits, registered, ending, peer, tell).await;
         if let Some(error) = exit.not_executed(&program) {
-            return Err(not_started(&error));
+            return Err(error.into());
         }
-        if exit.sandbox_failed {
+        // A command that was ended while its sandbox was set up did not fail.
+        if exit.sandbox_failed && cause == EndCause::Itself {
             let [_, (why, _)] = &kept;
             let message = format!("the sandbox could not be set up: {}", why.trim());
-            return Err(ErrorObject::internal(message));
+            return Err(Error::failed(message));
         }
         let exit_code = match cause {
             EndCause::TimedOut => 124,
@@ -422,21 +421,6 @@ async fn supervise(
     (cause, exit, kept)
 }
 
-/// A command that was not started: what is wrong with the request, or what failed underneath.
-fn not_started(error: &SpawnError) -> ErrorObject {
-    let message = format!("the command was not started: {error}");
-    match error {
-        SpawnError::Empty
-        | SpawnError::NulByte
-        | SpawnError::TooLong(_)
-        | SpawnError::BadCwd { .. } => ErrorObject::invalid_params(message),
-        SpawnError::ProgramNotFound { .. }
-        | SpawnError::NotExecutable { .. }
-        | SpawnError::Unavailable(_)
-        | SpawnError::Io { .. } => ErrorObject::internal(message),
-    }
-}
-
 /// Keeps or streams a piece of output.
 fn take(kept: &mut StreamOutput, streams: bool, bytes: &[u8], tell: impl FnOnce(String, bool)) {
     if !streams {
@@ -513,21 +497,19 @@ async fn until(deadline: Option<Instant>) {
 ///
 /// # Errors
 /// `-32602` naming the member.
-pub(crate) fn decoded(delta: Option<&str>) -> Result<Vec<u8>, ErrorObject> {
+pub(crate) fn decoded(delta: Option<&str>) -> Result<Vec<u8>, Error> {
     STANDARD
         .decode(delta.unwrap_or_default())
-        .map_err(|error| ErrorObject::invalid_params(format!("`deltaBase64`: {error}")))
+        .map_err(|error| Error::invalid_params(format!("`deltaBase64`: {error}")))
 }
 
 /// Bytes that are kept of each stream.
 ///
 /// # Errors
 /// `-32602` for a cap together with the wish for none.
-pub(crate) fn cap(bytes: Option<u64>, none: bool) -> Result<Option<usize>, ErrorObject> {
+pub(crate) fn cap(bytes: Option<u64>, none: bool) -> Result<Option<usize>, Error> {
     match (bytes, none) {
-        (Some(_), true) => Err(ErrorObject::invalid_params(
-            "`outputBytesCap` and `disableOutputCap` exclude each other: give one",
-        )),
+        (Some(_), true) => Err(Error::exclusive("outputBytesCap", "disableOutputCap")),
         (_, true) => Ok(None),
         (None, false) => Ok(Some(DEFAULT_OUTPUT_CAP)),
         (Some(bytes), false) => Ok(Some(usize::try_from(bytes).unwrap_or(usize::MAX))),

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
+use crate::error::{Error, ErrorKind};
 use crate::server::Server;
 
 /// Numbers the connections of a server.
@@ -337,9 +338,11 @@ impl Server {
         let _accepted = (!self.core.is_draining()).then_some(accepted);
         let _turn = self.core.turn_for_long_answer(load).await;
         let outcome = match admit(peer, &method, info, params.as_deref()) {
-            Ok(()) if self.core.is_draining() && load == Load::StartsWork => Err(shutting_down()),
+            Ok(()) if self.core.is_draining() && load == Load::StartsWork => {
+                Err(shutting_down().into())
+            }
             Ok(()) => protocol::dispatch(self, cx.clone(), &method, params.as_deref()).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         peer.answer(response(&id, outcome));
         // Dropping the gates opens them.
@@ -367,23 +370,23 @@ fn admit(
     method: &str,
     info: Option<&MethodInfo>,
     params: Option<&RawValue>,
-) -> Result<(), ErrorObject> {
+) -> Result<(), Error> {
     match (method == Initialize::NAME, peer.session.get().is_some()) {
-        (true, true) => return Err(ErrorObject::invalid_request("Already initialized")),
+        (true, true) => return Err(Error::wrong_state("Already initialized")),
         (true, false) => return Ok(()),
-        (false, false) => return Err(ErrorObject::invalid_request("Not initialized")),
+        (false, false) => return Err(Error::wrong_state("Not initialized")),
         (false, true) => {}
     }
     if peer.is_experimental() {
         return Ok(());
     }
     let refused = info.and_then(|info| protocol::experimental_violation(info, params));
-    refused.map_or(Ok(()), |message| Err(ErrorObject::invalid_request(message)))
+    refused.map_or(Ok(()), |message| Err(Error::wrong_state(message)))
 }
 
-fn shutting_down() -> ErrorObject {
-    let message = "the server is shutting down; connect again and retry";
-    ErrorObject::new(jsonrpc::code::OVERLOADED, message)
+fn shutting_down() -> Error {
+    Error::new(ErrorKind::ShuttingDown, "the server is shutting down")
+        .next_step("connect again and retry")
 }
 
 fn response(id: &RequestId, outcome: Result<Bytes, ErrorObject>) -> Answer {

@@ -16,6 +16,7 @@ use sandbox::egress::{
 use session::{Input, NetworkProtocol, NetworkTarget, SandboxPolicy};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::error::Error;
 use crate::options::Options;
 use crate::thread::Command;
 
@@ -33,12 +34,14 @@ pub(crate) fn managed(
     config: &Config,
     options: &Options,
     asker: Option<Arc<dyn Asker>>,
-) -> Result<Option<Arc<Egress>>, String> {
+) -> Result<Option<Arc<Egress>>, Error> {
     let SandboxPolicy::Profile { name, managed: true, .. } = policy else { return Ok(None) };
     let Some(profile) = config.permission_profiles.get(name) else {
-        return Err(format!(
-            "the permission profile `{name}`, whose network is managed, is not in the configuration any more"
-        ));
+        return Err(Error::invalid_params(format!(
+            "the permission profile `{name}` was removed from the configuration, so its managed \
+             network cannot be set up"
+        ))
+        .next_step("define it again, or choose another profile"));
     };
     let policy = egress_policy(name, &profile.network, &options.environment)?;
     Ok(Some(Arc::new(Egress::new(policy, asker, Outside::real()))))
@@ -52,9 +55,9 @@ pub(crate) fn egress_policy(
     profile: &str,
     network: &NetworkPermissions,
     environment: &[(OsString, OsString)],
-) -> Result<EgressPolicy, String> {
+) -> Result<EgressPolicy, Error> {
     let bad = |key: &str, why: &dyn std::fmt::Display| {
-        format!("`permissions.{profile}.network.{key}`: {why}")
+        Error::invalid_params(format!("`permissions.{profile}.network.{key}`: {why}"))
     };
     let patterns = |key: &str, all: &[String]| {
         let patterns = all.iter().map(|text| Pattern::parse(text));
@@ -64,7 +67,7 @@ pub(crate) fn egress_policy(
     let port = |key: &str, url: Option<&str>, schemes: &[&str], default: u16| {
         url.map_or(Ok(default), |url| port(url, schemes, others)).map_err(|why| bad(key, &why))
     };
-    let sockets = || -> Result<UnixSockets, String> {
+    let sockets = || -> Result<UnixSockets, Error> {
         let all = network.allow_unix_sockets.iter().map(|path| {
             Some(std::path::PathBuf::from(path))
                 .filter(|path| path.is_absolute())
@@ -106,27 +109,28 @@ pub(crate) fn egress_policy(
 /// The port of `scheme://host:port`. The proxy stands on the loopback interface of the command's
 /// own network, where no other host is: only a profile that allows it may name another address,
 /// which then means the same place.
-fn port(url: &str, schemes: &[&str], others: bool) -> Result<u16, String> {
+fn port(url: &str, schemes: &[&str], others: bool) -> Result<u16, Error> {
     let (scheme, rest) = url.split_once("://").unwrap_or((schemes[0], url));
     let place = rest.trim_end_matches('/').rsplit_once(':');
     let port = place.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     let Some((host, port)) = port.filter(|(_, port)| schemes.contains(&scheme) && *port > 0) else {
-        return Err(format!("`{url}` is not of the form {}://127.0.0.1:port", schemes[0]));
+        return Err(Error::invalid_params(format!(
+            "`{url}` is not of the form {}://127.0.0.1:port",
+            schemes[0]
+        )));
     };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let loopback =
         bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if !loopback && !others {
-        return Err(format!(
-            "`{host}` is not a loopback address; \
-             `dangerously_allow_non_loopback_proxy = true` would allow it"
-        ));
+        return Err(Error::invalid_params(format!("`{host}` is not a loopback address"))
+            .next_step("`dangerously_allow_non_loopback_proxy = true` would allow it"));
     }
     Ok(port)
 }
 
 /// The proxy that this process is told to use.
-fn upstream(environment: &[(OsString, OsString)]) -> Result<Option<Upstream>, String> {
+fn upstream(environment: &[(OsString, OsString)]) -> Result<Option<Upstream>, Error> {
     let variable = |names: &[&str]| {
         let found = names.iter().find_map(|name| {
             let (_, value) = environment.iter().find(|(known, _)| known == name)?;
@@ -141,7 +145,9 @@ fn upstream(environment: &[(OsString, OsString)]) -> Result<Option<Upstream>, St
     let upstream = Upstream::parse(&url, &except, |bytes| STANDARD.encode(bytes));
     // The address may hold a password.
     upstream.map(Some).ok_or_else(|| {
-        "the proxy that the environment names is not of the form http://host:port".to_owned()
+        Error::invalid_params(
+            "the proxy that the environment names is not of the form http://host:port",
+        )
     })
 }
 
@@ -218,7 +224,7 @@ fn session_target(target: Target) -> NetworkTarget {
 mod tests {
     use super::*;
 
-    fn read(network: NetworkPermissions) -> Result<EgressPolicy, String> {
+    fn read(network: NetworkPermissions) -> Result<EgressPolicy, Error> {
         let proxy = "http://user:pw@proxy.example:8080";
         egress_policy("p", &network, &[("HTTPS_PROXY".into(), proxy.into())])
     }
@@ -251,7 +257,7 @@ mod tests {
         assert_eq!(policy.upstream, None);
         assert!(read(allowed.clone()).unwrap().upstream.is_some());
         let other = [("ALL_PROXY".into(), "socks5://user:secret@a:1".into())];
-        let error = egress_policy("p", &allowed, &other).unwrap_err();
+        let error = egress_policy("p", &allowed, &other).unwrap_err().to_string();
         assert!(error.contains("allow_upstream_proxy") && !error.contains("secret"), "{error}");
     }
 
@@ -279,7 +285,7 @@ mod tests {
             ("enable_socks5_udp", NetworkPermissions { enable_socks5_udp: true, ..none() }),
         ];
         for (key, network) in bad {
-            let error = read(network.clone()).unwrap_err();
+            let error = read(network.clone()).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`permissions.p.network.{key}`: ")), "{error}");
         }
         let wide = NetworkPermissions {

@@ -3,9 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonrpc::ErrorObject;
-
 use crate::convert::settings::absolute;
+use crate::error::Error;
 use crate::server::Core;
 
 impl Core {
@@ -17,16 +16,16 @@ impl Core {
         &self,
         place: &Path,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ErrorObject> {
+    ) -> Result<T, Error> {
         let done = self.files.run(place, work).await;
-        done.map_err(|error| ErrorObject::internal(error.to_string()))
+        done.map_err(Error::from)
     }
 
     /// The folder that a client gives as `cwd`: absolute, and there.
     ///
     /// # Errors
     /// `-32602` when it is not, and as [`Core::on_files`].
-    pub(crate) async fn existing_folder(&self, path: &str) -> Result<PathBuf, ErrorObject> {
+    pub(crate) async fn existing_folder(&self, path: &str) -> Result<PathBuf, Error> {
         self.folder(absolute("cwd", path)?).await
     }
 
@@ -34,10 +33,7 @@ impl Core {
     ///
     /// # Errors
     /// As [`Core::existing_folder`].
-    pub(crate) async fn given_folder(
-        &self,
-        path: Option<&str>,
-    ) -> Result<Option<PathBuf>, ErrorObject> {
+    pub(crate) async fn given_folder(&self, path: Option<&str>) -> Result<Option<PathBuf>, Error> {
         match path {
             Some(path) => self.existing_folder(path).await.map(Some),
             None => Ok(None),
@@ -48,11 +44,11 @@ impl Core {
     ///
     /// # Errors
     /// As [`Core::existing_folder`].
-    pub(crate) async fn folder(&self, path: PathBuf) -> Result<PathBuf, ErrorObject> {
+    pub(crate) async fn folder(&self, path: PathBuf) -> Result<PathBuf, Error> {
         let looked = path.clone();
         if self.on_files(&path, move || looked.is_dir()).await? {
             return Ok(path);
         }
-        Err(ErrorObject::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
+        Err(Error::invalid_params(format!("`cwd`: {} is not a folder", path.display())))
     }
 }

@@ -16,13 +16,12 @@ mod thread;
 mod turn;
 mod windows;
 
-use jsonrpc::ErrorObject;
-
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::server::Server;
 
 impl protocol::Handlers for Server {
-    type Error = ErrorObject;
+    type Error = Error;
 }
 
 /// Resources whose methods all wait for their part of the program.
@@ -38,14 +37,11 @@ without_handlers! {
     SkillsMethods
 }
 
-/// The error of a part of a method that this version does not have.
-pub(crate) use protocol::unimplemented as missing;
-
 /// Refuses parameters that this version would have to ignore: `given` pairs each name with
 /// whether the client set it.
-pub(crate) fn refuse_missing(method: &str, given: &[(&str, bool)]) -> Result<(), ErrorObject> {
+pub(crate) fn refuse_missing(method: &str, given: &[(&str, bool)]) -> Result<(), Error> {
     match given.iter().find(|(_, is_set)| *is_set) {
-        Some((name, _)) => Err(missing(&format!("{method}.{name}"))),
+        Some((name, _)) => Err(Error::not_implemented(&format!("{method}.{name}"))),
         None => Ok(()),
     }
 }

@@ -5,14 +5,18 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::error::Error;
+
 /// Larger files are refused: providers refuse them too.
 pub(crate) const MAX_BYTES: u64 = crate::bounds::IMAGE_BYTES as u64;
 
 /// The image at `path`. The error is for a person or a model. Waits for the file system.
-pub(crate) fn data_url(path: &Path) -> Result<String, String> {
-    let bytes = files::read(path, MAX_BYTES).map_err(|error| error.to_string())?;
-    let kind = kind(&bytes)
-        .ok_or_else(|| format!("{}: not a PNG, JPEG, GIF or WebP image", path.display()))?;
+pub(crate) fn data_url(path: &Path) -> Result<String, Error> {
+    let bytes = files::read(path, MAX_BYTES)
+        .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))?;
+    let kind = kind(&bytes).ok_or_else(|| {
+        Error::invalid_params(format!("{}: not a PNG, JPEG, GIF or WebP image", path.display()))
+    })?;
     Ok(format!("data:{kind};base64,{}", STANDARD.encode(bytes)))
 }
 

@@ -11,6 +11,7 @@ mod config_watch;
 mod connection;
 mod convert;
 mod egress;
+mod error;
 mod files;
 mod git;
 mod handlers;
@@ -38,6 +39,7 @@ mod warnings;
 
 pub use bounds::{LINE_BYTES, connection_limits};
 pub use config_source::{check_configuration_text, configuration, configuration_here};
+pub use error::{ConfigWriteFault, Error, ErrorKind};
 pub use options::{Clock, Ids, Options};
 pub use rules::{Explained, explain_command};
 pub use sandboxed::{Wanted, sandboxed};

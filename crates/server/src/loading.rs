@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
-use jsonrpc::ErrorObject;
 use protocol::permission::PermissionProfileSelectionParams;
 use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,7 @@ use crate::convert::settings::{
     approval, configured_approval, configured_mode, mode_policy, name, named_model, profile_policy,
     service_tier,
 };
-use crate::handlers::missing;
+use crate::error::Error;
 use crate::server::Core;
 use crate::thread::reload::Source;
 use crate::thread::{Start, ThreadHandle};
@@ -87,7 +86,7 @@ pub(crate) async fn new_thread(
     wishes: Wishes,
     ephemeral: bool,
     mut extra: Extra,
-) -> Result<(String, ThreadHandle), ErrorObject> {
+) -> Result<(String, ThreadHandle), Error> {
     let options = &core.options;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| options.cwd.clone());
     let (config, source) = configuration(core, peer, &cwd, &wishes).await?;
@@ -115,7 +114,7 @@ pub(crate) async fn new_thread(
     let parts = told_parts(core, peer, &config, &extra, settings).await?;
     if !ephemeral {
         let create = Write::CreateThread(Box::new(record.clone()));
-        core.store().await?.commit(vec![create]).await.map_err(|error| stored(&error))?;
+        core.store().await?.commit(vec![create]).await?;
     }
     let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
     let start = start(core, config, source, parts, record, extra, restored);
@@ -131,7 +130,7 @@ pub(crate) async fn resume_thread(
     peer: &Peer,
     id: &str,
     wishes: &Wishes,
-) -> Result<(ThreadHandle, Overrides), ErrorObject> {
+) -> Result<(ThreadHandle, Overrides), Error> {
     loop {
         let Some(loaded) = core.loaded(id).filter(ThreadHandle::lives) else {
             match load_thread(core, peer, id, wishes).await? {
@@ -156,13 +155,13 @@ async fn load_thread(
     peer: &Peer,
     id: &str,
     wishes: &Wishes,
-) -> Result<Option<(ThreadHandle, Overrides)>, ErrorObject> {
+) -> Result<Option<(ThreadHandle, Overrides)>, Error> {
     let store = core.store().await?;
-    let found = store.thread(id).await.map_err(|error| stored(&error))?;
-    let Some(StoredThread { record, .. }) = found else { return Err(unknown(id)) };
+    let found = store.thread(id).await?;
+    let Some(StoredThread { record, .. }) = found else { return Err(Error::unknown_thread(id)) };
     if record.archived {
-        let message = format!("thread {id} is archived; call thread/unarchive first");
-        return Err(ErrorObject::invalid_request(message));
+        return Err(Error::wrong_state(format!("thread {id} is archived"))
+            .next_step("call thread/unarchive first"));
     }
     let mut settings = settings_of(core, &record).await?;
     let cwd = wishes.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
@@ -187,13 +186,13 @@ async fn load_thread(
         // Its last turn is being closed.
         ending.ended().await;
     }
-    let now = store.thread(id).await.map_err(|error| stored(&error))?;
+    let now = store.thread(id).await?;
     let is_loaded = core.loaded(id).is_some_and(|handle| handle.lives());
     if is_loaded || now.is_none_or(|now| now.record != record) {
         return Ok(None);
     }
     core.lease(id).await?;
-    let last = store.last_turn(id).await.map_err(|error| stored(&error))?;
+    let last = store.last_turn(id).await?;
     let restored = Restored {
         history: None,
         introduced,
@@ -225,15 +224,15 @@ pub(crate) async fn fork_thread(
     peer: &Peer,
     fork: Fork<'_>,
     wishes: Wishes,
-) -> Result<ThreadHandle, ErrorObject> {
+) -> Result<ThreadHandle, Error> {
     let store = core.store().await?;
-    let found = store.thread(fork.parent).await.map_err(|error| stored(&error))?;
+    let found = store.thread(fork.parent).await?;
     let Some(StoredThread { record: parent, .. }) = found else {
         return Err(match core.loaded(fork.parent) {
-            Some(_) => ErrorObject::invalid_request(
-                "an ephemeral thread cannot be forked: nothing of it is stored",
-            ),
-            None => unknown(fork.parent),
+            Some(_) => {
+                Error::wrong_state("an ephemeral thread cannot be forked: nothing of it is stored")
+            }
+            None => Error::unknown_thread(fork.parent),
         });
     };
     let mut settings = settings_of(core, &parent).await?;
@@ -287,12 +286,12 @@ pub(crate) async fn fork_thread(
         ..Restored::default()
     };
     if fork.ephemeral {
-        let history = store.history(fork.parent).await.map_err(|error| stored(&error))?;
+        let history = store.history(fork.parent).await?;
         restored.history = Some(convert::thread::fragments(history));
     } else {
         let (record, parent) = (Box::new(record.clone()), parent.id.clone());
         let write = Write::Fork { record, parent, last_turn: fork.last_turn };
-        store.commit(vec![write]).await.map_err(|error| stored(&error))?;
+        store.commit(vec![write]).await?;
     }
     let id = record.id.clone();
     let start = start(core, config, source, parts, record, extra, restored);
@@ -303,7 +302,7 @@ pub(crate) async fn fork_thread(
 
 /// The settings that a thread was stored with. A thread that lost them to damage of the database gets
 /// those of the configuration.
-async fn settings_of(core: &Arc<Core>, record: &ThreadRecord) -> Result<Settings, ErrorObject> {
+async fn settings_of(core: &Arc<Core>, record: &ThreadRecord) -> Result<Settings, Error> {
     if record.settings.is_empty() {
         let cwd = Some(&record.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
         let cwd = cwd.unwrap_or_else(|| core.options.cwd.clone());
@@ -312,11 +311,11 @@ async fn settings_of(core: &Arc<Core>, record: &ThreadRecord) -> Result<Settings
     }
     serde_json::from_str(&record.settings).map_err(|error| {
         let id = &record.id;
-        ErrorObject::internal(format!("the settings of thread {id} cannot be read: {error}"))
+        Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
     })
 }
 
-async fn git_info(core: &Core, settings: &Settings) -> Result<Option<String>, ErrorObject> {
+async fn git_info(core: &Core, settings: &Settings) -> Result<Option<String>, Error> {
     let cwd = settings.cwd.clone();
     let info = core.on_files(&settings.cwd, move || crate::git::info(&cwd)).await?;
     Ok(info.and_then(|info| serde_json::to_string(&info).ok()))
@@ -329,31 +328,10 @@ async fn told_parts(
     config: &Arc<Config>,
     extra: &Extra,
     settings: Settings,
-) -> Result<Parts, ErrorObject> {
+) -> Result<Parts, Error> {
     let parts = parts(core, config, extra, settings).await?;
     parts.problems.iter().for_each(|problem| warnings::tell_plain(peer, problem.clone()));
     Ok(parts)
-}
-
-/// The error for a thread that does not exist.
-pub(crate) fn unknown(id: &str) -> ErrorObject {
-    let shown: String = id.chars().take(80).collect();
-    ErrorObject::invalid_request(format!("thread not found: {shown}"))
-}
-
-/// The error for a store that failed; a bad cursor and an unknown thread are the client's.
-pub(crate) fn stored(error: &store::StoreError) -> ErrorObject {
-    use store::StoreError;
-    match error {
-        StoreError::BadCursor { .. } => ErrorObject::invalid_params(error.to_string()),
-        StoreError::ThreadNotFound { thread } => unknown(thread),
-        StoreError::TurnNotFound { .. }
-        | StoreError::Leased { .. }
-        | StoreError::NotLeased { .. }
-        | StoreError::TurnInFlight { .. }
-        | StoreError::TooFewTurns { .. } => ErrorObject::invalid_request(error.to_string()),
-        _ => ErrorObject::internal(error.to_string()),
-    }
 }
 
 /// The configuration of a thread; the client hears what is remarkable about it.
@@ -362,7 +340,7 @@ async fn configuration(
     peer: &Peer,
     cwd: &Path,
     wishes: &Wishes,
-) -> Result<(Arc<Config>, Source), ErrorObject> {
+) -> Result<(Arc<Config>, Source), Error> {
     let (loaded, problems) = core.configuration_and_rules(cwd, wishes.config.as_ref()).await?;
     warnings::tell(peer, &loaded.resolved.warnings);
     for problem in problems {
@@ -409,7 +387,7 @@ fn new_settings(
     wishes: &Wishes,
     cwd: PathBuf,
     peer: &Peer,
-) -> Result<Settings, ErrorObject> {
+) -> Result<Settings, Error> {
     let mut settings = configured(core, config, &cwd);
     let mut overrides = overrides(config, wishes, cwd.clone(), core.options.tmpdir())?;
     let workspace = &config.sandbox_workspace_write;
@@ -462,20 +440,19 @@ fn overrides(
     wishes: &Wishes,
     cwd: PathBuf,
     tmpdir: Option<PathBuf>,
-) -> Result<Overrides, ErrorObject> {
+) -> Result<Overrides, Error> {
     named_model("model", wishes.model.as_deref())?;
     service_tier(wishes.service_tier.as_deref())?;
     if let Some(provider) = &wishes.model_provider {
         known_provider(config, provider)?;
     }
     if wishes.approvals_reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User) {
-        return Err(missing("an `approvalsReviewer` other than `user`"));
+        return Err(Error::not_implemented("an `approvalsReviewer` other than `user`"));
     }
     let workspace = &config.sandbox_workspace_write;
     let permissions = match (&wishes.permissions, &wishes.sandbox) {
         (Some(_), Some(_)) => {
-            let message = "`permissions` and `sandbox` exclude each other: give one";
-            return Err(ErrorObject::invalid_params(message));
+            return Err(Error::exclusive("permissions", "sandbox"));
         }
         (Some(wished), None) => Some(permissions(config, wished, tmpdir)?),
         (None, _) => None,
@@ -501,13 +478,13 @@ pub(crate) fn permissions(
     config: &Config,
     wished: &PermissionProfileSelectionParams,
     tmpdir: Option<PathBuf>,
-) -> Result<SandboxPolicy, ErrorObject> {
+) -> Result<SandboxPolicy, Error> {
     if wished.modifications.as_ref().is_some_and(|all| !all.is_empty()) {
-        return Err(missing("permissions.modifications"));
+        return Err(Error::not_implemented("permissions.modifications"));
     }
     let Some(profile) = config.permission_profiles.get(&wished.id) else {
         let known: Vec<&str> = config.permission_profiles.keys().map(String::as_str).collect();
-        return Err(ErrorObject::invalid_params(format!(
+        return Err(Error::invalid_params(format!(
             "`permissions`: there is no profile `{}`; the configuration has {}",
             wished.id,
             if known.is_empty() { "none".to_owned() } else { known.join(", ") }
@@ -516,12 +493,12 @@ pub(crate) fn permissions(
     Ok(profile_policy(profile, &config.project_root, tmpdir))
 }
 
-fn known_provider(config: &Config, provider: &str) -> Result<(), ErrorObject> {
+fn known_provider(config: &Config, provider: &str) -> Result<(), Error> {
     if config.providers.contains_key(provider) {
         return Ok(());
     }
     let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
-    Err(ErrorObject::invalid_params(format!(
+    Err(Error::invalid_params(format!(
         "`modelProvider`: there is no `{provider}`; the providers are {}",
         known.join(", ")
     )))

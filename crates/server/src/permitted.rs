@@ -7,25 +7,24 @@ use config::{Config, SandboxMode};
 use sandbox::rules::{Decision, Invocation};
 use session::SandboxPolicy;
 
+use crate::error::Error;
 use crate::rules;
 use crate::server::Core;
 
 /// For a command with full access, outside of any sandbox.
 ///
 /// # Errors
-/// In words: an administrator's requirements do not allow full access, or a rule forbids the command.
+/// an administrator's requirements do not allow full access, or a rule forbids the command.
 pub(crate) fn check_full_access(
     core: &Core,
     config: &Config,
     command: Invocation<'_>,
     cwd: &Path,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     if let Some(replaced) = config.requirements.sandbox(SandboxMode::DangerFullAccess) {
-        return Err(format!(
-            "commands outside of any sandbox are not allowed by {}; use `command/exec` for one in \
-             the sandbox",
-            replaced.requirement
-        ));
+        let by = &replaced.requirement;
+        return Err(Error::denied(format!("commands outside the sandbox are not allowed by {by}"))
+            .next_step("use `command/exec` to run one in the sandbox"));
     }
     check_rules(core, config, command, &SandboxPolicy::DangerFullAccess, cwd)
 }
@@ -33,21 +32,21 @@ pub(crate) fn check_full_access(
 /// For every command, confined or not.
 ///
 /// # Errors
-/// In words: a rule forbids the command.
+/// a rule forbids the command.
 pub(crate) fn check_rules(
     core: &Core,
     config: &Config,
     command: Invocation<'_>,
     policy: &SandboxPolicy,
     cwd: &Path,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     let resolver = rules::resolver(&core.options, config, policy, cwd);
     let found = core.rules.assess(command, cwd, &resolver, config);
     match found.decision.filter(|verdict| verdict.decision == Decision::Forbidden) {
         None => Ok(()),
-        Some(verdict) => Err(match rules::reason(verdict) {
+        Some(verdict) => Err(Error::denied(match rules::reason(verdict) {
             Some(why) => format!("a rule forbids this command: {why}"),
             None => "a rule forbids this command".to_owned(),
-        }),
+        })),
     }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::catalog::ModelInfo;
 use model::{KeySource, Provider, Secret, Transport};
 
+use crate::error::Error;
+
 /// The provider that `configured` describes, called in the name of `user_agent` unless the
 /// configuration sets that header.
 pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) -> Arc<Provider> {
@@ -56,15 +58,15 @@ impl Models {
     ///
     /// # Errors
     /// In words, with the file and the place.
-    pub(crate) fn load(&self, config: &config::Config) -> Result<(), String> {
+    pub(crate) fn load(&self, config: &config::Config) -> Result<(), Error> {
         let Some(path) = &config.model_catalog_json else { return Ok(()) };
         let files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if files().contains_key(path) {
             return Ok(());
         }
         // Read without the lock: a file system that does not answer holds up nobody else.
-        let models =
-            model::catalog::read(path).map_err(|error| format!("`model_catalog_json`: {error}"))?;
+        let models = model::catalog::read(path)
+            .map_err(|error| Error::failed(format!("`model_catalog_json`: {error}")))?;
         let mut files = files();
         if files.len() >= MAX_CATALOGS {
             files.clear();

@@ -18,6 +18,7 @@ use sandbox::rules::{
 use session::SandboxPolicy;
 
 use crate::convert::settings::confinement;
+use crate::error::Error;
 use crate::loading;
 use crate::options::Options;
 use crate::thread::environment;
@@ -48,7 +49,7 @@ struct Kept {
 struct Ready {
     rules: Rules,
     /// How many rules each file has, or why it cannot be used.
-    files: Vec<(PathBuf, Result<usize, String>)>,
+    files: Vec<(PathBuf, Result<usize, Error>)>,
 }
 
 /// A file as it was seen, or why what is there cannot be seen.
@@ -81,7 +82,11 @@ impl SharedRules {
     /// The files that cannot be used, and why.
     pub(crate) fn problems(&self, config: &Config) -> Vec<String> {
         let ready = self.ready(config);
-        ready.files.iter().filter_map(|(_, read)| read.as_ref().err().cloned()).collect()
+        ready
+            .files
+            .iter()
+            .filter_map(|(_, read)| read.as_ref().err().map(ToString::to_string))
+            .collect()
     }
 
     fn ready(&self, config: &Config) -> Arc<Ready> {
@@ -120,7 +125,7 @@ impl SharedRules {
         for source in sources {
             let (path, read) = match source {
                 Source::File { path, .. } => (path, read_rules(path)),
-                Source::Broken { path, why } => (path, Err(why.clone())),
+                Source::Broken { path, why } => (path, Err(Error::failed(why.clone()))),
             };
             let counted = match read {
                 Ok(read) => {
@@ -128,13 +133,13 @@ impl SharedRules {
                     read.into_iter().for_each(|rule| rules.add(rule));
                     Ok(count)
                 }
-                Err(why) => {
-                    let why = format!(
-                        "the command rules cannot be read, so every command is asked about until \
-                         they are mended: {why}"
+                Err(error) => {
+                    let error = error.within(
+                        "the command rules cannot be read, so every command needs approval until \
+                         they are fixed",
                     );
-                    rules.add_broken(why.clone());
-                    Err(why)
+                    rules.add_broken(error.to_string());
+                    Err(error)
                 }
             };
             files.push((path.clone(), counted));
@@ -145,16 +150,16 @@ impl SharedRules {
     /// Allows a command prefix from now on.
     ///
     /// # Errors
-    /// In words: a program that cannot be trusted by its file, or a file that cannot be read or
+    /// A program that cannot be trusted by its file, or a file that cannot be read or
     /// written. Then nothing is allowed.
     pub(crate) fn allow(
         &self,
         prefix: &[String],
         cwd: &Path,
         resolver: &PathResolver,
-    ) -> Result<(), String> {
-        let pattern =
-            amendment(prefix, &Context { cwd, resolver }).map_err(|error| error.to_string())?;
+    ) -> Result<(), Error> {
+        let pattern = amendment(prefix, &Context { cwd, resolver })
+            .map_err(|error| Error::invalid_params(error.to_string()))?;
         let _one_at_a_time = self.appending.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match self.user_file.symlink_metadata() {
             Ok(_) => read_rules(&self.user_file)?,
@@ -168,7 +173,7 @@ impl SharedRules {
             return Ok(());
         }
         append(&self.user_file, &rule_text(&pattern))
-            .map_err(|error| format!("{}: {error}", self.user_file.display()))
+            .map_err(|error| Error::failed(format!("{}: {error}", self.user_file.display())))
     }
 }
 
@@ -202,14 +207,16 @@ fn sources(folder: &Path) -> Vec<Source> {
     paths.into_iter().map(seen).collect()
 }
 
-fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, String> {
+fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, Error> {
     // One byte too many is told by the parser, with what to do.
     let most = u64::try_from(MAX_RULES_FILE).unwrap_or(u64::MAX).saturating_add(1);
-    let bytes = files::read_start(path, most).map_err(|error| error.to_string())?;
+    let bytes = files::read_start(path, most)
+        .map_err(|error| Error::failed(error.to_string()).with_source(error))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| files::ReadError::NotText(path.to_owned()).to_string())?;
+        .map_err(|_| Error::failed(files::ReadError::NotText(path.to_owned()).to_string()))?;
     let file: Arc<Path> = path.into();
-    let rules = parse_rules(&text).map_err(|error| format!("{}:{error}", path.display()))?;
+    let rules =
+        parse_rules(&text).map_err(|error| Error::failed(format!("{}:{error}", path.display())))?;
     let place = |(line, rule): (usize, PrefixRule)| {
         rule.at(Origin { file: file.clone(), line: Some(line) })
     };
@@ -294,7 +301,7 @@ pub struct Explained {
     /// The prefix that a client would be offered to allow for good.
     pub proposed: Option<Vec<String>>,
     /// The files of rules that hold here: how many rules each has, or why it cannot be used.
-    pub files: Vec<(PathBuf, Result<usize, String>)>,
+    pub files: Vec<(PathBuf, Result<usize, Error>)>,
 }
 
 /// Explains what would become of a command in the working folder, under the configuration there.

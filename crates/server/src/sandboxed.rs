@@ -8,6 +8,7 @@ use session::{Overrides, SandboxPolicy};
 
 use crate::convert::settings::{configured_mode, confinement, mode_policy, profile_policy};
 use crate::egress::managed;
+use crate::error::Error;
 use crate::options::Options;
 use crate::thread::environment;
 use crate::{loading, required};
@@ -25,14 +26,14 @@ pub enum Wanted {
 /// the requirements allow. The second part is what they changed, for people.
 ///
 /// # Errors
-/// In words: a profile that does not exist, or one that cannot be enforced.
+/// A profile that does not exist, or one that cannot be enforced.
 pub fn sandboxed(
     options: &Options,
     config: &Config,
     wanted: Option<&Wanted>,
     argv: Vec<OsString>,
     terminal: Option<Size>,
-) -> Result<(Spawn, Vec<String>), String> {
+) -> Result<(Spawn, Vec<String>), Error> {
     let cwd = options.cwd.clone();
     let policy = match wanted {
         None => loading::configured_sandbox(config, &cwd, options.tmpdir()),
@@ -45,10 +46,10 @@ pub fn sandboxed(
             None => {
                 let known = config.permission_profiles.keys().map(String::as_str);
                 let known: Vec<&str> = known.collect();
-                return Err(format!(
+                return Err(Error::invalid_params(format!(
                     "there is no permission profile `{name}`; the configuration has {}",
                     if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-                ));
+                )));
             }
         },
     };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use jsonrpc::{CloseReason, ErrorObject, Notification, Spool, encode_notification};
+use jsonrpc::{CloseReason, Notification, Spool, encode_notification};
 use protocol::{
     Load, ThreadClosed, ThreadIdNotification, ThreadStatus, ThreadStatusChanged,
     ThreadStatusChangedNotification,
@@ -23,8 +23,8 @@ use crate::client_processes::ClientProcesses;
 use crate::config_source::{ConfigSource, Loaded};
 use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, Peer};
+use crate::error::{Error, ErrorKind};
 use crate::in_flight::InFlight;
-use crate::loading::stored;
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::options::Options;
@@ -224,9 +224,11 @@ impl Core {
 
     /// The store, opened on first use. Turns that a dead process left in flight are closed before
     /// anybody can see them.
-    pub(crate) async fn store(&self) -> Result<&Store, ErrorObject> {
+    pub(crate) async fn store(&self) -> Result<&Store, Error> {
         self.store.get_or_try_init(|| self.open_store()).await.map_err(|error| {
-            ErrorObject::internal(format!("the store of threads cannot be used: {error}"))
+            Error::from(error)
+                .with_kind(ErrorKind::Failed)
+                .within("the store of threads cannot be used")
         })
     }
 
@@ -257,20 +259,20 @@ impl Core {
 
     /// Takes the lease of a stored thread that is not loaded; turns that died with their server are
     /// closed.
-    pub(crate) async fn lease(&self, thread: &str) -> Result<(), ErrorObject> {
+    pub(crate) async fn lease(&self, thread: &str) -> Result<(), Error> {
         let store = self.store().await?;
-        let orphans = store.lease(thread).await.map_err(|error| stored(&error))?;
+        let orphans = store.lease(thread).await?;
         let now = self.options.clock.now_ms();
         let interrupted = &crate::recovery::Outcome::Interrupted;
         let closed = crate::recovery::close(store, orphans, now, interrupted).await;
-        closed.map(drop).map_err(|error| stored(&error))
+        closed.map(drop).map_err(Error::from)
     }
 
     /// Closes what servers that died left in flight.
-    pub(crate) async fn close_orphans(&self) -> Result<(), ErrorObject> {
+    pub(crate) async fn close_orphans(&self) -> Result<(), Error> {
         let now = self.options.clock.now_ms();
         let closed = crate::recovery::close_orphans(self.store().await?, now).await;
-        closed.map_err(|error| stored(&error))
+        closed.map_err(Error::from)
     }
 
     /// Ends a loaded thread: its turn is interrupted, its commands are killed. Answers whether it
@@ -311,7 +313,7 @@ impl Core {
         self: &Arc<Self>,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
-    ) -> Result<Loaded, ErrorObject> {
+    ) -> Result<Loaded, Error> {
         let (core, folder, overrides) = (self.clone(), cwd.to_owned(), overrides.cloned());
         self.on_files(cwd, move || core.read_configuration(&folder, overrides.as_ref())).await?
     }
@@ -321,7 +323,7 @@ impl Core {
         self: &Arc<Self>,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
-    ) -> Result<(Loaded, Vec<String>), ErrorObject> {
+    ) -> Result<(Loaded, Vec<String>), Error> {
         let (core, folder, overrides) = (self.clone(), cwd.to_owned(), overrides.cloned());
         let read = self.on_files(cwd, move || {
             let loaded = core.read_configuration(&folder, overrides.as_ref())?;
@@ -335,15 +337,16 @@ impl Core {
         &self,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
-    ) -> Result<Loaded, ErrorObject> {
-        let fault = |message: String| match overrides {
-            Some(_) => ErrorObject::invalid_params(message),
-            None => ErrorObject::internal(message),
+    ) -> Result<Loaded, Error> {
+        // A client that overrides keys is at fault itself.
+        let kind = match overrides {
+            Some(_) => ErrorKind::InvalidParams,
+            None => ErrorKind::Failed,
         };
         let loaded = self.config.load(&self.options, cwd, overrides);
-        let loaded = loaded.map_err(|error| fault(error.diagnostic()))?;
+        let loaded = loaded.map_err(|error| Error::from(error).with_kind(kind))?;
         let config = &loaded.resolved.config;
-        self.models.load(config).map_err(fault)?;
+        self.models.load(config).map_err(|error| error.with_kind(kind))?;
         if let Some(watching) = self.watching.get() {
             watching.follow(&loaded.files);
         }
@@ -352,7 +355,9 @@ impl Core {
             ("experimental_compact_prompt_file", &config.experimental_compact_prompt_file),
         ] {
             if let Some(path) = path {
-                files::open(path).map_err(|error| fault(format!("`{key}`: {error}")))?;
+                files::open(path).map_err(|error| {
+                    Error::new(kind, format!("`{key}`: {error}")).with_source(error)
+                })?;
             }
         }
         Ok(loaded)

@@ -16,6 +16,8 @@ use sandbox::{OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use crate::error::Error;
+
 /// How long a profile may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most output of a capture.
@@ -103,15 +105,17 @@ async fn capture(
     sandbox: &Sandbox,
     shell: &Path,
     environment: &Environment,
-) -> Result<Snapshot, String> {
-    let describe = describe(shell).ok_or("only bash and zsh can be captured")?;
+) -> Result<Snapshot, Error> {
+    let describe =
+        describe(shell).ok_or_else(|| Error::failed("only bash and zsh can be captured"))?;
     let mark = r"printf '\0agentd-snapshot\0'";
     let script = format!("{mark}; command env -0; {mark}; {describe}; {mark}");
     let printed = run(sandbox, shell, "-lc", &script, environment).await?;
-    let (environment, described) = read(&printed).ok_or("what it printed cannot be read")?;
+    let (environment, described) =
+        read(&printed).ok_or_else(|| Error::failed("its output cannot be read"))?;
     let prelude = prelude(&described);
     if prelude.len() > MAX_PRELUDE {
-        return Err(format!("its functions have more than {MAX_PRELUDE} bytes"));
+        return Err(Error::failed(format!("its functions exceed {MAX_PRELUDE} bytes")));
     }
     // What the shell cannot read again must not break every command.
     run(sandbox, shell, "-c", &format!("{prelude}\n:"), &environment).await?;
@@ -125,7 +129,7 @@ async fn run(
     flag: &str,
     script: &str,
     environment: &Environment,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Error> {
     let spawn = Spawn {
         argv: vec![shell.into(), flag.into(), script.into()],
         cwd: PathBuf::from("/"),
@@ -136,16 +140,18 @@ async fn run(
         stdin: Stdin::Null,
         egress: None,
     };
-    let mut process = sandbox.spawn(spawn).await.map_err(|error| error.to_string())?;
+    let mut process = sandbox.spawn(spawn).await?;
     let (mut printed, mut errors) = (OutputBuffer::new(MAX_OUTPUT), OutputBuffer::new(1024));
     let exit = timeout(PATIENCE, process.collect(&mut printed, &mut errors)).await;
-    let exit = exit.map_err(|_| format!("it took longer than {} s", PATIENCE.as_secs()))?;
+    let exit =
+        exit.map_err(|_| Error::failed(format!("it took longer than {} s", PATIENCE.as_secs())))?;
     if !exit.success() {
-        return Err(format!("it failed with {}: {}", exit.shell_code(), errors.text().trim()));
+        let (code, said) = (exit.shell_code(), errors.text());
+        return Err(Error::failed(format!("it failed with {code}: {}", said.trim())));
     }
     match printed.omitted() {
         0 => Ok(printed.bytes()),
-        _ => Err(format!("it printed more than {MAX_OUTPUT} bytes")),
+        _ => Err(Error::failed(format!("it printed more than {MAX_OUTPUT} bytes"))),
     }
 }
 

@@ -20,15 +20,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jsonrpc::ErrorObject;
 use protocol::permission::PermissionProfileSelectionParams;
-use session::{
-    Answer, Goal, Id, Input, Live, Overrides, PatchPlan, Refusal, Settings, Status, UserContent,
-};
+use session::{Answer, Goal, Id, Input, Live, Overrides, PatchPlan, Settings, Status, UserContent};
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::{ConnectionId, Gate, Peer};
+use crate::error::Error;
 
 pub(crate) use actor::{Actor, Start};
 pub(crate) use commands::environment;
@@ -49,27 +47,27 @@ pub(crate) enum Command {
         /// The permission profile that the client selects.
         permissions: Option<PermissionProfileSelectionParams>,
         output_schema: Option<Arc<str>>,
-        answer: oneshot::Sender<Result<Answer, Refusal>>,
+        answer: oneshot::Sender<Result<Answer, Error>>,
         gate: Gate,
     },
     /// What the session answers: it is made with the number of its reply.
     Ask {
         input: Box<dyn FnOnce(u64) -> Input + Send>,
-        answer: oneshot::Sender<Result<Answer, Refusal>>,
+        answer: oneshot::Sender<Result<Answer, Error>>,
         gate: Gate,
     },
     /// `thread/shellCommand`.
-    Shell { script: String, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate },
+    Shell { script: String, answer: oneshot::Sender<Result<Answer, Error>>, gate: Gate },
     /// A patch was found to apply.
     Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
     /// A patch was written, or not.
-    Applied { call: u64, turn: Id, patch: PlannedPatch, outcome: Result<(), String> },
+    Applied { call: u64, turn: Id, patch: PlannedPatch, outcome: Result<(), Error> },
     /// A command of the thread wants to reach a host: the answer to the question `key`.
     Reach { key: u64, input: Input, answer: oneshot::Sender<bool> },
     /// `thread/rollback`.
-    RollBack { turns: u32, answer: oneshot::Sender<Result<(), ErrorObject>> },
+    RollBack { turns: u32, answer: oneshot::Sender<Result<(), Error>> },
     /// Facts about the thread change; answered when they are stored.
-    Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), ErrorObject>> },
+    Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), Error>> },
     /// A connection follows the thread; with `announce` it hears `thread/started` too, with a place
     /// what it has missed since.
     Attach {

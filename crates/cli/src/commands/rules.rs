@@ -128,7 +128,7 @@ fn object(explained: &Explained) -> Value {
     });
     let files = explained.files.iter().map(|(path, read)| match read {
         Ok(count) => json!({ "path": path, "rules": count }),
-        Err(why) => json!({ "path": path, "error": why }),
+        Err(why) => json!({ "path": path, "error": why.to_string() }),
     });
     let verdict = explained.verdict.as_ref();
     json!({

@@ -1,14 +1,13 @@
 //! Events of the session as notifications of the wire (specification: Events).
 
-use jsonrpc::ErrorObject;
 use protocol::error::AgentErrorInfo;
 use protocol::thread_record as record;
 use protocol::turn as wire;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use session::{
-    FailureKind, Goal, GoalStatus, Millis, NotSteerable, PlanStep, PlanStepStatus, Refusal,
-    RefusalCause, Status, TurnError, TurnStatus, TurnView, Usage,
+    FailureKind, Goal, GoalStatus, Millis, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus,
+    TurnView, Usage,
 };
 
 /// Parameters of `item/started`, around an item that is JSON already.
@@ -91,16 +90,6 @@ pub(crate) fn turn_error(error: &TurnError) -> protocol::error::TurnError {
     }
 }
 
-/// The error of a request, with its kind in `data`, which has the form of a turn's error.
-pub(crate) fn with_info(error: ErrorObject, info: AgentErrorInfo) -> ErrorObject {
-    let data = protocol::error::TurnError {
-        message: error.message.clone(),
-        agent_error_info: Some(info),
-        additional_details: None,
-    };
-    error.with_data(serde_json::to_value(data).expect("a turn's error is strings and numbers"))
-}
-
 fn error_info(error: &TurnError) -> AgentErrorInfo {
     use AgentErrorInfo as Info;
     let http_status_code = error.http_status;
@@ -125,21 +114,6 @@ fn error_info(error: &TurnError) -> AgentErrorInfo {
         FailureKind::InternalServerError => Info::InternalServerError,
         FailureKind::Other => Info::Other,
     }
-}
-
-/// A request that does not fit the state. What a program needs to know of it comes as a turn's error
-/// does, in `data`.
-pub(crate) fn refusal(refusal: Refusal) -> ErrorObject {
-    use protocol::error::NonSteerableTurnKind;
-    let Refusal { message, cause } = refusal;
-    let turn_kind = match cause {
-        RefusalCause::State => return ErrorObject::invalid_request(message),
-        RefusalCause::Store => return ErrorObject::internal(message),
-        RefusalCause::NotSteerable(NotSteerable::Review) => NonSteerableTurnKind::Review,
-        RefusalCause::NotSteerable(NotSteerable::Compaction) => NonSteerableTurnKind::Compact,
-    };
-    let error = ErrorObject::invalid_request(message);
-    with_info(error, AgentErrorInfo::ActiveTurnNotSteerable { turn_kind })
 }
 
 /// Token usage of a thread.

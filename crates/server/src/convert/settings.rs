@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use config::PermissionPlace;
-use jsonrpc::ErrorObject;
 use protocol::policy as wire;
 use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
+
+use crate::error::Error;
 
 /// The approval policy that a client names.
 pub(crate) fn approval(policy: &wire::AskForApproval) -> ApprovalPolicy {
@@ -144,7 +145,7 @@ pub(crate) fn profile_policy(
 ///
 /// # Errors
 /// `-32602` for a path that is not absolute.
-pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, ErrorObject> {
+pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, Error> {
     Ok(match policy {
         wire::SandboxPolicy::DangerFullAccess {} => SandboxPolicy::DangerFullAccess,
         wire::SandboxPolicy::ReadOnly { access, network_access } => SandboxPolicy::ReadOnly {
@@ -269,12 +270,12 @@ pub(crate) fn confinement(policy: &SandboxPolicy, cwd: &Path) -> sandbox::Policy
 ///
 /// # Errors
 /// `-32602` naming the member.
-pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, ErrorObject> {
+pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, Error> {
     let path = PathBuf::from(path);
     if path.is_absolute() {
         return Ok(path);
     }
-    Err(ErrorObject::invalid_params(format!(
+    Err(Error::invalid_params(format!(
         "`{member}` must be an absolute path, found `{}`",
         path.display()
     )))
@@ -285,9 +286,9 @@ pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, ErrorObject>
 ///
 /// # Errors
 /// `-32602` naming the member.
-pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), ErrorObject> {
+pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), Error> {
     match model.map(str::trim) {
-        Some("") => Err(ErrorObject::invalid_params(format!(
+        Some("") => Err(Error::invalid_params(format!(
             "`{member}` must not be empty: name a model, or leave it out"
         ))),
         _ => Ok(()),
@@ -298,12 +299,12 @@ pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), Error
 ///
 /// # Errors
 /// `-32602` naming the tiers that there are.
-pub(crate) fn service_tier(tier: Option<&str>) -> Result<(), ErrorObject> {
+pub(crate) fn service_tier(tier: Option<&str>) -> Result<(), Error> {
     match tier {
         Some(tier) if config::ServiceTier::parse(tier).is_none() => {
             let shown: String = tier.chars().take(80).collect();
             let known = config::ServiceTier::NAMES.join("`, `");
-            Err(ErrorObject::invalid_params(format!(
+            Err(Error::invalid_params(format!(
                 "`serviceTier`: there is no tier `{shown}`; give `{known}`, or leave it out"
             )))
         }
@@ -311,11 +312,11 @@ pub(crate) fn service_tier(tier: Option<&str>) -> Result<(), ErrorObject> {
     }
 }
 
-fn absolute_paths(member: &str, paths: &[String]) -> Result<Vec<PathBuf>, ErrorObject> {
+fn absolute_paths(member: &str, paths: &[String]) -> Result<Vec<PathBuf>, Error> {
     paths.iter().map(|path| absolute(member, path)).collect()
 }
 
-fn read_access(access: Option<&wire::ReadAccess>) -> Result<ReadAccess, ErrorObject> {
+fn read_access(access: Option<&wire::ReadAccess>) -> Result<ReadAccess, Error> {
     Ok(match access {
         None | Some(wire::ReadAccess::FullAccess {}) => ReadAccess::Full,
         Some(wire::ReadAccess::Restricted { include_platform_defaults, readable_roots }) => {

@@ -1,12 +1,12 @@
 //! Collaboration modes: what a turn's `collaborationMode` can be.
 
-use jsonrpc::ErrorObject;
 use protocol::{
     CollaborationMethods, CollaborationModeListResponse, CollaborationModeMask, Empty, ModeKind,
     ReasoningEffort,
 };
 
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::server::Server;
 
 impl CollaborationMethods<Cx> for Server {
@@ -15,7 +15,7 @@ impl CollaborationMethods<Cx> for Server {
         &self,
         cx: Cx,
         _params: Empty,
-    ) -> Result<CollaborationModeListResponse, ErrorObject> {
+    ) -> Result<CollaborationModeListResponse, Error> {
         let config = self.own_configuration(&cx)?.config;
         let planning: Option<ReasoningEffort> = config
             .plan_mode_reasoning_effort

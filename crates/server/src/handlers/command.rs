@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::ErrorObject;
 use protocol::command::{OutputStream, TerminalSize};
 use protocol::permission::{
     FileSystemAccessMode, FileSystemPath, FileSystemPermissions, FileSystemSpecialPath,
@@ -26,7 +25,7 @@ use crate::client_processes::{
 use crate::connection::Cx;
 use crate::convert::settings::{absolute, confinement, sandbox};
 use crate::egress::managed;
-use crate::handlers::missing;
+use crate::error::Error;
 use crate::server::Server;
 use crate::thread::environment;
 use crate::{loading, permitted, required, warnings};
@@ -41,13 +40,13 @@ impl CommandMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: CommandExecParams,
-    ) -> Result<CommandExecResponse, ErrorObject> {
+    ) -> Result<CommandExecResponse, Error> {
         let name = params.process_id.clone();
         let run = self.exec_run(&cx, &params).await?;
         if name.is_none() && (params.tty || params.stream_stdin || params.stream_stdout_stderr) {
             let message =
                 "`processId` is needed with `tty`, `streamStdin` and `streamStdoutStderr`";
-            return Err(ErrorObject::invalid_params(message));
+            return Err(Error::invalid_params(message));
         }
         let can = (params.stream_stdin || params.tty, params.tty);
         let registered = name.clone().map(|name| {
@@ -68,7 +67,7 @@ impl CommandMethods<Cx> for Server {
         let session = ClientProcess::start(&self.core, run, registered).await?;
         let ended = session.follow(&cx.peer, tell).await?;
         if ended.is_cut {
-            return Err(ErrorObject::internal(
+            return Err(Error::failed(
                 "the server is shutting down: the command was killed before it ended",
             ));
         }
@@ -80,7 +79,7 @@ impl CommandMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: CommandExecWriteParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let input = input(params.delta_base64.as_deref(), params.close_stdin)?;
         self.core.client_processes.write(
             cx.peer.id,
@@ -95,7 +94,7 @@ impl CommandMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: CommandExecResizeParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let order = ProcessOrder::Resize(size(params.size)?);
         self.core.client_processes.order(
             cx.peer.id,
@@ -110,7 +109,7 @@ impl CommandMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: CommandExecTerminateParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let order = ProcessOrder::Terminate;
         self.core.client_processes.order(
             cx.peer.id,
@@ -123,11 +122,7 @@ impl CommandMethods<Cx> for Server {
 }
 
 impl Server {
-    async fn exec_run(
-        &self,
-        cx: &Cx,
-        params: &CommandExecParams,
-    ) -> Result<ProcessRequest, ErrorObject> {
+    async fn exec_run(&self, cx: &Cx, params: &CommandExecParams) -> Result<ProcessRequest, Error> {
         let options = &self.core.options;
         let argv = argv(&params.command)?;
         let cwd =
@@ -135,8 +130,7 @@ impl Server {
         let cwd = self.core.folder(cwd).await?;
         let timeout = match (params.timeout_ms, params.disable_timeout) {
             (Some(_), true) => {
-                let message = "`timeoutMs` and `disableTimeout` exclude each other: give one";
-                return Err(ErrorObject::invalid_params(message));
+                return Err(Error::exclusive("timeoutMs", "disableTimeout"));
             }
             (None, true) => None,
             (given, false) => Some(timeout(given)?.unwrap_or(DEFAULT_TIMEOUT)),
@@ -144,9 +138,7 @@ impl Server {
         let config = self.core.configuration(&cwd, None).await?.resolved.config;
         let chosen = match (&params.sandbox_policy, &params.permission_profile) {
             (Some(_), Some(_)) => {
-                let message =
-                    "`sandboxPolicy` and `permissionProfile` exclude each other: give one";
-                return Err(ErrorObject::invalid_params(message));
+                return Err(Error::exclusive("sandboxPolicy", "permissionProfile"));
             }
             (Some(policy), None) => sandbox(policy)?,
             (None, Some(profile)) => self.profile(profile, &config)?,
@@ -164,9 +156,8 @@ impl Server {
             permitted::check_rules(&core, &config, invocation, &chosen, &folder)
                 .map(|()| (config, chosen))
         });
-        let (config, chosen) = checked.await?.map_err(ErrorObject::invalid_request)?;
-        let egress =
-            managed(&chosen, &config, options, None).map_err(ErrorObject::invalid_params)?;
+        let (config, chosen) = checked.await??;
+        let egress = managed(&chosen, &config, options, None)?;
         let spawn = Spawn {
             argv,
             policy: confinement(&chosen, &cwd),
@@ -188,7 +179,7 @@ impl Server {
         &self,
         profile: &PermissionProfile,
         config: &config::Config,
-    ) -> Result<SandboxPolicy, ErrorObject> {
+    ) -> Result<SandboxPolicy, Error> {
         let (file_system, network) = match profile {
             PermissionProfile::Disabled {} => return Ok(SandboxPolicy::DangerFullAccess),
             PermissionProfile::External { network } => {
@@ -209,7 +200,7 @@ impl Server {
             let path = match &entry.path {
                 FileSystemPath::Path { path } => absolute("permissionProfile", path)?,
                 FileSystemPath::GlobPattern { .. } => {
-                    return Err(missing("permissionProfile: a `glob_pattern`"));
+                    return Err(Error::not_implemented("permissionProfile: a `glob_pattern`"));
                 }
                 FileSystemPath::Special { value } => match value {
                     FileSystemSpecialPath::Root {} => PathBuf::from("/"),
@@ -227,7 +218,7 @@ impl Server {
                     }
                     FileSystemSpecialPath::Unknown { path, .. } => {
                         let message = format!("`permissionProfile`: `{path}` is no known place");
-                        return Err(ErrorObject::invalid_params(message));
+                        return Err(Error::invalid_params(message));
                     }
                 },
             };
@@ -247,23 +238,21 @@ impl Server {
 ///
 /// # Errors
 /// `-32602` for none, an empty program or a NUL character.
-pub(crate) fn argv(command: &[String]) -> Result<Vec<OsString>, ErrorObject> {
+pub(crate) fn argv(command: &[String]) -> Result<Vec<OsString>, Error> {
     if command.first().is_none_or(String::is_empty) {
-        return Err(ErrorObject::invalid_params("`command` must not be empty: give a program"));
+        return Err(Error::invalid_params("`command` must not be empty: give a program"));
     }
     if command.iter().any(|part| part.contains('\0')) {
-        return Err(ErrorObject::invalid_params("`command` must not hold a NUL character"));
+        return Err(Error::invalid_params("`command` must not hold a NUL character"));
     }
     Ok(command.iter().map(Into::into).collect())
 }
 
-pub(crate) fn timeout(ms: Option<i64>) -> Result<Option<Duration>, ErrorObject> {
+pub(crate) fn timeout(ms: Option<i64>) -> Result<Option<Duration>, Error> {
     let Some(ms) = ms else { return Ok(None) };
     match u64::try_from(ms) {
         Ok(ms) => Ok(Some(Duration::from_millis(ms))),
-        Err(_) => {
-            Err(ErrorObject::invalid_params(format!("`timeoutMs` must not be negative: {ms}")))
-        }
+        Err(_) => Err(Error::invalid_params(format!("`timeoutMs` must not be negative: {ms}"))),
     }
 }
 
@@ -271,12 +260,12 @@ pub(crate) fn timeout(ms: Option<i64>) -> Result<Option<Duration>, ErrorObject> 
 pub(crate) fn environment_with(
     mut environment: Vec<(OsString, OsString)>,
     changes: Option<&BTreeMap<String, Option<String>>>,
-) -> Result<Vec<(OsString, OsString)>, ErrorObject> {
+) -> Result<Vec<(OsString, OsString)>, Error> {
     for (name, value) in changes.into_iter().flatten() {
         let bad = name.is_empty() || name.contains(['=', '\0']);
         if bad || value.as_ref().is_some_and(|value| value.contains('\0')) {
             let message = format!("`env`: `{name}` cannot be a variable with this value");
-            return Err(ErrorObject::invalid_params(message));
+            return Err(Error::invalid_params(message));
         }
         environment.retain(|(known, _)| known.to_str() != Some(name));
         environment.extend(value.as_ref().map(|value| (name.into(), value.into())));
@@ -284,28 +273,25 @@ pub(crate) fn environment_with(
     Ok(environment)
 }
 
-pub(crate) fn terminal(
-    tty: bool,
-    given: Option<TerminalSize>,
-) -> Result<Option<Size>, ErrorObject> {
+pub(crate) fn terminal(tty: bool, given: Option<TerminalSize>) -> Result<Option<Size>, Error> {
     match (tty, given) {
-        (false, Some(_)) => Err(ErrorObject::invalid_params("`size` needs `tty`")),
+        (false, Some(_)) => Err(Error::invalid_params("`size` needs `tty`")),
         (false, None) => Ok(None),
         (true, None) => Ok(Some(DEFAULT_SIZE)),
         (true, Some(given)) => size(given).map(Some),
     }
 }
 
-pub(crate) fn size(size: TerminalSize) -> Result<Size, ErrorObject> {
+pub(crate) fn size(size: TerminalSize) -> Result<Size, Error> {
     if size.rows == 0 || size.cols == 0 {
-        return Err(ErrorObject::invalid_params("`size`: rows and columns must be at least 1"));
+        return Err(Error::invalid_params("`size`: rows and columns must be at least 1"));
     }
     Ok(Size { rows: size.rows, cols: size.cols })
 }
 
-pub(crate) fn input(delta: Option<&str>, close: bool) -> Result<StdinChunk, ErrorObject> {
+pub(crate) fn input(delta: Option<&str>, close: bool) -> Result<StdinChunk, Error> {
     if delta.is_none() && !close {
-        return Err(ErrorObject::invalid_params("give `deltaBase64`, `closeStdin` or both"));
+        return Err(Error::invalid_params("give `deltaBase64`, `closeStdin` or both"));
     }
     Ok(StdinChunk { bytes: client_processes::decoded(delta)?, close })
 }

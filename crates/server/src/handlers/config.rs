@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use config::edit::{Edit, Strategy, WriteError, Written};
 use config::{LayerName, Origin, Resolved, StackLayer, WarningKind};
-use jsonrpc::ErrorObject;
 use protocol::config::{
     ConfigEdit, ConfigLayer, ConfigLayerMetadata, ConfigLayerSource, ConfigOverriddenMetadata,
     ConfigWriteStatus, MergeStrategy,
@@ -15,12 +14,13 @@ use protocol::{
     ConfigBatchWriteParams, ConfigMethods, ConfigReadParams, ConfigReadResponse,
     ConfigRequirementsReadResponse, ConfigValueWriteParams, ConfigWriteResponse, Empty,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::config_source::Loaded;
 use crate::connection::Cx;
 use crate::convert;
 use crate::convert::settings::absolute;
+use crate::error::{ConfigWriteFault, Error, ErrorKind};
 use crate::loading;
 use crate::server::Server;
 use crate::warnings;
@@ -35,7 +35,7 @@ impl ConfigMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ConfigReadParams,
-    ) -> Result<ConfigReadResponse, ErrorObject> {
+    ) -> Result<ConfigReadResponse, Error> {
         let cwd = self.core.given_folder(params.cwd.as_deref()).await?;
         let core = &self.core;
         let loaded = match &cwd {
@@ -46,7 +46,7 @@ impl ConfigMethods<Cx> for Server {
             }
             None => core.config.own(&core.options),
         };
-        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let loaded = loaded.map_err(Error::from)?;
         let resolved = &loaded.resolved;
         warnings::tell(&cx.peer, &resolved.warnings);
         let config = match params.include_defaults {
@@ -77,7 +77,7 @@ impl ConfigMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ConfigValueWriteParams,
-    ) -> Result<ConfigWriteResponse, ErrorObject> {
+    ) -> Result<ConfigWriteResponse, Error> {
         let edit = ConfigEdit {
             key_path: params.key_path,
             value: params.value,
@@ -91,7 +91,7 @@ impl ConfigMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ConfigBatchWriteParams,
-    ) -> Result<ConfigWriteResponse, ErrorObject> {
+    ) -> Result<ConfigWriteResponse, Error> {
         let written =
             self.write(&cx, params.edits, params.file_path, params.expected_version).await?;
         if params.reload_user_config {
@@ -104,9 +104,9 @@ impl ConfigMethods<Cx> for Server {
         &self,
         _cx: Cx,
         _: Empty,
-    ) -> Result<ConfigRequirementsReadResponse, ErrorObject> {
+    ) -> Result<ConfigRequirementsReadResponse, Error> {
         let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let loaded = loaded.map_err(Error::from)?;
         let requirements = convert::requirements::wire(&loaded.stack.requirements);
         Ok(ConfigRequirementsReadResponse { requirements })
     }
@@ -129,10 +129,10 @@ impl Server {
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub(crate) fn reload_configuration(&self, cx: &Cx) -> Result<(), ErrorObject> {
+    pub(crate) fn reload_configuration(&self, cx: &Cx) -> Result<(), Error> {
         self.core.config.reload();
         let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let loaded = loaded.map_err(Error::from)?;
         warnings::tell(&cx.peer, &loaded.resolved.warnings);
         for error in self.core.config.broken() {
             warnings::tell_error(&cx.peer, &error);
@@ -146,7 +146,7 @@ impl Server {
         edits: Vec<ConfigEdit>,
         file_path: Option<String>,
         expected_version: Option<String>,
-    ) -> Result<ConfigWriteResponse, ErrorObject> {
+    ) -> Result<ConfigWriteResponse, Error> {
         let path = self.writable(file_path.as_deref()).await?;
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
         let core = self.core.clone();
@@ -157,18 +157,18 @@ impl Server {
             config::edit::write(&path, expected_version.as_deref(), &made, &mut usable)
         });
         let written = writing.await.map_err(|error| {
-            ErrorObject::internal(format!("{error}. The change may still be made when it does"))
+            Error::failed(format!("{error}. The change may still be made when it does"))
         })?;
         let written = written.map_err(refusal)?;
         let own = self.core.config.own(&self.core.options);
-        let own = own.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let own = own.map_err(Error::from)?;
         warnings::tell(&cx.peer, &own.resolved.warnings);
         let overridden = edits.iter().find_map(|edit| overridden(&own.resolved, edit));
         response(written, overridden)
     }
 
     /// The file that a client may write: the user's.
-    async fn writable(&self, asked: Option<&str>) -> Result<PathBuf, ErrorObject> {
+    async fn writable(&self, asked: Option<&str>) -> Result<PathBuf, Error> {
         let own = self.core.options.home.join(config::CONFIG_FILE);
         let Some(asked) = asked else { return Ok(own) };
         let asked = absolute("filePath", asked)?;
@@ -185,7 +185,7 @@ impl Server {
             asked.display(),
             own.display()
         );
-        Err(coded("configLayerReadonly", message))
+        Err(Error::new(ErrorKind::ConfigWrite(ConfigWriteFault::ReadOnlyLayer), message))
     }
 }
 
@@ -197,33 +197,33 @@ fn edit(edit: ConfigEdit) -> Edit {
     Edit { key_path: edit.key_path, value: edit.value, strategy }
 }
 
-fn refusal(error: WriteError<config::Error>) -> ErrorObject {
-    match &error {
-        WriteError::Conflict { .. } => coded("configVersionConflict", error.to_string()),
+fn refusal(error: WriteError<config::Error>) -> Error {
+    let kind = match &error {
+        WriteError::Conflict { .. } => ErrorKind::ConfigWrite(ConfigWriteFault::VersionConflict),
         WriteError::Edit(_) | WriteError::TooLarge { .. } => {
-            coded("configValidationError", error.to_string())
+            ErrorKind::ConfigWrite(ConfigWriteFault::Validation)
         }
-        WriteError::Invalid(invalid) => coded("configValidationError", invalid.diagnostic()),
+        WriteError::Invalid(invalid) => {
+            let kind = ErrorKind::ConfigWrite(ConfigWriteFault::Validation);
+            return Error::new(kind, invalid.diagnostic());
+        }
         WriteError::Io { source, .. }
             if matches!(
                 source.kind(),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            coded("configLayerReadonly", error.to_string())
+            ErrorKind::ConfigWrite(ConfigWriteFault::ReadOnlyLayer)
         }
-        WriteError::Busy { .. } | WriteError::Io { .. } => ErrorObject::internal(error.to_string()),
-    }
-}
-
-fn coded(code: &str, message: String) -> ErrorObject {
-    ErrorObject::invalid_request(message).with_data(json!({ "config_write_error_code": code }))
+        WriteError::Busy { .. } | WriteError::Io { .. } => ErrorKind::Failed,
+    };
+    Error::new(kind, error.to_string())
 }
 
 fn response(
     written: Written,
     overridden_metadata: Option<ConfigOverriddenMetadata>,
-) -> Result<ConfigWriteResponse, ErrorObject> {
+) -> Result<ConfigWriteResponse, Error> {
     let status = match overridden_metadata {
         Some(_) => ConfigWriteStatus::OkOverridden,
         None => ConfigWriteStatus::Ok,

@@ -1,9 +1,9 @@
 //! The handshake.
 
-use jsonrpc::ErrorObject;
 use protocol::{ClientInfo, ConnectionMethods, InitializeParams, InitializeResponse};
 
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::server::Server;
 
 impl ConnectionMethods<Cx> for Server {
@@ -11,17 +11,17 @@ impl ConnectionMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: InitializeParams,
-    ) -> Result<InitializeResponse, ErrorObject> {
+    ) -> Result<InitializeResponse, Error> {
         let InitializeParams { client_info, capabilities } = params;
         if !fits_header(&client_info.name) || client_info.name.is_empty() {
-            return Err(ErrorObject::invalid_params(
+            return Err(Error::invalid_params(
                 "`clientInfo.name` must be visible ASCII, to stand in an HTTP header",
             ));
         }
         let capabilities = capabilities.unwrap_or_default();
         if capabilities.event_cursor && !capabilities.experimental_api {
             let message = "initialize.capabilities.eventCursor requires experimentalApi capability";
-            return Err(ErrorObject::invalid_request(message));
+            return Err(Error::wrong_state(message));
         }
         let options = &self.core.options;
         let response = InitializeResponse {
@@ -31,7 +31,7 @@ impl ConnectionMethods<Cx> for Server {
             platform_os: std::env::consts::OS.to_owned(),
         };
         if !cx.peer.negotiate(response.user_agent.clone(), capabilities) {
-            return Err(ErrorObject::invalid_request("Already initialized"));
+            return Err(Error::wrong_state("Already initialized"));
         }
         Ok(response)
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use config::Resolved;
 use config::table::{Features, Stage, acts, announcement, missing_feature, stage, unknown_feature};
-use jsonrpc::ErrorObject;
 use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
@@ -14,6 +13,7 @@ use protocol::{
 use serde_json::Value;
 
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::handlers::page::PAGE;
 use crate::server::Server;
 use crate::warnings;
@@ -24,7 +24,7 @@ impl FeaturesMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ExperimentalFeatureListParams,
-    ) -> Result<ExperimentalFeatureListResponse, ErrorObject> {
+    ) -> Result<ExperimentalFeatureListResponse, Error> {
         let resolved = self.own_configuration(&cx)?;
         let names: Vec<&str> = Features::SECTION.entries.iter().map(|entry| entry.name).collect();
         let start = match &params.cursor {
@@ -32,7 +32,7 @@ impl FeaturesMethods<Cx> for Server {
             Some(cursor) => {
                 let at = names.iter().position(|name| name == cursor);
                 1 + at.ok_or_else(|| {
-                    ErrorObject::invalid_params(format!("`cursor`: `{cursor}` is no cursor"))
+                    Error::invalid_params(format!("`cursor`: `{cursor}` is no cursor"))
                 })?
             }
         };
@@ -50,11 +50,11 @@ impl FeaturesMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ExperimentalFeatureEnablementSetParams,
-    ) -> Result<ExperimentalFeatureEnablementSetResponse, ErrorObject> {
+    ) -> Result<ExperimentalFeatureEnablementSetResponse, Error> {
         for (name, on) in &params.enablement {
             let missing = || missing_feature(name).filter(|_| *on);
             if let Some(message) = unknown_feature(name).or_else(missing) {
-                return Err(ErrorObject::invalid_params(format!("`enablement`: {message}")));
+                return Err(Error::invalid_params(format!("`enablement`: {message}")));
             }
         }
         self.core.config.switch(params.enablement.clone());
@@ -68,15 +68,15 @@ impl FeaturesMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: MockExperimentalMethodParams,
-    ) -> Result<MockExperimentalMethodResponse, ErrorObject> {
+    ) -> Result<MockExperimentalMethodResponse, Error> {
         Ok(MockExperimentalMethodResponse { echoed: params.value })
     }
 }
 
 impl Server {
-    pub(crate) fn own_configuration(&self, cx: &Cx) -> Result<Resolved, ErrorObject> {
+    pub(crate) fn own_configuration(&self, cx: &Cx) -> Result<Resolved, Error> {
         let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(|error| ErrorObject::internal(error.diagnostic()))?;
+        let loaded = loaded.map_err(Error::from)?;
         warnings::tell(&cx.peer, &loaded.resolved.warnings);
         Ok(loaded.resolved)
     }

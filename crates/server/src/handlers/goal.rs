@@ -1,6 +1,5 @@
 //! Goals of threads (specification: Goal).
 
-use jsonrpc::ErrorObject;
 use protocol::{
     GoalMethods, ThreadGoalClearResponse, ThreadGoalGetResponse, ThreadGoalSetParams,
     ThreadGoalSetResponse, ThreadGoalStatus, ThreadIdParams,
@@ -9,9 +8,10 @@ use session::{Answer, GoalChange, GoalStatus, Input};
 
 use crate::connection::Cx;
 use crate::convert;
+use crate::error::Error;
 use crate::handlers::thread::look;
 use crate::handlers::turn::ask;
-use crate::loading::{Extra, stored, unknown};
+use crate::loading::Extra;
 use crate::server::Server;
 
 /// Longest objective, in characters (specification: Limits).
@@ -22,7 +22,7 @@ impl GoalMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadGoalSetParams,
-    ) -> Result<ThreadGoalSetResponse, ErrorObject> {
+    ) -> Result<ThreadGoalSetResponse, Error> {
         self.goals_enabled(&cx)?;
         let change = change(&params)?;
         let handle = self.loaded_thread(&params.thread_id).await?;
@@ -31,7 +31,7 @@ impl GoalMethods<Cx> for Server {
                 let goal = convert::event::goal(&params.thread_id, &goal);
                 Ok(ThreadGoalSetResponse { goal })
             }
-            _ => Err(ErrorObject::internal("thread/goal/set was answered as something else")),
+            _ => Err(Error::mismatched_answer("thread/goal/set")),
         }
     }
 
@@ -39,7 +39,7 @@ impl GoalMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadIdParams,
-    ) -> Result<ThreadGoalGetResponse, ErrorObject> {
+    ) -> Result<ThreadGoalGetResponse, Error> {
         self.goals_enabled(&cx)?;
         let id = &params.thread_id;
         let loaded = match self.core.loaded(id) {
@@ -50,8 +50,8 @@ impl GoalMethods<Cx> for Server {
             Some(snapshot) => snapshot.goal,
             None => {
                 let store = self.core.store().await?;
-                let found = store.thread(id).await.map_err(|error| stored(&error))?;
-                Extra::read(&found.ok_or_else(|| unknown(id))?.record).goal
+                let found = store.thread(id).await?;
+                Extra::read(&found.ok_or_else(|| Error::unknown_thread(id))?.record).goal
             }
         };
         Ok(ThreadGoalGetResponse { goal: goal.map(|goal| convert::event::goal(id, &goal)) })
@@ -61,32 +61,31 @@ impl GoalMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadIdParams,
-    ) -> Result<ThreadGoalClearResponse, ErrorObject> {
+    ) -> Result<ThreadGoalClearResponse, Error> {
         self.goals_enabled(&cx)?;
         let handle = self.loaded_thread(&params.thread_id).await?;
         match ask(&handle, cx.gate(), |reply| Input::ClearGoal { reply }).await? {
             Answer::Cleared(cleared) => Ok(ThreadGoalClearResponse { cleared }),
-            _ => Err(ErrorObject::internal("thread/goal/clear was answered as something else")),
+            _ => Err(Error::mismatched_answer("thread/goal/clear")),
         }
     }
 }
 
 impl Server {
-    fn goals_enabled(&self, cx: &Cx) -> Result<(), ErrorObject> {
+    fn goals_enabled(&self, cx: &Cx) -> Result<(), Error> {
         if self.own_configuration(cx)?.config.features.goals {
             return Ok(());
         }
-        let message = "goals are switched off; set `features.goals = true`";
-        Err(ErrorObject::invalid_request(message))
+        Err(Error::wrong_state("goals are disabled").next_step("set `features.goals = true`"))
     }
 }
 
-fn change(params: &ThreadGoalSetParams) -> Result<GoalChange, ErrorObject> {
+fn change(params: &ThreadGoalSetParams) -> Result<GoalChange, Error> {
     let objective = params.objective.as_deref().map(str::trim).map(str::to_owned);
     if let Some(objective) = &objective {
         let characters = objective.chars().count();
         if !(1..=MAX_OBJECTIVE).contains(&characters) {
-            return Err(ErrorObject::invalid_params(format!(
+            return Err(Error::invalid_params(format!(
                 "`objective` must have 1 to {MAX_OBJECTIVE} characters, not {characters}"
             )));
         }
@@ -95,7 +94,7 @@ fn change(params: &ThreadGoalSetParams) -> Result<GoalChange, ErrorObject> {
         && budget < 1
     {
         let message = format!("`tokenBudget` must be at least 1, not {budget}; null lifts it");
-        return Err(ErrorObject::invalid_params(message));
+        return Err(Error::invalid_params(message));
     }
     Ok(GoalChange {
         objective,

@@ -1,12 +1,12 @@
 //! Models and what their provider can do.
 
-use jsonrpc::ErrorObject;
 use protocol::{
     InputModality, Model, ModelListParams, ModelListResponse, ModelMethods, ReasoningEffort,
     ReasoningEffortOption,
 };
 
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::handlers::page::PAGE;
 
 use crate::server::Server;
@@ -16,7 +16,7 @@ impl ModelMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ModelListParams,
-    ) -> Result<ModelListResponse, ErrorObject> {
+    ) -> Result<ModelListResponse, Error> {
         let config = self.core.configuration(&self.core.options.cwd, None).await?.resolved.config;
         let mut models = self.core.models.of(&config, config.provider.id());
         models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
@@ -25,7 +25,7 @@ impl ModelMethods<Cx> for Server {
             Some(cursor) => models
                 .iter()
                 .position(|model| model.id == cursor)
-                .ok_or_else(|| ErrorObject::invalid_params("`cursor` is not one of this list"))?,
+                .ok_or_else(|| Error::invalid_params("`cursor` is not one of this list"))?,
         };
         let limit = PAGE.rows(params.limit) as usize;
         let next_cursor = models.get(start + limit).map(|model| model.id.to_string());

@@ -1,6 +1,5 @@
 //! Processes outside of any sandbox (experimental; specification: Process sessions).
 
-use jsonrpc::ErrorObject;
 use protocol::{
     Empty, ProcessExited, ProcessExitedNotification, ProcessKillParams, ProcessMethods,
     ProcessOutputDelta, ProcessOutputDeltaNotification, ProcessResizePtyParams, ProcessSpawnParams,
@@ -13,6 +12,7 @@ use crate::client_processes::{
     self, ClientProcess, ClientProcesses, MethodFamily, ProcessOrder, ProcessRequest,
 };
 use crate::connection::Cx;
+use crate::error::Error;
 use crate::handlers::command;
 use crate::permitted;
 use crate::server::Server;
@@ -20,17 +20,13 @@ use crate::thread::environment;
 
 impl ProcessMethods<Cx> for Server {
     /// Answered once the process runs; what it says and its end come as notifications.
-    async fn process_spawn(
-        &self,
-        cx: Cx,
-        params: ProcessSpawnParams,
-    ) -> Result<Empty, ErrorObject> {
+    async fn process_spawn(&self, cx: Cx, params: ProcessSpawnParams) -> Result<Empty, Error> {
         // A terminal that nobody sees or types into is of no use.
         let streams = params.stream_stdout_stderr.unwrap_or(true) || params.tty;
         let run = self.spawn_run(&params, streams).await?;
         let name = params.process_handle;
         if name.is_empty() {
-            return Err(ErrorObject::invalid_params("`processHandle` must not be empty"));
+            return Err(Error::invalid_params("`processHandle` must not be empty"));
         }
         let can = (params.stream_stdin.unwrap_or(false) || params.tty, params.tty);
         let connection = cx.peer.id;
@@ -82,7 +78,7 @@ impl ProcessMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ProcessWriteStdinParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let input = command::input(params.delta_base64.as_deref(), params.close_stdin)?;
         self.core.client_processes.write(
             cx.peer.id,
@@ -97,7 +93,7 @@ impl ProcessMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ProcessResizePtyParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let order = ProcessOrder::Resize(command::size(params.size)?);
         self.core.client_processes.order(
             cx.peer.id,
@@ -108,7 +104,7 @@ impl ProcessMethods<Cx> for Server {
         Ok(Empty {})
     }
 
-    async fn process_kill(&self, cx: Cx, params: ProcessKillParams) -> Result<Empty, ErrorObject> {
+    async fn process_kill(&self, cx: Cx, params: ProcessKillParams) -> Result<Empty, Error> {
         let order = ProcessOrder::Terminate;
         self.core.client_processes.order(
             cx.peer.id,
@@ -125,7 +121,7 @@ impl Server {
         &self,
         params: &ProcessSpawnParams,
         streams: bool,
-    ) -> Result<ProcessRequest, ErrorObject> {
+    ) -> Result<ProcessRequest, Error> {
         let argv = command::argv(&params.command)?;
         let cwd = self.core.existing_folder(&params.cwd).await?;
         let config = self.core.configuration(&cwd, None).await?.resolved.config;
@@ -134,7 +130,7 @@ impl Server {
             permitted::check_full_access(&core, &config, Invocation::Argv(&command), &folder)
                 .map(|()| config)
         });
-        let config = checked.await?.map_err(ErrorObject::invalid_request)?;
+        let config = checked.await??;
         let spawn = Spawn {
             argv,
             policy: Policy::DangerFullAccess,

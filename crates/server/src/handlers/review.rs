@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jsonrpc::ErrorObject;
 use protocol::{
     ReviewDelivery, ReviewMethods, ReviewStartParams, ReviewStartResponse, ReviewTarget,
 };
@@ -11,6 +10,7 @@ use session::{Answer, Id, Input, Overrides, Settings};
 use crate::change::{self, Located, Target};
 use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
+use crate::error::Error;
 use crate::handlers::thread::{Attaching, look};
 use crate::handlers::turn::ask;
 use crate::loading::{self, Fork, Wishes};
@@ -25,16 +25,14 @@ impl ReviewMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ReviewStartParams,
-    ) -> Result<ReviewStartResponse, ErrorObject> {
+    ) -> Result<ReviewStartResponse, Error> {
         let target = target(params.target)?;
         let original = self.loaded_thread(&params.thread_id).await?;
-        let gone = || ErrorObject::invalid_request("the thread is not loaded any more");
         // Before a detached review forks: one that is refused leaves no thread behind.
-        let settings = look(&original).await.ok_or_else(gone)?.settings;
+        let settings = look(&original).await.ok_or_else(Error::unloaded)?.settings;
         let config = self.core.configuration(&settings.cwd, None).await?.resolved.config;
         let located = change::locate(&self.core, &config, &settings, &target).await;
-        let located =
-            located.map_err(|what| ErrorObject::invalid_params(format!("`target`: {what}")))?;
+        let located = located.map_err(|error| error.within("`target`"))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
         let (thread, handle) = if detached {
             let fork = Fork {
@@ -77,7 +75,7 @@ impl ReviewMethods<Cx> for Server {
                     review_thread_id: thread,
                 })
             }
-            _ => Err(ErrorObject::internal("review/start was answered as something else")),
+            _ => Err(Error::mismatched_answer("review/start")),
         }
     }
 }
@@ -107,12 +105,12 @@ impl Reading {
     }
 }
 
-fn target(target: ReviewTarget) -> Result<Target, ErrorObject> {
+fn target(target: ReviewTarget) -> Result<Target, Error> {
     let name = |member: &str, text: String| {
         let name = text.trim().to_owned();
         if name.is_empty() || name.len() > 1000 || name.chars().any(char::is_control) {
             let message = format!("`target.{member}` must be the name of one, in one line");
-            return Err(ErrorObject::invalid_params(message));
+            return Err(Error::invalid_params(message));
         }
         Ok(name)
     };
@@ -124,7 +122,7 @@ fn target(target: ReviewTarget) -> Result<Target, ErrorObject> {
             let text = instructions.trim();
             let characters = text.chars().count();
             if !(1..=MAX_INSTRUCTIONS).contains(&characters) {
-                return Err(ErrorObject::invalid_params(format!(
+                return Err(Error::invalid_params(format!(
                     "`target.instructions` must have 1 to {MAX_INSTRUCTIONS} characters, not \
                      {characters}"
                 )));

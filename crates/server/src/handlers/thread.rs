@@ -10,7 +10,6 @@ mod tools;
 
 use std::collections::HashMap;
 
-use jsonrpc::ErrorObject;
 use protocol::permission::ActivePermissionProfile;
 use protocol::*;
 use session::{Input, Overrides};
@@ -19,9 +18,10 @@ use tokio::sync::oneshot;
 use crate::connection::{Cx, Gate, Peer};
 use crate::convert;
 use crate::convert::settings::{wire_approval, wire_sandbox};
+use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
-use crate::loading::{self, Extra, Fork, Wishes, stored, unknown};
+use crate::loading::{self, Extra, Fork, Wishes};
 use crate::server::Server;
 use crate::thread::event_log::Place;
 use crate::thread::{Command, Snapshot, ThreadHandle};
@@ -31,7 +31,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadStartParams,
-    ) -> Result<ThreadStartResponse, ErrorObject> {
+    ) -> Result<ThreadStartResponse, Error> {
         refuse_missing(
             "thread/start",
             &[
@@ -69,7 +69,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadResumeParams,
-    ) -> Result<ThreadStartResponse, ErrorObject> {
+    ) -> Result<ThreadStartResponse, Error> {
         let wishes = Wishes {
             model: params.model,
             model_provider: params.model_provider,
@@ -87,8 +87,7 @@ impl ThreadMethods<Cx> for Server {
         let since = coming_back::place(&cx.peer, params.event_cursor)?;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
-                let message = "`history` and `path` exclude each other: give one";
-                return Err(ErrorObject::invalid_params(message));
+                return Err(Error::exclusive("history", "path"));
             }
             (Some(items), None) => {
                 (self.given_items(&cx, &items, wishes).await?, Overrides::default())
@@ -113,7 +112,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadForkParams,
-    ) -> Result<ThreadStartResponse, ErrorObject> {
+    ) -> Result<ThreadStartResponse, Error> {
         let given = [
             ("ephemeral", params.ephemeral),
             ("lastTurnId", params.last_turn_id.is_some()),
@@ -155,14 +154,14 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadReadParams,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    ) -> Result<ThreadReadResponse, Error> {
         let id = &params.thread_id;
         let loaded = match self.core.loaded(id) {
             Some(handle) => look(&handle).await,
             None => None,
         };
         if loaded.as_ref().is_some_and(|snapshot| snapshot.ephemeral) && params.include_turns {
-            return Err(ErrorObject::invalid_request("an ephemeral thread keeps no turns"));
+            return Err(Error::wrong_state("an ephemeral thread keeps no turns"));
         }
         let turns = if params.include_turns { self.all_turns(id).await? } else { Vec::new() };
         if let Some(snapshot) = loaded {
@@ -175,7 +174,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadListParams,
-    ) -> Result<ThreadListResponse, ErrorObject> {
+    ) -> Result<ThreadListResponse, Error> {
         self.list_threads(params).await
     }
 
@@ -183,7 +182,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadTurnsListParams,
-    ) -> Result<ThreadTurnsListResponse, ErrorObject> {
+    ) -> Result<ThreadTurnsListResponse, Error> {
         self.list_turns(params).await
     }
 
@@ -191,7 +190,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadItemsListParams,
-    ) -> Result<ThreadItemsListResponse, ErrorObject> {
+    ) -> Result<ThreadItemsListResponse, Error> {
         self.list_items(params).await
     }
 
@@ -199,7 +198,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadLoadedListParams,
-    ) -> Result<ThreadLoadedListResponse, ErrorObject> {
+    ) -> Result<ThreadLoadedListResponse, Error> {
         self.list_loaded(params)
     }
 
@@ -207,7 +206,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadIdParams,
-    ) -> Result<ThreadUnsubscribeResponse, ErrorObject> {
+    ) -> Result<ThreadUnsubscribeResponse, Error> {
         let Some(handle) = self.core.loaded(&params.thread_id) else {
             return Ok(ThreadUnsubscribeResponse { status: ThreadUnsubscribeStatus::NotLoaded });
         };
@@ -222,7 +221,7 @@ impl ThreadMethods<Cx> for Server {
         Ok(ThreadUnsubscribeResponse { status })
     }
 
-    async fn thread_archive(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+    async fn thread_archive(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
         self.archive(&cx, &params.thread_id).await
     }
 
@@ -230,19 +229,15 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadIdParams,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    ) -> Result<ThreadReadResponse, Error> {
         self.unarchive(&cx, &params.thread_id).await
     }
 
-    async fn thread_delete(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, ErrorObject> {
+    async fn thread_delete(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
         self.delete(&cx, &params.thread_id).await
     }
 
-    async fn thread_name_set(
-        &self,
-        cx: Cx,
-        params: ThreadNameSetParams,
-    ) -> Result<Empty, ErrorObject> {
+    async fn thread_name_set(&self, cx: Cx, params: ThreadNameSetParams) -> Result<Empty, Error> {
         self.set_name(&cx, params).await
     }
 
@@ -250,7 +245,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadMetadataUpdateParams,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    ) -> Result<ThreadReadResponse, Error> {
         self.update_metadata(params).await
     }
 
@@ -259,17 +254,16 @@ impl ThreadMethods<Cx> for Server {
         &self,
         _cx: Cx,
         params: ThreadRollbackParams,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    ) -> Result<ThreadReadResponse, Error> {
         if params.num_turns == 0 {
-            return Err(ErrorObject::invalid_params("`numTurns` must be at least 1"));
+            return Err(Error::invalid_params("`numTurns` must be at least 1"));
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turns = params.num_turns;
         let done = told(&handle, |answer| Command::RollBack { turns, answer }).await;
-        let info = AgentErrorInfo::ThreadRollbackFailed;
-        done.map_err(|error| convert::event::with_info(error, info))?;
+        done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
         let turns = self.all_turns(&params.thread_id).await?;
-        let snapshot = look(&handle).await.ok_or_else(not_loaded)?;
+        let snapshot = look(&handle).await.ok_or_else(Error::unloaded)?;
         Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) })
     }
 
@@ -277,18 +271,14 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadInjectItemsParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let fragments = inject::fragments("items", &params.items)?;
         ask(&handle, cx.gate(), move |reply| Input::Inject { reply, fragments }).await?;
         Ok(Empty {})
     }
 
-    async fn thread_compact_start(
-        &self,
-        cx: Cx,
-        params: ThreadIdParams,
-    ) -> Result<Empty, ErrorObject> {
+    async fn thread_compact_start(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         ask(&handle, cx.gate(), |reply| Input::Compact { reply }).await?;
         Ok(Empty {})
@@ -298,13 +288,13 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadShellCommandParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let script = params.command;
         if script.trim().is_empty() {
-            return Err(ErrorObject::invalid_params("`command` must not be empty"));
+            return Err(Error::invalid_params("`command` must not be empty"));
         }
         if script.contains('\0') {
-            return Err(ErrorObject::invalid_params("`command` must not hold a NUL character"));
+            return Err(Error::invalid_params("`command` must not hold a NUL character"));
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
         send(&handle, cx.gate(), |answer, gate| Command::Shell { script, answer, gate }).await?;
@@ -315,7 +305,7 @@ impl ThreadMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: ThreadIdParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         ask(&handle, cx.gate(), |reply| Input::CleanTerminals { reply }).await?;
         Ok(Empty {})
@@ -324,17 +314,16 @@ impl ThreadMethods<Cx> for Server {
 
 impl Server {
     /// The loaded thread of that id.
-    pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, ErrorObject> {
+    pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, Error> {
         if let Some(handle) = self.core.loaded(id) {
             return Ok(handle);
         }
         let store = self.core.store().await?;
-        let found = store.thread(id).await.map_err(|error| stored(&error))?;
+        let found = store.thread(id).await?;
         Err(match found {
-            Some(_) => ErrorObject::invalid_request(format!(
-                "thread not loaded: {id}; call thread/resume first"
-            )),
-            None => unknown(id),
+            Some(_) => Error::wrong_state(format!("thread not loaded: {id}"))
+                .next_step("call thread/resume first"),
+            None => Error::unknown_thread(id),
         })
     }
 
@@ -346,7 +335,7 @@ impl Server {
         handle: &ThreadHandle,
         overrides: Overrides,
         announce: bool,
-    ) -> Result<ThreadStartResponse, ErrorObject> {
+    ) -> Result<ThreadStartResponse, Error> {
         let attaching = Attaching { overrides, since: None, announce, gate: cx.gate() };
         self.attach_at(cx, handle, attaching).await
     }
@@ -357,21 +346,21 @@ impl Server {
         cx: &Cx,
         handle: &ThreadHandle,
         attaching: Attaching,
-    ) -> Result<ThreadStartResponse, ErrorObject> {
+    ) -> Result<ThreadStartResponse, Error> {
         let Attaching { overrides, since, announce, gate } = attaching;
         let (snapshot, answer) = oneshot::channel();
         let peer = cx.peer.clone();
         let place = since.clone();
         let attach = Command::Attach { peer, since: place, overrides, announce, snapshot, gate };
         handle.send(attach).await;
-        let snapshot = answer.await.map_err(|_| not_loaded())?;
+        let snapshot = answer.await.map_err(|_| Error::unloaded())?;
         // Until the response is queued the thread stands still.
         let mut items = HashMap::new();
         if !snapshot.ephemeral && !snapshot.live.turns.is_empty() {
             let store = self.core.store().await?;
             for turn in &snapshot.live.turns {
                 let found = store.items(&snapshot.record.id, &turn.id).await;
-                items.insert(turn.id.to_string(), found.map_err(|error| stored(&error))?);
+                items.insert(turn.id.to_string(), found?);
             }
         }
         let running = convert::thread::running(&snapshot.live, &items);
@@ -380,13 +369,9 @@ impl Server {
     }
 
     /// A stored thread as it is when nobody has it loaded.
-    pub(crate) async fn stored_thread(
-        &self,
-        id: &str,
-        turns: Vec<Turn>,
-    ) -> Result<Thread, ErrorObject> {
-        let found = self.core.store().await?.thread(id).await.map_err(|error| stored(&error))?;
-        let found = found.ok_or_else(|| unknown(id))?;
+    pub(crate) async fn stored_thread(&self, id: &str, turns: Vec<Turn>) -> Result<Thread, Error> {
+        let found = self.core.store().await?.thread(id).await?;
+        let found = found.ok_or_else(|| Error::unknown_thread(id))?;
         Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
     }
 }
@@ -402,18 +387,14 @@ pub(crate) struct Attaching {
     pub(crate) gate: Gate,
 }
 
-fn not_loaded() -> ErrorObject {
-    ErrorObject::invalid_request("the thread is not loaded any more; call thread/resume")
-}
-
 /// Sends a command whose answer says whether it worked.
 pub(crate) async fn told(
     handle: &ThreadHandle,
-    command: impl FnOnce(oneshot::Sender<Result<(), ErrorObject>>) -> Command,
-) -> Result<(), ErrorObject> {
+    command: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
+) -> Result<(), Error> {
     let (sender, answer) = oneshot::channel();
     handle.send(command(sender)).await;
-    answer.await.map_err(|_| not_loaded())?
+    answer.await.map_err(|_| Error::unloaded())?
 }
 
 pub(crate) async fn look(handle: &ThreadHandle) -> Option<Snapshot> {

@@ -3,21 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use jsonrpc::ErrorObject;
 use protocol::ApprovalsReviewer;
 use protocol::input::{ByteRange, TextElement};
 use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse, UserInput,
 };
-use session::{Answer, Input, Mode, Overrides, Refusal, UserContent};
+use session::{Answer, Input, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
 use crate::bounds;
 use crate::connection::{Cx, Gate};
 use crate::convert;
 use crate::convert::settings::{approval, name, named_model, sandbox, service_tier};
-use crate::handlers::{missing, refuse_missing};
+use crate::error::Error;
+use crate::handlers::refuse_missing;
 use crate::server::{Core, Server};
 use crate::thread::{Command, ThreadHandle};
 
@@ -26,7 +26,7 @@ impl TurnMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: TurnStartParams,
-    ) -> Result<TurnStartResponse, ErrorObject> {
+    ) -> Result<TurnStartResponse, Error> {
         refuse_missing("turn/start", &not_yet(&params))?;
         let handle = self.loaded_thread(&params.thread_id).await?;
         let content = user_content(&self.core, &params.input).await?;
@@ -35,8 +35,7 @@ impl TurnMethods<Cx> for Server {
         let overrides = overrides(&params, cwd)?;
         let permissions = params.permissions.clone();
         if permissions.is_some() && overrides.sandbox.is_some() {
-            let message = "`permissions` and `sandboxPolicy` exclude each other: give one";
-            return Err(ErrorObject::invalid_params(message));
+            return Err(Error::exclusive("permissions", "sandboxPolicy"));
         }
         let started = send(&handle, cx.gate(), |answer, gate| Command::StartTurn {
             content,
@@ -48,7 +47,7 @@ impl TurnMethods<Cx> for Server {
         });
         match started.await? {
             Answer::Started(view) => Ok(TurnStartResponse { turn: convert::event::turn(&view) }),
-            _ => Err(ErrorObject::internal("turn/start was answered as something else")),
+            _ => Err(Error::mismatched_answer("turn/start")),
         }
     }
 
@@ -56,7 +55,7 @@ impl TurnMethods<Cx> for Server {
         &self,
         cx: Cx,
         params: TurnSteerParams,
-    ) -> Result<TurnSteerResponse, ErrorObject> {
+    ) -> Result<TurnSteerResponse, Error> {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
@@ -66,15 +65,11 @@ impl TurnMethods<Cx> for Server {
             ask(&handle, cx.gate(), move |reply| Input::Steer { reply, content, expected_turn });
         match steered.await? {
             Answer::Steered { turn } => Ok(TurnSteerResponse { turn_id: turn.to_string() }),
-            _ => Err(ErrorObject::internal("turn/steer was answered as something else")),
+            _ => Err(Error::mismatched_answer("turn/steer")),
         }
     }
 
-    async fn turn_interrupt(
-        &self,
-        cx: Cx,
-        params: TurnInterruptParams,
-    ) -> Result<Empty, ErrorObject> {
+    async fn turn_interrupt(&self, cx: Cx, params: TurnInterruptParams) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turn = params.turn_id;
         ask(&handle, cx.gate(), move |reply| Input::Interrupt { reply, turn }).await?;
@@ -87,7 +82,7 @@ pub(crate) async fn ask(
     handle: &ThreadHandle,
     gate: Gate,
     input: impl FnOnce(u64) -> Input + Send + 'static,
-) -> Result<Answer, ErrorObject> {
+) -> Result<Answer, Error> {
     let input = Box::new(input);
     send(handle, gate, |answer, gate| Command::Ask { input, answer, gate }).await
 }
@@ -96,14 +91,13 @@ pub(crate) async fn ask(
 pub(crate) async fn send(
     handle: &ThreadHandle,
     gate: Gate,
-    command: impl FnOnce(oneshot::Sender<Result<Answer, Refusal>>, Gate) -> Command,
-) -> Result<Answer, ErrorObject> {
+    command: impl FnOnce(oneshot::Sender<Result<Answer, Error>>, Gate) -> Command,
+) -> Result<Answer, Error> {
     let (sender, answer) = oneshot::channel();
     handle.send(command(sender, gate)).await;
     match answer.await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(refusal)) => Err(convert::event::refusal(refusal)),
-        Err(_) => Err(ErrorObject::invalid_request("the thread is not loaded any more")),
+        Ok(answered) => answered,
+        Err(_) => Err(Error::unloaded()),
     }
 }
 
@@ -116,7 +110,7 @@ fn not_yet(params: &TurnStartParams) -> [(&'static str, bool); 3] {
     ]
 }
 
-fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides, ErrorObject> {
+fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides, Error> {
     let mode = params.collaboration_mode.as_ref().map(|mode| {
         let kind = match mode.mode {
             protocol::ModeKind::Plan => Mode::Plan,
@@ -145,15 +139,15 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
     })
 }
 
-fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, ErrorObject> {
+fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     if !schema.is_object() {
-        return Err(ErrorObject::invalid_params("`outputSchema` must be a JSON Schema object"));
+        return Err(Error::invalid_params("`outputSchema` must be a JSON Schema object"));
     }
     Ok(schema.to_string().into())
 }
 
 /// The user's input; image files are read here, so that the session needs no files.
-async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserContent>, ErrorObject> {
+async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
     bounds::check_text(input)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
@@ -163,7 +157,7 @@ async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserConten
     Ok(content)
 }
 
-async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserContent, ErrorObject> {
+async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserContent, Error> {
     match part {
         UserInput::Text { text, text_elements } => Ok(UserContent::Text {
             text: text.clone(),
@@ -171,7 +165,7 @@ async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserConte
         }),
         UserInput::Image { url } => {
             crate::image_url::check(url)
-                .map_err(|why| ErrorObject::invalid_params(format!("`input[{at}].url`: {why}")))?;
+                .map_err(|error| error.within(&format!("`input[{at}].url`")))?;
             Ok(UserContent::Image { url: url.clone() })
         }
         UserInput::LocalImage { path } => {
@@ -179,11 +173,11 @@ async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserConte
             let place = file.clone();
             let data_url = core.on_files(&place, move || crate::images::data_url(&file)).await?;
             let data_url =
-                data_url.map_err(|why| ErrorObject::invalid_params(format!("`input`: {why}")))?;
+                data_url.map_err(|error| error.within(&format!("`input[{at}].path`")))?;
             Ok(UserContent::LocalImage { path: path.clone(), data_url })
         }
-        UserInput::Skill { .. } => Err(missing("a `skill` input")),
-        UserInput::Mention { .. } => Err(missing("a `mention` input")),
+        UserInput::Skill { .. } => Err(Error::not_implemented("a `skill` input")),
+        UserInput::Mention { .. } => Err(Error::not_implemented("a `mention` input")),
     }
 }
 
@@ -192,11 +186,11 @@ fn text_elements_of(
     at: usize,
     text: &str,
     elements: &[TextElement],
-) -> Result<Vec<session::TextElement>, ErrorObject> {
+) -> Result<Vec<session::TextElement>, Error> {
     let element = |(number, element): (usize, &TextElement)| {
         let ByteRange { start, end } = element.byte_range;
         if start > end || end > text.len() as u64 {
-            return Err(ErrorObject::invalid_params(format!(
+            return Err(Error::invalid_params(format!(
                 "`input[{at}].text_elements[{number}].byteRange`: {start} to {end} is no part of a \
                  text of {} bytes",
                 text.len()

@@ -1,14 +1,12 @@
 //! The Windows sandbox, which servers on other systems do not have: there each method says so.
 
-use jsonrpc::ErrorObject;
 use protocol::{
     Empty, WindowsMethods, WindowsSandboxReadinessResponse, WindowsSandboxSetupStartParams,
     WindowsSandboxSetupStartResponse,
 };
-use serde_json::json;
 
 use crate::connection::Cx;
-use crate::handlers::missing;
+use crate::error::{Error, ErrorKind};
 use crate::server::Server;
 
 impl WindowsMethods<Cx> for Server {
@@ -16,7 +14,7 @@ impl WindowsMethods<Cx> for Server {
         &self,
         _cx: Cx,
         _params: Empty,
-    ) -> Result<WindowsSandboxReadinessResponse, ErrorObject> {
+    ) -> Result<WindowsSandboxReadinessResponse, Error> {
         Err(refusal("windowsSandbox/readiness"))
     }
 
@@ -24,19 +22,17 @@ impl WindowsMethods<Cx> for Server {
         &self,
         _cx: Cx,
         _params: WindowsSandboxSetupStartParams,
-    ) -> Result<WindowsSandboxSetupStartResponse, ErrorObject> {
+    ) -> Result<WindowsSandboxSetupStartResponse, Error> {
         Err(refusal("windowsSandbox/setupStart"))
     }
 }
 
-fn refusal(method: &str) -> ErrorObject {
+fn refusal(method: &str) -> Error {
     if cfg!(windows) {
-        return missing(method);
+        return Error::not_implemented(method);
     }
     let system = std::env::consts::OS;
-    let message = format!(
-        "`{method}` applies to servers on Windows only; this one runs on {system}, where \
-         `agentd doctor` tells what the sandbox needs"
-    );
-    ErrorObject::invalid_request(message).with_data(json!({ "reason": "notApplicable" }))
+    let message = format!("`{method}` applies to Windows only, and this server runs on {system}");
+    Error::new(ErrorKind::NotApplicable, message)
+        .next_step("`agentd doctor` shows what the sandbox needs here")
 }

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
-use jsonrpc::ErrorObject;
 use model::catalog::ModelInfo;
 use serde_json::json;
 use session::{CommandTool, Configured, Context, Limits, PatchTool, Settings, ToolSet};
 
+use crate::error::Error;
 use crate::loading::Extra;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
@@ -35,11 +35,11 @@ pub(crate) async fn parts(
     config: &Arc<Config>,
     extra: &Extra,
     settings: Settings,
-) -> Result<Parts, ErrorObject> {
+) -> Result<Parts, Error> {
     let place = settings.cwd.clone();
     let (own, config, extra) = (core.clone(), config.clone(), extra.clone());
     let read = core.on_files(&place, move || read_parts(&own, &config, &extra, settings));
-    read.await?.map_err(ErrorObject::invalid_params)
+    read.await?
 }
 
 fn read_parts(
@@ -47,7 +47,7 @@ fn read_parts(
     config: &Config,
     extra: &Extra,
     settings: Settings,
-) -> Result<Parts, String> {
+) -> Result<Parts, Error> {
     let doc = project_doc::read(config, &settings.cwd);
     let info = core.models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
@@ -126,7 +126,7 @@ fn context(
     extra: &Extra,
     doc: &ProjectDoc,
     info: &ModelInfo,
-) -> Result<Context, String> {
+) -> Result<Context, Error> {
     let instructions = match &extra.base_instructions {
         Some(given) => Some(given.clone()),
         None => from_file("model_instructions_file", config.model_instructions_file.as_deref())?,
@@ -149,7 +149,7 @@ fn context(
 }
 
 /// The prompt of compactions: given in the configuration, or in a file that it names.
-fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, String> {
+fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, Error> {
     const KEY: &str = "experimental_compact_prompt_file";
     let prompt = match &config.compact_prompt {
         Some(given) => Some(given.clone()),
@@ -159,9 +159,9 @@ fn compact_prompt(config: &Config) -> Result<Option<Arc<str>>, String> {
 }
 
 /// The text of a file that the configuration names.
-fn from_file(key: &str, path: Option<&Path>) -> Result<Option<String>, String> {
+fn from_file(key: &str, path: Option<&Path>) -> Result<Option<String>, Error> {
     let read = path.map(|path| files::read_text(path, MAX_INSTRUCTIONS_BYTES)).transpose();
-    read.map_err(|error| format!("`{key}`: {error}"))
+    read.map_err(|error| Error::invalid_params(format!("`{key}`: {error}")).with_source(error))
 }
 
 /// Of a model's input, in percent, what a history may take before it is compacted.

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use session::{Decision, Input, ToolAnswer, ToolContent};
 
+use crate::error::Error;
 use crate::image_url;
 
 /// Characters of a client's text that are quoted.
@@ -121,7 +122,7 @@ impl Question {
                 patch_decision(&result).map(|decision| Input::Decided { request, decision })
             }
         };
-        read.map_err(|why| Unusable { why, quoted: cut(result.get()) })
+        read.map_err(|error| Unusable { why: error.to_string(), quoted: cut(result.get()) })
     }
 }
 
@@ -134,19 +135,19 @@ pub(super) fn cut(text: &str) -> String {
 }
 
 /// An object with members of their right types. (A sequence of members would be read as well.)
-fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
+fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, Error> {
     if !result.get().trim_start().starts_with('{') {
-        return Err("it is not an object".to_owned());
+        return Err(Error::invalid_params("it is not an object"));
     }
     // The warning lists what was expected.
     let without_names = |why: String| match why.split_once(", expected one of `") {
         Some((what, _)) => cut(what),
         None => cut(&why),
     };
-    jsonrpc::decode_result(result).map_err(without_names)
+    jsonrpc::decode_result(result).map_err(|why| Error::invalid_params(without_names(why)))
 }
 
-fn tool_answer(result: &RawValue) -> Result<ToolAnswer, String> {
+fn tool_answer(result: &RawValue) -> Result<ToolAnswer, Error> {
     let answer: DynamicToolCallResponse = object(result)?;
     let content = answer.content_items.into_iter().map(|part| match part {
         DynamicToolCallOutputContentItem::InputText { text } => Ok(ToolContent::Text(text)),
@@ -158,28 +159,30 @@ fn tool_answer(result: &RawValue) -> Result<ToolAnswer, String> {
 }
 
 /// `amendable`: `None` where there is no command to allow.
-fn command_decision(result: &RawValue, amendable: Option<&Amendable>) -> Result<Decision, String> {
+fn command_decision(result: &RawValue, amendable: Option<&Amendable>) -> Result<Decision, Error> {
     let answer: CommandExecutionRequestApprovalResponse = object(result)?;
     Ok(match answer.decision {
         CommandDecision::Accept => Decision::Accept,
         CommandDecision::AcceptForSession => Decision::AcceptForSession,
         CommandDecision::AcceptWithExecpolicyAmendment { execpolicy_amendment: prefix } => {
             let Some(Amendable { proposed, commands }) = amendable else {
-                return Err("the request is about a host, and no command rule allows one".into());
+                return Err(Error::invalid_params(
+                    "the request is about a host, and command rules allow commands only",
+                ));
             };
             check_amendment(&prefix, proposed.as_deref(), commands)
-                .map_err(|error| cut(&error.to_string()))?;
+                .map_err(|error| Error::invalid_params(cut(&error.to_string())))?;
             Decision::AcceptWithAmendment(prefix)
         }
         CommandDecision::ApplyNetworkPolicyAmendment { .. } => {
-            return Err("rules about hosts were not proposed".into());
+            return Err(Error::invalid_params("rules about hosts were not proposed"));
         }
         CommandDecision::Decline => Decision::Decline,
         CommandDecision::Cancel => Decision::Cancel,
     })
 }
 
-fn patch_decision(result: &RawValue) -> Result<Decision, String> {
+fn patch_decision(result: &RawValue) -> Result<Decision, Error> {
     let answer: FileChangeRequestApprovalResponse = object(result)?;
     Ok(match answer.decision {
         PatchDecision::Accept => Decision::Accept,

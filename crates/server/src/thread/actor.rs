@@ -9,14 +9,15 @@ use model::ResponseStream;
 use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::value::RawValue;
 use session::{
-    Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prepared, Prompt, Record,
-    Refusal, Status, TurnView,
+    Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prepared, Prompt, Record, Status,
+    TurnView,
 };
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::connection::Gate;
 use crate::convert;
+use crate::error::Error;
 use crate::loading::{self, Extra};
 use crate::server::Core;
 use crate::thread::Command;
@@ -90,7 +91,7 @@ pub(crate) struct Actor {
 
 /// A handler that waits for the machine's reply, and the response to wait for after it.
 struct Waiting {
-    answer: oneshot::Sender<Result<Answer, Refusal>>,
+    answer: oneshot::Sender<Result<Answer, Error>>,
     gate: Gate,
 }
 
@@ -154,7 +155,7 @@ impl Actor {
     /// Runs until the thread is unloaded.
     pub(super) async fn run(mut self) {
         if let Err(panic) = panicked::catch(self.serve()).await {
-            self.end_after_panic(&panic).await;
+            self.end_after_panic(panic).await;
         }
     }
 
@@ -264,7 +265,7 @@ impl Actor {
             Command::Input(input) => self.step(input, steps),
             Command::StartTurn { content, overrides, permissions, output_schema, answer, gate } => {
                 match self.before_turn(*overrides, permissions, steps).await {
-                    Err(refusal) => drop(answer.send(Err(refusal))),
+                    Err(error) => drop(answer.send(Err(error))),
                     Ok(overrides) => {
                         let reply = self.wait(answer, gate);
                         self.step(Input::Start { reply, content, overrides, output_schema }, steps);
@@ -272,20 +273,20 @@ impl Actor {
                 }
             }
             Command::Ask { input, answer, gate } => {
-                if let Err(refusal) = self.ensure_history(steps).await {
-                    let _ = answer.send(Err(refusal));
+                if let Err(error) = self.ensure_history(steps).await {
+                    let _ = answer.send(Err(error));
                     return;
                 }
                 let reply = self.wait(answer, gate);
                 self.step(input(reply), steps);
             }
             Command::Shell { script, answer, gate } => {
-                if let Err(refusal) = self.ensure_history(steps).await {
-                    let _ = answer.send(Err(refusal));
+                if let Err(error) = self.ensure_history(steps).await {
+                    let _ = answer.send(Err(error));
                     return;
                 }
                 match self.user_shell(&script).await {
-                    Err(refusal) => drop(answer.send(Err(refusal))),
+                    Err(error) => drop(answer.send(Err(error))),
                     Ok(actions) => {
                         let cwd = self.machine.settings().cwd.clone();
                         let reply = self.wait(answer, gate);
@@ -299,6 +300,7 @@ impl Actor {
             }
             Command::Applied { call, turn, patch, outcome } => {
                 let outcome = self.applied(turn, &patch.changes, outcome);
+                let outcome = outcome.map_err(|error| error.to_string());
                 self.step(Input::Applied { call, outcome }, steps);
             }
             Command::Reach { key, input, answer } => {
@@ -355,18 +357,18 @@ impl Actor {
         mut overrides: Overrides,
         permissions: Option<PermissionProfileSelectionParams>,
         steps: &mut Vec<Step>,
-    ) -> Result<Overrides, Refusal> {
+    ) -> Result<Overrides, Error> {
         self.follow_configuration(steps).await?;
         if let Some(wished) = permissions {
             let tmpdir = self.core.options.tmpdir();
             let policy = loading::permissions(&self.config, &wished, tmpdir);
-            overrides.sandbox = Some(policy.map_err(|error| Refusal::from(error.message))?);
+            overrides.sandbox = Some(policy?);
         }
         self.ensure_history(steps).await?;
         Ok(self.allowed(overrides))
     }
 
-    fn wait(&mut self, answer: oneshot::Sender<Result<Answer, Refusal>>, gate: Gate) -> u64 {
+    fn wait(&mut self, answer: oneshot::Sender<Result<Answer, Error>>, gate: Gate) -> u64 {
         self.next_reply += 1;
         self.waiting.insert(self.next_reply, Waiting { answer, gate });
         self.next_reply
@@ -391,7 +393,7 @@ impl Actor {
             }
             Effect::Reply { reply, result } => {
                 let Some(Waiting { answer, gate }) = self.waiting.remove(&reply) else { return };
-                if answer.send(result).is_ok() {
+                if answer.send(result.map_err(Error::from)).is_ok() {
                     gate.opened().await;
                 }
             }

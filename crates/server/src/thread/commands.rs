@@ -47,9 +47,10 @@ impl Actor {
         };
         let egress = match egress {
             Ok(egress) => egress,
-            Err(why) => {
-                self.core.warn("sandbox", &why);
-                let end = ProcessEnd::NotStarted(why);
+            Err(error) => {
+                let message = error.to_string();
+                self.core.warn("sandbox", &message);
+                let end = ProcessEnd::NotStarted(message);
                 return self.soon(Input::Exited { process: number, end });
             }
         };

@@ -7,6 +7,7 @@ mod unstored;
 use session::{Effect, Record};
 use store::{ThreadRecord, Write};
 
+use crate::error::Error;
 use crate::loading::Extra;
 use crate::thread::actor::{Actor, Step};
 use crate::thread::log;
@@ -16,8 +17,8 @@ pub(super) use missing::MissingEnds;
 impl Actor {
     /// Stores the records of the batch in one transaction, then does the rest in order.
     pub(super) async fn execute(&mut self, steps: Vec<Step>) {
-        if let Err(message) = self.store(&steps).await {
-            return self.execute_unstored(steps, &message).await;
+        if let Err(error) = self.store(&steps).await {
+            return self.execute_unstored(steps, &error).await;
         }
         for step in steps {
             self.perform(step).await;
@@ -25,7 +26,7 @@ impl Actor {
     }
 
     /// Stores the records of a batch, all or none; what is loaded of the thread follows.
-    async fn store(&mut self, steps: &[Step]) -> Result<(), String> {
+    async fn store(&mut self, steps: &[Step]) -> Result<(), Error> {
         let mut writes: Vec<Write> = Vec::new();
         let mut before: Option<(ThreadRecord, Extra)> = None;
         for step in steps {
@@ -45,14 +46,14 @@ impl Actor {
         outcome
     }
 
-    async fn commit(&mut self, writes: Vec<Write>) -> Result<(), String> {
+    async fn commit(&mut self, writes: Vec<Write>) -> Result<(), Error> {
         if writes.is_empty() {
             return Ok(());
         }
         self.store_missing_ends().await;
         let core = self.core.clone();
-        let store = core.store().await.map_err(|error| error.message)?;
-        store.commit(writes).await.map_err(|error| error.to_string())
+        let store = core.store().await?;
+        store.commit(writes).await.map_err(Error::from)
     }
 
     /// Stores the ends of turns that are missing, if the store works again.
@@ -62,8 +63,8 @@ impl Actor {
         }
         let (core, now) = (self.core.clone(), self.core.options.clock.now_ms());
         let stored = match core.store().await {
-            Ok(store) => self.missing_ends.store(store, &self.id, now).await,
-            Err(error) => Err(error.message),
+            Ok(store) => self.missing_ends.store(store, &self.id, now).await.map_err(Error::from),
+            Err(error) => Err(error),
         };
         if let Err(why) = stored {
             let message =

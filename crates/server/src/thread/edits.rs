@@ -1,45 +1,42 @@
 //! What changes a loaded thread besides its turns: its history is fetched, turns are dropped, facts
 //! about it are set.
 
-use jsonrpc::ErrorObject;
-use session::{Action, Refusal};
+use session::Action;
 use store::{ThreadChanges, Write};
 
 use crate::convert;
-use crate::loading::stored;
+use crate::error::Error;
 use crate::thread::Actor;
 use crate::thread::actor::Step;
 
 impl Actor {
     /// Fetches the model's history, unless it is here: loading a thread leaves it out.
-    pub(super) async fn ensure_history(&mut self, steps: &mut Vec<Step>) -> Result<(), Refusal> {
+    pub(super) async fn ensure_history(&mut self, steps: &mut Vec<Step>) -> Result<(), Error> {
         if !self.machine.needs_history() {
             return Ok(());
         }
         // What waits to be stored is part of it.
         self.execute(std::mem::take(steps)).await;
-        let fetched = self.fetch_history().await;
-        let told =
-            |error: ErrorObject| format!("the history cannot be read: {}", error.message).into();
-        fetched.map_err(told)
+        self.fetch_history().await.map_err(|error| error.within("the history cannot be read"))
     }
 
-    async fn fetch_history(&mut self) -> Result<(), ErrorObject> {
+    async fn fetch_history(&mut self) -> Result<(), Error> {
         let store = self.core.store().await?;
-        let history = store.history(&self.id).await.map_err(|error| stored(&error))?;
+        let history = store.history(&self.id).await?;
         self.machine.restore(convert::thread::fragments(history));
         Ok(())
     }
 
     /// Drops the last turns.
-    pub(super) async fn roll_back(&mut self, turns: u32) -> Result<(), ErrorObject> {
+    pub(super) async fn roll_back(&mut self, turns: u32) -> Result<(), Error> {
         if self.ephemeral {
-            let message = "an ephemeral thread keeps no turns: there is nothing to roll back";
-            return Err(ErrorObject::invalid_request(message));
+            return Err(Error::wrong_state(
+                "an ephemeral thread keeps no turns, so there is nothing to roll back",
+            ));
         }
         if self.machine.active_turn().is_some() {
-            let message = "a turn is running; wait for its end, or interrupt it, then roll back";
-            return Err(ErrorObject::invalid_request(message));
+            return Err(Error::wrong_state("a turn is running")
+                .next_step("wait for its end, or interrupt it, then roll back"));
         }
         // Unless it shows that what told the model of the settings is still there, it is told again.
         let (told, introductions) =
@@ -53,7 +50,7 @@ impl Actor {
             Write::UpdateThread { thread, changes: Box::new(changes) },
         ];
         let store = self.core.store().await?;
-        store.commit(writes).await.map_err(|error| stored(&error))?;
+        store.commit(writes).await?;
         self.extra = extra;
         self.machine.forget_history();
         // What clients know is not what is stored any more.
@@ -71,12 +68,12 @@ impl Actor {
     }
 
     /// Sets facts about the thread.
-    pub(super) async fn change(&mut self, changes: ThreadChanges) -> Result<(), ErrorObject> {
+    pub(super) async fn change(&mut self, changes: ThreadChanges) -> Result<(), Error> {
         if !self.ephemeral {
             let (thread, changes) = (self.id.to_string(), Box::new(changes.clone()));
             let store = self.core.store().await?;
             let write = Write::UpdateThread { thread, changes };
-            store.commit(vec![write]).await.map_err(|error| stored(&error))?;
+            store.commit(vec![write]).await?;
         }
         let ThreadChanges { name, git_info, .. } = changes;
         self.record.name = name.unwrap_or_else(|| self.record.name.take());
@@ -89,10 +86,9 @@ impl Actor {
     ///
     /// # Errors
     /// Why it may not run.
-    pub(super) async fn user_shell(&mut self, script: &str) -> Result<Vec<Action>, Refusal> {
+    pub(super) async fn user_shell(&mut self, script: &str) -> Result<Vec<Action>, Error> {
         let (inspector, script) = (self.inspector(), script.to_owned());
         let place = self.machine.settings().cwd.clone();
-        let found = self.core.files.run(&place, move || inspector.user_shell(&script)).await;
-        found.unwrap_or_else(|error| Err(error.to_string())).map_err(Refusal::from)
+        self.core.files.run(&place, move || inspector.user_shell(&script)).await?
     }
 }

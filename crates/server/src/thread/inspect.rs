@@ -12,6 +12,7 @@ use session::{
 use tokio::sync::oneshot;
 
 use crate::convert::settings::confinement;
+use crate::error::Error;
 use crate::server::Core;
 use crate::thread::actor::Actor;
 use crate::thread::patches::PlannedPatch;
@@ -118,7 +119,7 @@ impl Actor {
             let allowed = core.files.run(&cwd, work).await;
             let why = match allowed {
                 Ok(Ok(())) => return,
-                Ok(Err(why)) => why,
+                Ok(Err(why)) => why.to_string(),
                 Err(error) => error.to_string(),
             };
             let message = format!("the command was run, but will be asked about again: {why}");
@@ -133,7 +134,7 @@ impl Inspector {
     fn look(&self, call: u64, request: ToolRequest) -> Command {
         let outcome = match request {
             ToolRequest::Image { path } => {
-                let outcome = self.read_image(&path);
+                let outcome = self.read_image(&path).map_err(|error| error.to_string());
                 return Command::Input(Input::ImageRead { call, outcome });
             }
             ToolRequest::Patch { text } => {
@@ -197,9 +198,10 @@ impl Inspector {
         planned(call, self.plan_patch(&embedded.patch, &cwd))
     }
 
-    fn read_image(&self, path: &str) -> Result<ImageData, String> {
+    fn read_image(&self, path: &str) -> Result<ImageData, Error> {
         let path = self.settings.cwd.join(path);
-        let path = self.policy().check_read(&path).map_err(|denied| denied.to_string())?;
+        let path = self.policy().check_read(&path);
+        let path = path.map_err(|denied| Error::denied(denied.to_string()))?;
         let data_url = crate::images::data_url(&path)?;
         Ok(ImageData { path: path.display().to_string(), data_url })
     }
@@ -241,13 +243,13 @@ impl Inspector {
 
     /// What was planned within the policy stays within it, whatever a command that runs meanwhile
     /// makes of the folders.
-    fn apply_patch(&self, patch: &PlannedPatch) -> Result<(), String> {
+    fn apply_patch(&self, patch: &PlannedPatch) -> Result<(), Error> {
         let writes = patches::writes(&patch.changes);
         let done = match &patch.destinations {
             None => sandbox::files::apply(&writes, Some(&self.policy())),
             Some(approved) => sandbox::files::apply_approved(&writes, approved),
         };
-        done.map_err(|error| error.to_string())
+        done.map_err(|error| Error::failed(error.to_string()))
     }
 
     fn policy(&self) -> sandbox::Resolved {
@@ -257,7 +259,7 @@ impl Inspector {
     }
 
     /// What the user's own script does, for display; the error says why it may not run.
-    pub(super) fn user_shell(&self, script: &str) -> Result<Vec<session::Action>, String> {
+    pub(super) fn user_shell(&self, script: &str) -> Result<Vec<session::Action>, Error> {
         let (invocation, cwd) = (Invocation::Script(script), &self.settings.cwd);
         permitted::check_full_access(&self.core, &self.config, invocation, cwd)?;
         let found = self.core.rules.assess(invocation, cwd, &self.resolver(), &self.config);

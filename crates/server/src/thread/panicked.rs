@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use session::{Event, FailureKind, TurnError, TurnStatus};
 
 use crate::convert::event::{self, ItemCompleted};
+use crate::error::Error;
 use crate::recovery::{self, Outcome};
 use crate::thread::Actor;
 use crate::thread::event_log::{About, Phase};
@@ -19,18 +20,21 @@ use crate::thread::event_log::{About, Phase};
 ///
 /// # Errors
 /// The words of the panic. The future is dropped then.
-pub(super) async fn catch<T>(future: impl Future<Output = T>) -> Result<T, String> {
+pub(super) async fn catch<T>(future: impl Future<Output = T>) -> Result<T, Panic> {
     let mut future = pin!(future);
     poll_fn(|cx| {
         // What the future has borrowed may be half changed: the caller only ends it.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(words(&*panic))),
+            Err(panic) => Poll::Ready(Err(Panic(words(&*panic)))),
         }
     })
     .await
 }
+
+/// The words of a panic.
+pub(super) struct Panic(pub(super) String);
 
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -39,7 +43,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 
 impl Actor {
     /// Ends the thread after a panic. Does not touch the machine, which may be half changed.
-    pub(super) async fn end_after_panic(mut self, panic: &str) {
+    pub(super) async fn end_after_panic(mut self, Panic(panic): Panic) {
         self.core.warn("thread", &format!("thread {} panicked: {panic}", self.id));
         let message = format!(
             "an error in the server ended the thread ({panic}); call thread/resume to go on"
@@ -69,19 +73,19 @@ impl Actor {
     }
 
     /// Closes the turns that the store has in flight, and completes their items as failed.
-    async fn close_stored_turns(&mut self, error: &TurnError) -> Result<(), String> {
+    async fn close_stored_turns(&mut self, error: &TurnError) -> Result<(), Error> {
         if self.ephemeral {
             return Ok(());
         }
         let core = self.core.clone();
-        let store = core.store().await.map_err(|error| error.message)?;
+        let store = core.store().await?;
         // This store has the lease already, and runs none of the thread's turns any more.
-        let orphans = store.lease(&self.id).await.map_err(|error| error.to_string())?;
+        let orphans = store.lease(&self.id).await?;
         let now = core.options.clock.now_ms();
         let error = serde_json::to_string(&event::turn_error(error)).expect("plain data");
         let failed = Outcome::Failed { error };
         let items = recovery::close(store, orphans, now, &failed).await;
-        for closed in items.map_err(|error| error.to_string())? {
+        for closed in items? {
             let (item, turn) = (closed.item.as_str().into(), closed.turn.as_str().into());
             let Ok(payload) = serde_json::from_str::<&RawValue>(&closed.payload) else { continue };
             let params = ItemCompleted {

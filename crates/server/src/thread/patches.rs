@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sandbox::files::{Action, Change};
 use session::{ChangeKind, Id};
 
+use crate::error::Error;
 use crate::thread::actor::Actor;
 
 /// Larger files are not patched.
@@ -53,8 +54,8 @@ impl Actor {
         &mut self,
         turn: Id,
         changes: &[patch::Change],
-        outcome: Result<(), String>,
-    ) -> Result<String, String> {
+        outcome: Result<(), Error>,
+    ) -> Result<String, Error> {
         outcome?;
         let cwd = self.machine.settings().cwd.clone();
         let diff = self.patches.diffs.entry(turn).or_insert_with(|| patch::TurnDiff::new(cwd));

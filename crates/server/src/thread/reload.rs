@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use protocol::ConfigWarning;
 use serde_json::{Map, Value};
-use session::{Input, Overrides, Refusal, Settings};
+use session::{Input, Overrides, Settings};
 
+use crate::error::Error;
 use crate::loading;
 use crate::thread::Actor;
 use crate::thread::actor::Step;
@@ -34,7 +35,7 @@ impl Actor {
     pub(super) async fn follow_configuration(
         &mut self,
         steps: &mut Vec<Step>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Error> {
         let cwd = self.machine.settings().cwd.clone();
         let moved = self.source.cwd != cwd;
         let looks = self.machine.active_turn().is_none();
@@ -54,7 +55,7 @@ impl Actor {
             let problems = core.rules.problems(holds);
             (loaded, problems)
         });
-        let (loaded, problems) = looked.await.map_err(|error| Refusal::from(error.to_string()))?;
+        let (loaded, problems) = looked.await?;
         self.tell_plainly(&problems);
         let Some((generation, loaded)) = loaded else { return Ok(()) };
         let loaded = match loaded {
@@ -91,7 +92,7 @@ impl Actor {
             Ok(parts) => parts,
             Err(error) => {
                 let summary =
-                    format!("{}; what held before stays until it is mended", error.message);
+                    format!("{error}; the previous configuration stays in force until it is fixed");
                 self.subscribers.remark::<ConfigWarning>(&warnings::plain(summary));
                 return Ok(());
             }

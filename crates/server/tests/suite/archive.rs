@@ -28,7 +28,7 @@ async fn an_archived_thread_is_put_away_until_it_is_taken_back() {
     let mut other = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     let fault = peer.refused("thread/archive", id(&thread)).await;
-    assert!(fault.message.contains("never had a turn"), "{fault:?}");
+    assert!(fault.message.contains("has no turns"), "{fault:?}");
     peer.run_turn(&thread, "One.").await;
     peer.settled().await;
     peer.forget();

@@ -122,7 +122,7 @@ async fn bad_wishes_are_refused_by_name() {
         ("process/kill", json!({ "processHandle": "x" })),
     ] {
         let fault = peer.refused(method, params).await;
-        assert!(fault.message.contains("none that runs"), "{method}: {fault:?}");
+        assert!(fault.message.contains("no running process"), "{method}: {fault:?}");
     }
 }
 
@@ -225,7 +225,7 @@ async fn sessions_belong_to_their_connection_and_end_with_it() {
     let pid = STANDARD.decode(delta["deltaBase64"].as_str().unwrap()).unwrap();
     let pid: i32 = String::from_utf8(pid).unwrap().trim().parse().unwrap();
     let fault = two.refused("command/exec/terminate", json!({ "processId": "s" })).await;
-    assert!(fault.message.contains("none that runs"), "{fault:?}");
+    assert!(fault.message.contains("no running process"), "{fault:?}");
     two.refused("process/kill", json!({ "processHandle": "p" })).await;
     drop(one);
     let gone = || !std::path::Path::new(&format!("/proc/{pid}")).exists();

@@ -161,6 +161,6 @@ async fn the_windows_sandbox_does_not_apply() {
     {
         let fault = peer.refused(method, params).await;
         assert_eq!((fault.code, &fault.data["reason"]), (-32600, &json!("notApplicable")));
-        assert!(fault.message.contains("applies to servers on Windows only"), "{fault:?}");
+        assert!(fault.message.contains("applies to Windows only"), "{fault:?}");
     }
 }

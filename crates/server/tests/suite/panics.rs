@@ -62,7 +62,10 @@ async fn who_waits_for_a_thread_that_panics_gets_an_error_and_others_go_on() {
     world.clock.panic_next();
     let input = json!([{ "type": "text", "text": "x" }]);
     let fault = peer.refused("turn/start", json!({ "threadId": thread, "input": input })).await;
-    assert_eq!((fault.code, &*fault.message), (-32600, "the thread is not loaded any more"));
+    assert_eq!(
+        (fault.code, &*fault.message),
+        (-32600, "the thread is no longer loaded; call thread/resume")
+    );
     peer.expect("thread/closed").await;
     assert_eq!(peer.run_turn(&other, "Hi.").await["status"], "completed");
     peer.call("thread/resume", json!({ "threadId": thread })).await;

@@ -107,7 +107,7 @@ async fn what_may_not_run_with_full_access_is_refused() {
     let confined = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";
     for (requirements, expected) in [
         (forbidden, "a rule forbids this command: ours"),
-        (confined, "outside of any sandbox are not allowed by"),
+        (confined, "outside the sandbox are not allowed by"),
     ] {
         let world = World::with_responses(json!([says("x")])).await;
         std::fs::create_dir_all(world.system_dir()).unwrap();

@@ -1,13 +1,12 @@
 //! `thread/resume` with a cursor: a client that lost its connection learns what it missed, as events
 //! or as a snapshot (docs/coming-back.md).
 
-use jsonrpc::ErrorObject;
 use protocol::*;
 use store::{Direction, TurnsQuery};
 
 use crate::connection::Peer;
 use crate::convert;
-use crate::loading::stored;
+use crate::error::Error;
 use crate::server::Server;
 use crate::thread::Snapshot;
 use crate::thread::event_log::{Missed, Place};
@@ -21,15 +20,15 @@ const PAGE: u32 = 25;
 ///
 /// # Errors
 /// A client that did not ask for places, and what is none.
-pub(super) fn place(peer: &Peer, cursor: Option<String>) -> Result<Option<Place>, ErrorObject> {
+pub(super) fn place(peer: &Peer, cursor: Option<String>) -> Result<Option<Place>, Error> {
     let Some(cursor) = cursor else { return Ok(None) };
     if !peer.wants_places() {
         let message = "`eventCursor` needs `capabilities.eventCursor` in `initialize`";
-        return Err(ErrorObject::invalid_request(message));
+        return Err(Error::wrong_state(message));
     }
     let place = Place::read(&cursor).ok_or_else(|| {
-        let message = "`eventCursor` is none that this server gave: resume without it";
-        ErrorObject::invalid_params(message)
+        Error::invalid_params("`eventCursor` is not a cursor of this server")
+            .next_step("resume without it")
     })?;
     Ok(Some(place))
 }
@@ -42,7 +41,7 @@ impl Server {
         snapshot: &Snapshot,
         since: Option<&Place>,
         running: Vec<Turn>,
-    ) -> Result<(Vec<Turn>, Option<EventReplay>), ErrorObject> {
+    ) -> Result<(Vec<Turn>, Option<EventReplay>), Error> {
         let open_request_ids = snapshot.open_requests.clone();
         let reason = match snapshot.replay {
             None => return Ok((running, None)),
@@ -71,14 +70,14 @@ impl Server {
         thread: &str,
         wanted: Option<&str>,
         mut running: Vec<Turn>,
-    ) -> Result<(Vec<Turn>, Option<String>, bool), ErrorObject> {
+    ) -> Result<(Vec<Turn>, Option<String>, bool), Error> {
         let store = self.core.store().await?;
         let mut turns: Vec<Turn> = Vec::new();
         let mut cursor = None;
         let (mut found, mut is_complete) = (None, false);
         while turns.len() < MAX_TURNS {
             let query = TurnsQuery { limit: PAGE, cursor, direction: Direction::Descending };
-            let page = store.turns_with_items(thread, query).await.map_err(|e| stored(&e))?;
+            let page = store.turns_with_items(thread, query).await?;
             for (row, items) in &page.rows {
                 turns.push(convert::thread::turn(row, items, TurnItemsView::Full));
                 if wanted == Some(row.id.as_str()) {

@@ -1,14 +1,13 @@
 //! What changes a thread whether it is loaded or not: its name, its facts, its place in the archive,
 //! its end.
 
-use jsonrpc::ErrorObject;
 use protocol::*;
 use store::{ThreadChanges, Write};
 
 use crate::connection::Cx;
 use crate::convert;
+use crate::error::Error;
 use crate::handlers::thread::{look, told};
-use crate::loading::{stored, unknown};
 use crate::server::{Core, Server};
 use crate::thread::Command;
 
@@ -19,19 +18,20 @@ const MAX_FACT: usize = 4096;
 
 impl Server {
     /// Archiving what is archived is good, and tells nobody.
-    pub(super) async fn archive(&self, cx: &Cx, id: &str) -> Result<Empty, ErrorObject> {
+    pub(super) async fn archive(&self, cx: &Cx, id: &str) -> Result<Empty, Error> {
         let _loading = self.core.loading.lock().await;
-        let found = self.core.store().await?.thread(id).await.map_err(|error| stored(&error))?;
+        let found = self.core.store().await?.thread(id).await?;
         let found = found.ok_or_else(|| match self.core.loaded(id) {
-            Some(_) => ErrorObject::invalid_request("an ephemeral thread cannot be archived"),
-            None => unknown(id),
+            Some(_) => Error::wrong_state("an ephemeral thread cannot be archived"),
+            None => Error::unknown_thread(id),
         })?;
         if found.record.archived {
             return Ok(Empty {});
         }
         if found.turn_count == 0 {
-            let message = format!("thread {id} never had a turn: there is nothing to archive");
-            return Err(ErrorObject::invalid_request(message));
+            return Err(Error::wrong_state(format!(
+                "thread {id} has no turns, so there is nothing to archive"
+            )));
         }
         let was_loaded = self.core.end_thread(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
@@ -46,16 +46,12 @@ impl Server {
     }
 
     /// Taking back what is not archived is good, and tells nobody.
-    pub(super) async fn unarchive(
-        &self,
-        cx: &Cx,
-        id: &str,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    pub(super) async fn unarchive(&self, cx: &Cx, id: &str) -> Result<ThreadReadResponse, Error> {
         {
             let _loading = self.core.loading.lock().await;
             let store = self.core.store().await?;
-            let found = store.thread(id).await.map_err(|error| stored(&error))?;
-            let found = found.ok_or_else(|| unknown(id))?;
+            let found = store.thread(id).await?;
+            let found = found.ok_or_else(|| Error::unknown_thread(id))?;
             if found.record.archived {
                 self.write_unloaded(id, archived(id, false)).await?;
                 let params = named(id);
@@ -67,13 +63,13 @@ impl Server {
         self.current(id).await
     }
 
-    pub(super) async fn delete(&self, cx: &Cx, id: &str) -> Result<Empty, ErrorObject> {
+    pub(super) async fn delete(&self, cx: &Cx, id: &str) -> Result<Empty, Error> {
         let _loading = self.core.loading.lock().await;
         let store = self.core.store().await?;
-        let found = store.thread(id).await.map_err(|error| stored(&error))?;
+        let found = store.thread(id).await?;
         let is_loaded = self.core.loaded(id).is_some();
         if found.is_none() && !is_loaded {
-            return Err(unknown(id));
+            return Err(Error::unknown_thread(id));
         }
         if found.is_some() && !is_loaded {
             // Refused before anything happens when another server has it.
@@ -98,11 +94,11 @@ impl Server {
         &self,
         cx: &Cx,
         params: ThreadNameSetParams,
-    ) -> Result<Empty, ErrorObject> {
+    ) -> Result<Empty, Error> {
         let name = params.name.trim();
         let characters = name.chars().count();
         if !(1..=MAX_NAME).contains(&characters) {
-            return Err(ErrorObject::invalid_params(format!(
+            return Err(Error::invalid_params(format!(
                 "`name` must have 1 to {MAX_NAME} characters, not {characters}"
             )));
         }
@@ -125,7 +121,7 @@ impl Server {
     pub(super) async fn update_metadata(
         &self,
         params: ThreadMetadataUpdateParams,
-    ) -> Result<ThreadReadResponse, ErrorObject> {
+    ) -> Result<ThreadReadResponse, Error> {
         let id = &params.thread_id;
         if let Some(update) = params.git_info {
             let mut info = self.current(id).await?.thread.git_info.unwrap_or_default();
@@ -137,7 +133,7 @@ impl Server {
                 let Some(new) = new else { continue };
                 let long = new.as_ref().is_some_and(|text| text.len() > MAX_FACT);
                 if long || new.as_ref().is_some_and(String::is_empty) {
-                    return Err(ErrorObject::invalid_params(format!(
+                    return Err(Error::invalid_params(format!(
                         "`gitInfo.{member}` must have 1 to {MAX_FACT} bytes; null clears it"
                     )));
                 }
@@ -161,7 +157,7 @@ impl Server {
     }
 
     /// The thread as it is now, loaded or not.
-    async fn current(&self, id: &str) -> Result<ThreadReadResponse, ErrorObject> {
+    async fn current(&self, id: &str) -> Result<ThreadReadResponse, Error> {
         let loaded = match self.core.loaded(id) {
             Some(handle) => look(&handle).await,
             None => None,
@@ -174,7 +170,7 @@ impl Server {
     }
 
     /// Changes a thread through its actor, or in the store when it has none.
-    async fn change(&self, id: &str, changes: ThreadChanges) -> Result<(), ErrorObject> {
+    async fn change(&self, id: &str, changes: ThreadChanges) -> Result<(), Error> {
         let _loading = self.core.loading.lock().await;
         let changes = Box::new(changes);
         if let Some(handle) = self.core.loaded(id) {
@@ -184,10 +180,10 @@ impl Server {
     }
 
     /// Writes to a thread that is not loaded. The caller holds `loading`.
-    pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), ErrorObject> {
+    pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), Error> {
         self.core.lease(id).await?;
         let store = self.core.store().await?;
-        let written = store.commit(vec![write]).await.map_err(|error| stored(&error));
+        let written = store.commit(vec![write]).await.map_err(Error::from);
         // A lease that stays ends with this server; of a deleted thread there is none.
         let _ = store.release(id).await;
         written

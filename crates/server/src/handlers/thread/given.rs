@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jsonrpc::ErrorObject;
 use protocol::ThreadSource;
 use protocol::response_item::ResponseItem;
 use serde_json::Value;
@@ -13,9 +12,10 @@ use store::transfer::{self, ImportError};
 use store::{ThreadChanges, Write};
 
 use crate::connection::{Cx, Gate};
+use crate::error::Error;
 use crate::handlers::thread::inject;
 use crate::handlers::turn::ask;
-use crate::loading::{self, Extra, Wishes, stored};
+use crate::loading::{self, Extra, Wishes};
 use crate::server::{Core, Server};
 use crate::thread::ThreadHandle;
 
@@ -25,13 +25,10 @@ const MAX_FILE_BYTES: u64 = 512 << 20;
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Refuses members that are set together.
-pub(super) fn at_most_one(given: &[(&str, bool)]) -> Result<(), ErrorObject> {
+pub(super) fn at_most_one(given: &[(&str, bool)]) -> Result<(), Error> {
     let mut set = given.iter().filter(|(_, is_set)| *is_set);
     match (set.next(), set.next()) {
-        (Some((first, _)), Some((second, _))) => {
-            let message = format!("`{first}` and `{second}` exclude each other: give one");
-            Err(ErrorObject::invalid_params(message))
-        }
+        (Some((first, _)), Some((second, _))) => Err(Error::exclusive(first, second)),
         _ => Ok(()),
     }
 }
@@ -46,9 +43,9 @@ impl Server {
         cx: &Cx,
         items: &[ResponseItem],
         wishes: Wishes,
-    ) -> Result<ThreadHandle, ErrorObject> {
+    ) -> Result<ThreadHandle, Error> {
         let items: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
-        let items = items.map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
+        let items = items.map_err(|error| Error::invalid_params(error.to_string()))?;
         let fragments = inject::fragments("history", &items)?;
         let extra = Extra::default();
         let (_, handle) = loading::new_thread(&self.core, &cx.peer, wishes, false, extra).await?;
@@ -57,14 +54,14 @@ impl Server {
     }
 
     /// Id of the thread in the file, which is stored now if it was not before.
-    pub(super) async fn of_file(&self, path: &str) -> Result<String, ErrorObject> {
+    pub(super) async fn of_file(&self, path: &str) -> Result<String, Error> {
         let lines = read(&self.core, path).await?;
-        let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, &error))?;
+        let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, error))?;
         let store = self.core.store().await?;
-        if store.thread(&id).await.map_err(|error| stored(&error))?.is_none() {
+        if store.thread(&id).await?.is_none() {
             transfer::import(store, &*lines, None)
                 .await
-                .map_err(|error| unreadable(path, &error))?;
+                .map_err(|error| unreadable(path, error))?;
         }
         Ok(id)
     }
@@ -74,15 +71,15 @@ impl Server {
         &self,
         path: &str,
         source: Option<ThreadSource>,
-    ) -> Result<String, ErrorObject> {
+    ) -> Result<String, Error> {
         let lines = read(&self.core, path).await?;
         let store = self.core.store().await?;
         let new_id = Some(self.core.options.ids.next());
         let id = transfer::import(store, &*lines, new_id).await;
-        let id = id.map_err(|error| unreadable(path, &error))?;
+        let id = id.map_err(|error| unreadable(path, error))?;
         if let Some(source) = source {
-            let found = store.thread(&id).await.map_err(|error| stored(&error))?;
-            let record = found.ok_or_else(|| loading::unknown(&id))?.record;
+            let found = store.thread(&id).await?;
+            let record = found.ok_or_else(|| Error::unknown_thread(&id))?.record;
             let extra = Extra { thread_source: Some(source), ..Extra::read(&record) };
             let extra = Some(Some(extra.json()));
             let changes = Box::new(ThreadChanges { extra, ..ThreadChanges::default() });
@@ -92,25 +89,25 @@ impl Server {
     }
 }
 
-async fn read(core: &Core, path: &str) -> Result<Vec<u8>, ErrorObject> {
+async fn read(core: &Core, path: &str) -> Result<Vec<u8>, Error> {
     let path = PathBuf::from(path);
     if !path.is_absolute() {
         let message = format!("`path` must be absolute, not {}", path.display());
-        return Err(ErrorObject::invalid_params(message));
+        return Err(Error::invalid_params(message));
     }
     let file = path.clone();
     let reading = core.files.run_within(READ_TIMEOUT, &path, move || {
         files::read(&file, MAX_FILE_BYTES)
-            .map_err(|error| ErrorObject::invalid_params(format!("`path`: {error}")))
+            .map_err(|error| Error::invalid_params(format!("`path`: {error}")))
     });
-    reading.await.map_err(|error| ErrorObject::internal(error.to_string()))?
+    reading.await?
 }
 
-fn unreadable(path: &str, error: &ImportError) -> ErrorObject {
+fn unreadable(path: &str, error: ImportError) -> Error {
     match error {
-        ImportError::Store(error) => stored(error),
+        ImportError::Store(error) => error.into(),
         ImportError::Line { .. } | ImportError::Read(_) => {
-            ErrorObject::invalid_params(format!("`path`: {path}: {error}"))
+            Error::invalid_params(format!("`path`: {path}: {error}"))
         }
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use jsonrpc::ErrorObject;
 use protocol::response_item::{
     ContentItem, FunctionCallOutputBody, FunctionCallOutputContentItem, ResponseItem,
 };
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use session::{Fragment, Mark};
 
+use crate::error::Error;
 use crate::image_url;
 
 /// Most items of one request.
@@ -20,21 +20,22 @@ const MAX_ITEMS: usize = 1000;
 ///
 /// # Errors
 /// `-32602` naming the item and what is wrong with it.
-pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, ErrorObject> {
+pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, Error> {
     if items.is_empty() || items.len() > MAX_ITEMS {
         let message = format!("`{member}` must hold 1 to {MAX_ITEMS} items, not {}", items.len());
-        return Err(ErrorObject::invalid_params(message));
+        return Err(Error::invalid_params(message));
     }
     let mut calls = BTreeSet::new();
     let mut fragments = Vec::with_capacity(items.len());
     for (at, value) in items.iter().enumerate() {
-        let bad = |why: String| ErrorObject::invalid_params(format!("`{member}[{at}]`: {why}"));
-        let item = ResponseItem::deserialize(value).map_err(|error| bad(error.to_string()))?;
+        let bad = |error: Error| error.within(&format!("`{member}[{at}]`"));
+        let item = ResponseItem::deserialize(value)
+            .map_err(|error| bad(Error::invalid_params(error.to_string())))?;
         let mark = check(&item, &mut calls).map_err(bad)?;
         fragments.push(Fragment { text: value.to_string().into(), mark });
     }
     match calls.first() {
-        Some(call) => Err(ErrorObject::invalid_params(format!(
+        Some(call) => Err(Error::invalid_params(format!(
             "`{member}`: the call `{call}` has no output among them"
         ))),
         None => Ok(fragments),
@@ -42,29 +43,30 @@ pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, 
 }
 
 /// What a compaction does with the item; in words why the model could not be sent it.
-fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, String> {
+fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, Error> {
     match item {
         ResponseItem::Message { role, content, .. } => message(role, content),
         ResponseItem::Reasoning { encrypted_content, .. } => match encrypted_content {
             Some(_) => Ok(Mark::Passing),
-            None => Err("reasoning needs its `encrypted_content`".to_owned()),
+            None => Err(Error::invalid_params("`reasoning` needs its `encrypted_content`")),
         },
         ResponseItem::FunctionCall { call_id, .. }
         | ResponseItem::CustomToolCall { call_id, .. } => match calls.insert(call_id.clone()) {
             true => Ok(Mark::Passing),
-            false => Err(format!("the call `{call_id}` stands there twice")),
+            false => Err(Error::invalid_params(format!("the call `{call_id}` is listed twice"))),
         },
         ResponseItem::FunctionCallOutput { call_id, output }
         | ResponseItem::CustomToolCallOutput { call_id, output, .. } => {
             if !calls.remove(call_id) {
-                return Err(format!("the output of `{call_id}` has no call before it"));
+                return Err(Error::invalid_params(format!(
+                    "the output of `{call_id}` has no call before it"
+                )));
             }
             output_images(output).try_for_each(image_url::check)?;
             Ok(Mark::Passing)
         }
-        _ => Err("items of this type cannot be added; add messages, reasoning, or calls with \
-                  their outputs"
-            .to_owned()),
+        _ => Err(Error::invalid_params("items of this type cannot be added")
+            .next_step("add messages, reasoning, or calls with their outputs")),
     }
 }
 
@@ -79,27 +81,27 @@ fn output_images(output: &FunctionCallOutputBody) -> impl Iterator<Item = &str> 
     })
 }
 
-fn message(role: &str, content: &[ContentItem]) -> Result<Mark, String> {
+fn message(role: &str, content: &[ContentItem]) -> Result<Mark, Error> {
     let said_by_model = role == "assistant";
     let mark = match role {
         "user" | "developer" | "system" => Mark::Kept,
         "assistant" => Mark::Passing,
         _ => {
-            return Err(format!(
+            return Err(Error::invalid_params(format!(
                 "the role is `{role}`, not `user`, `assistant`, `developer` or `system`"
-            ));
+            )));
         }
     };
     if content.is_empty() {
-        return Err("`content` must not be empty".to_owned());
+        return Err(Error::invalid_params("`content` must not be empty"));
     }
     for part in content {
         let is_output = matches!(part, ContentItem::OutputText { .. });
         if is_output != said_by_model {
-            return Err(format!(
+            return Err(Error::invalid_params(format!(
                 "a message of the role `{role}` has `{}` content",
                 if said_by_model { "output_text" } else { "input_text` or `input_image" }
-            ));
+            )));
         }
         if let ContentItem::InputImage { image_url, .. } = part {
             image_url::check(image_url)?;
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn what_the_model_would_refuse_is_refused() {
         let check = |items: Value, expected: &str| {
-            let error = fragments("items", items.as_array().unwrap()).unwrap_err().message;
+            let error = fragments("items", items.as_array().unwrap()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         };
         let said = |role: &str, kind: &str| json!({ "type": "message", "role": role, "content": [{ "type": kind, "text": "x" }] });

@@ -1,14 +1,13 @@
 //! Pages of threads, of turns and of items.
 
-use jsonrpc::ErrorObject;
 use protocol::*;
 use store::{Direction, ListQuery, SortKey, StoredThread, TurnsQuery};
 
 use crate::convert;
 use crate::convert::settings::name;
+use crate::error::{Error, start_of};
 use crate::handlers::page::{PAGE, PageSize};
 use crate::handlers::thread::look;
-use crate::loading::{stored, unknown};
 use crate::server::Server;
 
 /// Ids are short: a page holds as many as there may be connections.
@@ -18,9 +17,9 @@ impl Server {
     pub(super) async fn list_threads(
         &self,
         params: ThreadListParams,
-    ) -> Result<ThreadListResponse, ErrorObject> {
+    ) -> Result<ThreadListResponse, Error> {
         let query = list_query(params);
-        let page = self.core.store().await?.threads(query).await.map_err(|error| stored(&error))?;
+        let page = self.core.store().await?.threads(query).await?;
         let data = page.rows.iter().map(|row| self.listed(row)).collect();
         Ok(ThreadListResponse {
             data,
@@ -32,19 +31,19 @@ impl Server {
     pub(super) async fn list_turns(
         &self,
         params: ThreadTurnsListParams,
-    ) -> Result<ThreadTurnsListResponse, ErrorObject> {
+    ) -> Result<ThreadTurnsListResponse, Error> {
         let query = turns_query(params.limit, params.cursor, params.sort_direction);
         let view = params.items_view.unwrap_or(TurnItemsView::Summary);
         self.close_dead_turns(&params.thread_id).await?;
         let store = self.core.store().await?;
         let (rows, next_cursor, backwards_cursor) = if view == TurnItemsView::NotLoaded {
             let page = store.turns(&params.thread_id, query).await;
-            let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+            let page = page.map_err(|error| self.unlisted(&params.thread_id, error))?;
             let rows = page.rows.into_iter().map(|turn| (turn, Vec::new())).collect();
             (rows, page.next_cursor, page.backwards_cursor)
         } else {
             let page = store.turns_with_items(&params.thread_id, query).await;
-            let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+            let page = page.map_err(|error| self.unlisted(&params.thread_id, error))?;
             (page.rows, page.next_cursor, page.backwards_cursor)
         };
         let data =
@@ -55,12 +54,12 @@ impl Server {
     pub(super) async fn list_items(
         &self,
         params: ThreadItemsListParams,
-    ) -> Result<ThreadItemsListResponse, ErrorObject> {
+    ) -> Result<ThreadItemsListResponse, Error> {
         let query = turns_query(params.limit, params.cursor, params.sort_direction);
         let store = self.core.store().await?;
         let turn = params.turn_id.as_deref();
         let page = store.items_page(&params.thread_id, turn, query).await;
-        let page = page.map_err(|error| self.unlisted(&params.thread_id, &error))?;
+        let page = page.map_err(|error| self.unlisted(&params.thread_id, error))?;
         let entry = |(turn_id, row): (String, store::ItemRow)| {
             let item = serde_json::from_str(&row.payload).ok()?;
             Some(ThreadItemEntry { turn_id, item })
@@ -75,7 +74,7 @@ impl Server {
     pub(super) fn list_loaded(
         &self,
         params: ThreadLoadedListParams,
-    ) -> Result<ThreadLoadedListResponse, ErrorObject> {
+    ) -> Result<ThreadLoadedListResponse, Error> {
         let limit = IDS.rows(params.limit) as usize;
         let mut ids: Vec<String> = self.core.threads().keys().cloned().collect();
         ids.sort_unstable();
@@ -96,15 +95,14 @@ impl Server {
     }
 
     /// Every turn with its items, oldest first.
-    pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, ErrorObject> {
+    pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, Error> {
         self.close_dead_turns(thread).await?;
         let store = self.core.store().await?;
         let mut turns = Vec::new();
         let mut cursor = None;
         loop {
             let query = TurnsQuery { limit: PAGE.max, cursor, direction: Direction::Ascending };
-            let page =
-                store.turns_with_items(thread, query).await.map_err(|error| stored(&error))?;
+            let page = store.turns_with_items(thread, query).await?;
             turns.extend(
                 page.rows
                     .iter()
@@ -118,14 +116,14 @@ impl Server {
     }
 
     /// A turn that another server left in flight when it died is not shown as running for ever.
-    async fn close_dead_turns(&self, thread: &str) -> Result<(), ErrorObject> {
+    async fn close_dead_turns(&self, thread: &str) -> Result<(), Error> {
         if let Some(handle) = self.core.loaded(thread) {
             // Stores the ends of its turns that could not be stored.
             let _ = look(&handle).await;
             return Ok(());
         }
         let last = self.core.store().await?.last_turn(thread).await;
-        let last = last.map_err(|error| stored(&error))?;
+        let last = last?;
         if last.is_some_and(|turn| turn.status == store::TurnStatus::InProgress) {
             self.core.close_orphans().await?;
         }
@@ -133,19 +131,17 @@ impl Server {
     }
 
     /// The error of a list about one thread; an ephemeral one has nothing to list.
-    fn unlisted(&self, thread: &str, error: &store::StoreError) -> ErrorObject {
+    fn unlisted(&self, thread: &str, error: store::StoreError) -> Error {
         match error {
             store::StoreError::ThreadNotFound { .. } if self.core.loaded(thread).is_some() => {
-                ErrorObject::invalid_request("an ephemeral thread keeps no turns")
+                Error::wrong_state("an ephemeral thread keeps no turns")
             }
             store::StoreError::TurnNotFound { turn, .. } => {
-                let shown: String = turn.chars().take(80).collect();
-                ErrorObject::invalid_request(format!(
-                    "turn not found: {shown} is no turn of this thread"
-                ))
+                let turn = start_of(&turn);
+                Error::not_found(format!("turn not found: {turn} is not a turn of this thread"))
             }
-            store::StoreError::ThreadNotFound { .. } => unknown(thread),
-            _ => stored(error),
+            store::StoreError::ThreadNotFound { .. } => Error::unknown_thread(thread),
+            error => error.into(),
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use jsonrpc::ErrorObject;
 use protocol::tool::DynamicToolSpec;
 use session::{BUILT_IN_TOOLS, DynamicTool};
 
-use crate::handlers::missing;
+use crate::error::Error;
 
 /// Most tools of one thread.
 const MAX_TOOLS: usize = 128;
@@ -19,27 +18,29 @@ const MAX_TEXT: usize = 64 * 1024;
 ///
 /// # Errors
 /// `-32602` naming the tool and what is wrong with it.
-pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, ErrorObject> {
+pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, Error> {
     if specs.len() > MAX_TOOLS {
         let message = format!("`dynamicTools`: {} tools, {MAX_TOOLS} at most", specs.len());
-        return Err(ErrorObject::invalid_params(message));
+        return Err(Error::invalid_params(message));
     }
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(specs.len());
     for (at, spec) in specs.into_iter().enumerate() {
         if spec.defer_loading {
-            return Err(missing("dynamicTools[].deferLoading"));
+            return Err(Error::not_implemented("dynamicTools[].deferLoading"));
         }
-        let bad = |why: String| ErrorObject::invalid_params(format!("`dynamicTools[{at}]`: {why}"));
+        let bad = |error: Error| error.within(&format!("`dynamicTools[{at}]`"));
         for name in std::iter::once(&spec.name).chain(&spec.namespace) {
             check_name(name).map_err(bad)?;
         }
         if !spec.input_schema.is_object() {
-            return Err(bad("`inputSchema` must be a JSON Schema object".to_owned()));
+            return Err(bad(Error::invalid_params("`inputSchema` must be a JSON Schema object")));
         }
         let schema = spec.input_schema.to_string();
         if schema.len().max(spec.description.len()) > MAX_TEXT {
-            return Err(bad(format!("description and schema have at most {MAX_TEXT} bytes")));
+            return Err(bad(Error::invalid_params(format!(
+                "`description` and `inputSchema` must have at most {MAX_TEXT} bytes"
+            ))));
         }
         let tool = DynamicTool {
             namespace: spec.namespace,
@@ -49,24 +50,28 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, E
         };
         let name = tool.full_name();
         if name.len() > MAX_NAME {
-            return Err(bad(format!("`{name}` is longer than {MAX_NAME} characters")));
+            return Err(bad(Error::invalid_params(format!(
+                "`{name}` is longer than {MAX_NAME} characters"
+            ))));
         }
         if BUILT_IN_TOOLS.contains(&&*name) || !names.insert(name.clone()) {
-            return Err(bad(format!("there is a tool `{name}` already")));
+            return Err(bad(Error::invalid_params(format!("another tool is named `{name}`"))));
         }
         tools.push(tool);
     }
     Ok(tools)
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), Error> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if name.is_empty() || !name.chars().all(fits) {
         let shown: String = name.chars().take(80).collect();
-        return Err(format!("`{shown}` must consist of letters, digits, `_` and `-`"));
+        return Err(Error::invalid_params(format!(
+            "`{shown}` must consist of letters, digits, `_` and `-`"
+        )));
     }
     if name == "mcp" || name.starts_with("mcp__") {
-        return Err(format!("`{name}` is reserved for MCP servers"));
+        return Err(Error::invalid_params(format!("`{name}` is reserved for MCP servers")));
     }
     Ok(())
 }

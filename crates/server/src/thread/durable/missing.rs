@@ -3,7 +3,7 @@
 //! turns would read as running, and as interrupted after the next start.
 
 use session::{TurnStatus, TurnView};
-use store::Store;
+use store::{Store, StoreError};
 
 use crate::convert::event;
 use crate::recovery::{self, Outcome};
@@ -32,22 +32,21 @@ impl MissingEnds {
     /// Closes the turns as clients were sent it.
     ///
     /// # Errors
-    /// The store still fails, in words; what is missing stays so.
+    /// The store still fails; what is missing stays so.
     pub(super) async fn store(
         &mut self,
         store: &Store,
         thread: &str,
         now: i64,
-    ) -> Result<(), String> {
+    ) -> Result<(), StoreError> {
         // This store has the lease already; what it has in flight besides is running.
-        let orphans = store.lease(thread).await.map_err(|error| error.to_string())?;
+        let orphans = store.lease(thread).await?;
         for orphan in orphans {
             let Some(view) = self.turns.iter().find(|view| *view.id == *orphan.turn) else {
                 continue;
             };
             let ended = view.completed_at.unwrap_or(now);
-            let closed = recovery::close(store, vec![orphan], ended, &outcome(view)).await;
-            closed.map_err(|error| error.to_string())?;
+            recovery::close(store, vec![orphan], ended, &outcome(view)).await?;
         }
         self.turns.clear();
         Ok(())

@@ -11,6 +11,7 @@ use session::{
     TurnStatus, TurnView,
 };
 
+use crate::error::Error;
 use crate::thread::actor::{Actor, Step};
 
 /// What an event says about the store.
@@ -101,8 +102,8 @@ impl Lost {
 
 impl Actor {
     /// Carries out what claims nothing; then the turn fails.
-    pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, message: &str) {
-        let message = format!("the thread cannot be stored: {message}");
+    pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, error: &Error) {
+        let message = format!("the thread cannot be stored: {error}");
         self.core.warn("store", &message);
         let mut lost = Lost::default();
         for step in steps {
