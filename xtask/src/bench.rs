@@ -1,7 +1,6 @@
-//! `cargo xtask bench`: measures a server of this protocol from outside, as a client sees it, and
-//! others beside it. Drives any of them over stdio with a scripted model, so that only the server's
-//! own cost is left; our own also with many clients over WebSocket. It judges nothing; the goals are
-//! printed beside the figures.
+//! `cargo xtask bench`: measures a server of this protocol as a client sees it, beside other servers.
+//! It drives each over stdio with a scripted model, so that only the server's own cost remains, and
+//! agentd also with many clients over WebSocket. It prints goals beside the figures and judges none.
 
 mod client;
 mod config_read;
@@ -61,21 +60,41 @@ const SCENARIOS: &[Scenario] = &[
     overload::SCENARIO,
 ];
 
-pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
-    match arguments {
-        ["gateway", rest @ ..] => gateway::run(root, rest),
-        [gateway::PART, rest @ ..] => gateway::part(rest),
-        _ => run_servers(root, arguments),
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Measure the gateway beside nginx and LiteLLM, on two cores that nothing else uses
+    Gateway(gateway::Options),
+    /// A process of the gateway's benchmark, which starts it
+    #[command(hide = true, subcommand)]
+    GatewayPart(gateway::Part),
+}
+
+pub(crate) fn run(root: &Path, arguments: Arguments) -> Result<()> {
+    match arguments.command {
+        Some(Command::Gateway(options)) => gateway::run(root, &options),
+        Some(Command::GatewayPart(part)) => gateway::run_part(part),
+        None => run_servers(root, &arguments.options),
     }
 }
 
-fn run_servers(root: &Path, arguments: &[&str]) -> Result<()> {
+/// The arguments after `cargo xtask bench`, as they were given.
+fn given_arguments() -> Vec<String> {
+    std::env::args().skip(2).collect()
+}
+
+fn run_servers(root: &Path, options: &Options) -> Result<()> {
     let names: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
-    let Some(options) = Options::parse(arguments, &names)? else {
-        println!("{}\nscenarios: {}", options::USAGE, names.join(", "));
-        return Ok(());
-    };
-    let agentd = own_binary(root, &options)?;
+    options.check_scenarios(&names)?;
+    let agentd = own_binary(root, options)?;
     let mut targets = vec![match &options.server {
         Some(server) => server.clone(),
         None => Target::new("agentd", agentd.clone(), "AGENT_HOME"),
@@ -88,33 +107,35 @@ fn run_servers(root: &Path, arguments: &[&str]) -> Result<()> {
         .iter()
         .map(|target| Column { name: target.name.clone(), figures: vec![] })
         .collect();
-    for scenario in SCENARIOS.iter().filter(|scenario| options.wants(scenario.name)) {
+    for scenario in SCENARIOS.iter().filter(|scenario| options.includes(scenario.name)) {
         let model = ModelServer::start(&agentd, &scenario.script)
             .with_context(|| format!("{}: the scripted model", scenario.name))?;
         for (target, column) in targets.iter().zip(&mut columns) {
             eprintln!("{}: {}", scenario.name, target.name);
-            let run = Run { target, model: &model, repeats: options.runs, time: options.time };
+            let run =
+                Run { target, model: &model, repeats: options.runs as usize, time: options.time };
             let figures = (scenario.measure)(&run);
             column
                 .figures
                 .extend(figures.with_context(|| format!("{}: {}", scenario.name, target.name))?);
         }
     }
-    publish(root, &options, &columns, arguments)
+    publish(root, options, &columns)
 }
 
-fn publish(root: &Path, options: &Options, columns: &[Column], arguments: &[&str]) -> Result<()> {
+fn publish(root: &Path, options: &Options, columns: &[Column]) -> Result<()> {
     let table = report::table(columns);
     println!("{table}");
     let Some(file) = &options.write else { return Ok(()) };
-    let page = report::page(&table, &process::machine(), &options::shown(arguments));
+    let page =
+        report::page(&table, &process::machine(), &options::command_line(&given_arguments()));
     let file = root.join(file);
     std::fs::write(&file, page).with_context(|| file.display().to_string())?;
     println!("written to {}", file.display());
     Ok(())
 }
 
-/// What would be shipped of this checkout: the default server, and always the scripted model.
+/// The `dist` build of this checkout: the default server, and always the scripted model.
 fn own_binary(root: &Path, options: &Options) -> Result<std::path::PathBuf> {
     if let Some(binary) = &options.model_server {
         return Ok(binary.clone());

@@ -1,26 +1,28 @@
 //! `cargo xtask fill`: homes with many stored threads, or with a very long one, to measure and to
 //! try things on. Written through the store itself, so that they are what a server leaves.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde_json::json;
 use store::{Fragment, OpenOptions, Store, ThreadRecord, TurnOutcome, Write};
 
-pub(crate) const USAGE: &str = "\
-usage: cargo xtask fill HOME [--threads N] [--turns N]
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The home folder to add to; created when it does not exist
+    home: PathBuf,
+    /// Add this many threads of one turn
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    threads: u64,
+    /// Add one thread with this many turns instead
+    #[arg(long, value_name = "N", conflicts_with = "threads")]
+    turns: Option<u64>,
+}
 
-Adds N threads of one turn (default 1000), or one thread of N turns, to the home folder HOME.";
-
-pub(crate) fn run(arguments: &[&str]) -> Result<()> {
-    let (home, fill) = match arguments {
-        [home] => (home, Fill::Threads(1000)),
-        [home, "--threads", count] => (home, Fill::Threads(number(count)?)),
-        [home, "--turns", count] => (home, Fill::Turns(number(count)?)),
-        _ => bail!("{USAGE}"),
-    };
-    let home = Path::new(home);
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let home = &options.home;
+    let fill = options.turns.map_or(Fill::Threads(options.threads), Fill::Turns);
     std::fs::create_dir_all(home)?;
     let home = home.canonicalize()?;
     let ids = write(&home, &home, fill)?;
@@ -35,10 +37,6 @@ pub(crate) enum Fill {
     Threads(u64),
     /// One thread of so many turns.
     Turns(u64),
-}
-
-fn number(text: &str) -> Result<u64> {
-    text.parse().with_context(|| format!("`{text}` is no number"))
 }
 
 /// Writes threads that work in `work` into `home`; gives their ids.

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::PossibleValuesParser;
 
-const USAGE: &str = "usage: cargo xtask fuzz [TARGET…] [--seconds N]";
 /// The targets, and how long their inputs may be.
 const TARGETS: &[(&str, usize)] = &[
     ("gateway_answer", 2048),
@@ -32,32 +32,31 @@ const FLAGS: &[&str] = &[
 /// Scripts, one a line, that the shell's target begins with.
 const SCRIPTS: &str = "crates/sandbox/src/rules/tests";
 
-/// How long `cargo xtask fuzz` runs each target by default.
-const SECONDS: u64 = 60;
 /// How long the tests run each target: long enough to replay the corpus and to vary it.
 pub(crate) const SECONDS_IN_TESTS: u64 = 5;
 
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The targets to run [default: all]
+    #[arg(value_name = "TARGET", value_parser = target_names())]
+    targets: Vec<String>,
+    /// How long to run each target, in seconds
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+}
+
+fn target_names() -> PossibleValuesParser {
+    TARGETS.iter().map(|(name, _)| *name).into()
+}
+
 /// Runs the targets that `options` name, or all.
-pub(crate) fn run(root: &Path, options: &[&str]) -> Result<()> {
-    let mut seconds = SECONDS;
-    let mut names = Vec::new();
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
-        match *option {
-            "--seconds" => {
-                let given = options.next().and_then(|number| number.parse().ok());
-                seconds = given.ok_or_else(|| anyhow!("--seconds needs a number\n\n{USAGE}"))?;
-            }
-            name if TARGETS.iter().any(|(known, _)| *known == name) => names.push(name),
-            other => {
-                let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
-                bail!("no such target: {other}; there are {}\n\n{USAGE}", known.join(", "));
-            }
-        }
-    }
-    let chosen = TARGETS.iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    let is_chosen = |name: &str| {
+        options.targets.is_empty() || options.targets.iter().any(|target| target == name)
+    };
+    let chosen = TARGETS.iter().filter(|(name, _)| is_chosen(name));
     let chosen = chosen.copied().collect::<Vec<_>>();
-    all(root, &chosen, Duration::from_secs(seconds), "release").map(drop)
+    all(root, &chosen, Duration::from_secs(options.seconds), "release").map(drop)
 }
 
 /// Runs every target for `seconds`, built in less time than for a long run; how many there are.

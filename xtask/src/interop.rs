@@ -8,17 +8,11 @@ mod patches;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 
 use crate::steps::When::InTurn;
 use crate::steps::{self, Step};
-
-const USAGE: &str = "\
-usage: cargo xtask interop [STEP…] [--write]
-
-  --write               also writes the pages of docs/ that show what was tried
-
-It needs python3 with venv and pip, node and npm.";
 
 const STEPS: &[Step] = &[
     Step { name: "patches", when: InTurn, check: patches::check },
@@ -30,18 +24,7 @@ type Writer = (&'static str, fn(&Path) -> Result<()>);
 
 const WRITERS: &[Writer] = &[("patches", patches::write), ("gateway clients", clients::write)];
 
-pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let options = match Options::parse(arguments) {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            println!("{USAGE}");
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return ExitCode::FAILURE;
-        }
-    };
+pub(crate) fn run(root: &Path, options: &Options) -> ExitCode {
     if options.write {
         let chosen = WRITERS.iter().filter(|(name, _)| options.includes(name));
         for (name, write) in chosen {
@@ -57,53 +40,44 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     steps::run(root, &chosen)
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Options {
-    /// Empty: all.
-    steps: Vec<&'static str>,
+/// Needs python3 with venv and pip, node and npm.
+#[derive(Debug, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct Options {
+    /// The steps to run [default: all]
+    #[arg(value_name = "STEP", value_parser = step_names())]
+    steps: Vec<String>,
+    /// Write the pages of docs/ that show the results instead
+    #[arg(long)]
     write: bool,
 }
 
-impl Options {
-    /// `None` when help was asked for.
-    fn parse(arguments: &[&str]) -> Result<Option<Options>> {
-        let mut options = Options::default();
-        for argument in arguments {
-            match *argument {
-                "--help" | "-h" => return Ok(None),
-                "--write" => options.write = true,
-                name => match STEPS.iter().find(|step| step.name == name) {
-                    Some(step) => options.steps.push(step.name),
-                    None => {
-                        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-                        bail!("no step `{name}`; there are: {}\n\n{USAGE}", known.join(", "));
-                    }
-                },
-            }
-        }
-        Ok(Some(options))
-    }
+fn step_names() -> PossibleValuesParser {
+    STEPS.iter().map(|step| step.name).into()
+}
 
+impl Options {
     fn includes(&self, name: &str) -> bool {
-        self.steps.is_empty() || self.steps.contains(&name)
+        self.steps.is_empty() || self.steps.iter().any(|step| step == name)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, FromArgMatches};
+
     use super::*;
 
     #[test]
-    fn options_are_read() {
-        let read = |arguments: &[&str]| Options::parse(arguments).map_err(|e| e.to_string());
-        assert_eq!(read(&[]), Ok(Some(Options::default())));
-        let one = Options { steps: vec!["gateway clients"], write: true };
-        assert_eq!(read(&["gateway clients", "--write"]), Ok(Some(one)));
-        assert_eq!(read(&["--help"]), Ok(None));
-        let message = read(&["--fast"]).unwrap_err();
-        assert!(
-            message.starts_with("no step `--fast`; there are: patches, gateway clients"),
-            "{message}"
-        );
+    fn options_are_parsed() {
+        let parse = |line: &[&str]| {
+            let command = Options::augment_args(clap::Command::new("interop").no_binary_name(true));
+            let matches = command.try_get_matches_from(line)?;
+            Options::from_arg_matches(&matches)
+        };
+        assert_eq!(parse(&[]).unwrap(), Options::default());
+        let one = Options { steps: vec!["gateway clients".to_owned()], write: true };
+        assert_eq!(parse(&["gateway clients", "--write"]).unwrap(), one);
+        let message = parse(&["fast"]).unwrap_err().to_string();
+        assert!(message.contains("possible values: patches, \"gateway clients\""), "{message}");
     }
 }

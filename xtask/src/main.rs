@@ -1,5 +1,5 @@
-//! Developer tasks: `cargo xtask test | tidy | generate | fuzz | fill | bench | interop`. Not part of the product;
-//! it may start programs and print, which the crates may not.
+//! Developer tasks: `cargo xtask --help` lists them. They are not part of the product, so unlike the
+//! crates they may start programs and print.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
@@ -14,38 +14,54 @@ mod tidy;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-usage: cargo xtask <task>
+use clap::{Parser, Subcommand};
 
-  test                  everything a change must pass: format, lints, tidy, generated files, tests
-  tidy                  the rules of the code that no compiler checks
-  tidy --imports        the files of each crate that import each other
-  generate [--check]    rewrite the generated files (--check: compare only)
-  fuzz [TARGET] [--seconds N]  run the fuzz targets, each for a minute
-  fill HOME [options]   add many stored threads, or a very long one, to a home
-  bench [options]       measure a server of this protocol; `cargo xtask bench --help` lists options
-  bench gateway [options]  measure the gateway beside nginx and LiteLLM; `--help` lists options
-  interop [options]     run other people's programs against this one: the official clients, …";
+/// Developer tasks of agentd.
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run everything that a change must pass: format, lints, tidy, generated files, tests
+    Test,
+    /// Check the rules that no compiler checks
+    Tidy {
+        /// Only list the files of each crate that import each other
+        #[arg(long)]
+        imports: bool,
+    },
+    /// Rewrite the generated files
+    Generate {
+        /// Only compare them with their source
+        #[arg(long)]
+        check: bool,
+    },
+    /// Run the fuzz targets
+    Fuzz(fuzz::Options),
+    /// Add many stored threads, or a very long one, to a home folder
+    Fill(fill::Options),
+    /// Measure a server of this protocol, or the gateway, beside others
+    Bench(Box<bench::Arguments>),
+    /// Run other people's programs against this one
+    Interop(interop::Options),
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let root = workspace_root();
-    let outcome = match arguments.as_slice() {
-        ["test"] => return test::run(&root),
-        ["interop", options @ ..] => return interop::run(&root, options),
-        ["tidy"] => tidy::run(&root),
-        ["tidy", "--imports"] => tidy::imports(&root),
-        ["generate"] => generate::write(&root),
-        ["generate", "--check"] => generate::check(&root),
-        ["fuzz", options @ ..] => fuzz::run(&root, options),
-        ["fill", options @ ..] => fill::run(options),
-        ["bench", options @ ..] => bench::run(&root, options),
-        [] | ["help" | "--help" | "-h"] => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        other => Err(anyhow::anyhow!("no such task: {}\n\n{USAGE}", other.join(" "))),
+    let outcome = match Arguments::parse().task {
+        Task::Test => return test::run(&root),
+        Task::Interop(options) => return interop::run(&root, &options),
+        Task::Tidy { imports: false } => tidy::run(&root),
+        Task::Tidy { imports: true } => tidy::imports(&root),
+        Task::Generate { check: false } => generate::write(&root),
+        Task::Generate { check: true } => generate::check(&root),
+        Task::Fuzz(options) => fuzz::run(&root, &options),
+        Task::Fill(options) => fill::run(&options),
+        Task::Bench(arguments) => bench::run(&root, *arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,10 +72,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// The checkout that is worked on. Cargo says where at run time; the path that was compiled in is
-/// only right for a binary started by hand.
+/// The root of the checkout. Cargo sets the variable at run time; the path from compile time is the
+/// fallback for a binary that is started by hand.
 fn workspace_root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
     package.parent().map_or_else(|| package.clone(), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
 }

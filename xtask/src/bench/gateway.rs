@@ -18,34 +18,31 @@ mod upstream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::dist::dist_build;
 use super::process;
 use contestant::Programs;
-use options::Options;
 use report::Report;
 use scenarios::SCENARIOS;
 use stage::Bench;
 
-pub(crate) use running::{PART, Running, Starter};
+pub(crate) use options::Options;
+pub(crate) use running::{Part, Running, Starter};
 
 /// Percent of the cores in use; a machine where more is in use before it starts is not idle.
 const MOST_BUSY: f64 = 5.0;
 
-pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
-    let Some(options) = Options::parse(arguments, &names)? else {
-        println!("{}\nscenarios: {}", options::USAGE, names.join(", "));
-        return Ok(());
-    };
+    options.check_scenarios(&names)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     ensure!(cores >= 2, "two cores are needed: one for the proxy, one for load and upstream");
     let bench = Bench {
         root,
-        options: &options,
+        options,
         starter: Starter { parts: dist_build(root, "xtask", "xtask")? },
-        programs: programs(root, &options)?,
+        programs: programs(root, options)?,
     };
     let mut report = Report::default();
     let busy = process::busy(Duration::from_secs(1))? * 100.0;
@@ -57,31 +54,29 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         eprintln!("{note}");
         report.notes.push(note);
     }
-    for (name, measure) in SCENARIOS.iter().filter(|(name, _)| options.wants(name)) {
+    for (name, measure) in SCENARIOS.iter().filter(|(name, _)| options.includes(name)) {
         eprintln!("{name}");
         measure(&bench, &mut report).with_context(|| (*name).to_owned())?;
     }
-    publish(root, &options, report, arguments)
+    publish(root, options, report)
 }
 
-/// A process of a measurement, started by [`run`]: `upstream PACE`, `load LOAD`, both as JSON, or
-/// `pinned CORE PROGRAM [ARGUMENT…]`.
-pub(crate) fn part(arguments: &[&str]) -> Result<()> {
-    match arguments {
-        ["upstream", pace] => upstream::serve(serde_json::from_str(pace)?),
-        ["load", load] => {
-            let measured = load::run(&serde_json::from_str(load)?)?;
+/// Runs as a process of a measurement, started by [`run`].
+pub(crate) fn run_part(part: Part) -> Result<()> {
+    match part {
+        Part::Upstream { pace } => upstream::serve(serde_json::from_str(&pace)?),
+        Part::Load { load } => {
+            let measured = load::run(&serde_json::from_str(&load)?)?;
             println!("{}", serde_json::to_string(&measured)?);
             Ok(())
         }
-        ["pinned", core, program, arguments @ ..] => {
-            running::become_pinned(core.parse()?, Path::new(program), arguments)
+        Part::Pinned { core, program, arguments } => {
+            running::become_pinned(core, &program, &arguments)
         }
-        _ => bail!("`{PART}` is for the benchmark itself"),
     }
 }
 
-fn publish(root: &Path, options: &Options, mut report: Report, arguments: &[&str]) -> Result<()> {
+fn publish(root: &Path, options: &Options, mut report: Report) -> Result<()> {
     println!("{}", report::table(&report.rows));
     for note in &report.notes {
         println!("{note}\n");
@@ -92,7 +87,7 @@ fn publish(root: &Path, options: &Options, mut report: Report, arguments: &[&str
          is given; the kernel, through which every byte goes four times; and that nothing else runs."
             .to_owned(),
     );
-    let command = super::options::shown(&[&["gateway"], arguments].concat());
+    let command = super::options::command_line(&super::given_arguments());
     let page = report::page(&report, &process::machine(), &command);
     let file = root.join(file);
     std::fs::write(&file, page).with_context(|| file.display().to_string())?;

@@ -7,168 +7,144 @@ use anyhow::{Context, Result, bail};
 
 use super::target::Target;
 
-pub(crate) const USAGE: &str = "\
-usage: cargo xtask bench [options]
-       cargo xtask bench gateway [options]   # `--help` lists its own
-
-  --server BINARY:HOME_ENV      the server to measure, and the variable that names its home folder
-                                (default: a `dist` build of this checkout, with AGENT_HOME)
-  --peer NAME=BINARY:HOME_ENV   another server to compare with; may be given several times
-  --model-server BINARY         the program with the scripted model (default: that `dist` build)
-  --scenario NAME               only this one; may be given several times
-  --runs N                      repeats of each quick measurement (default 20)
-  --seconds N                   how long load is kept up in each measurement under load (default 10)
-  --write FILE                  also writes the page, as in docs/benchmarks.md";
-
-#[derive(Debug, Default)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Options {
+    /// The server to measure, and the variable that names its home folder [default: a `dist` build of
+    /// this checkout, with AGENT_HOME]
+    #[arg(long, value_name = "BINARY:HOME_ENV", value_parser = server)]
     pub(crate) server: Option<Target>,
+    /// Another server to compare with; may be repeated
+    #[arg(long = "peer", value_name = "NAME=BINARY:HOME_ENV", value_parser = peer)]
     pub(crate) peers: Vec<Target>,
+    /// The program with the scripted model [default: the `dist` build]
+    #[arg(long, value_name = "BINARY")]
     pub(crate) model_server: Option<PathBuf>,
-    pub(crate) scenarios: Vec<String>,
-    pub(crate) runs: usize,
+    /// Run only this scenario; may be repeated
+    #[arg(long = "scenario", value_name = "NAME")]
+    scenarios: Vec<String>,
+    /// Repeats of each quick measurement
+    #[arg(long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) runs: u32,
+    /// Duration of each measurement under load, in seconds
+    #[arg(long = "seconds", value_name = "N", default_value = "10", value_parser = seconds)]
     pub(crate) time: Duration,
+    /// Also write the page, as in docs/benchmarks.md
+    #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
 }
 
 impl Options {
-    /// `None` when help was asked for.
-    pub(crate) fn parse(arguments: &[&str], scenarios: &[&str]) -> Result<Option<Options>> {
-        let time = Duration::from_secs(10);
-        let mut options = Options { runs: 20, time, ..Options::default() };
-        let mut rest = arguments.iter();
-        while let Some(option) = rest.next() {
-            if ["--help", "-h"].contains(option) {
-                return Ok(None);
-            }
-            let mut value =
-                || rest.next().copied().with_context(|| format!("{option} needs a value"));
-            match *option {
-                "--server" => options.server = Some(target("agentd", value()?)?),
-                "--peer" => {
-                    let peer = value()?;
-                    let (name, place) = peer
-                        .split_once('=')
-                        .with_context(|| format!("--peer {peer}: write NAME=BINARY:HOME_ENV"))?;
-                    options.peers.push(target(name, place)?);
-                }
-                "--model-server" => options.model_server = Some(value()?.into()),
-                "--scenario" => {
-                    let name = value()?;
-                    if !scenarios.contains(&name) {
-                        bail!("no scenario `{name}`; there are {}", scenarios.join(", "));
-                    }
-                    options.scenarios.push(name.to_owned());
-                }
-                "--runs" => {
-                    options.runs = number(option, value()?, 10_000)? as usize;
-                }
-                "--seconds" => {
-                    options.time = Duration::from_secs(number(option, value()?, 3600)?);
-                }
-                "--write" => options.write = Some(value()?.into()),
-                other => bail!("no option `{other}`\n\n{USAGE}"),
-            }
-        }
-        Ok(Some(options))
+    /// Refuses a scenario that is not among `known`.
+    pub(crate) fn check_scenarios(&self, known: &[&str]) -> Result<()> {
+        check_scenarios(&self.scenarios, known)
     }
 
-    pub(crate) fn wants(&self, scenario: &str) -> bool {
+    pub(crate) fn includes(&self, scenario: &str) -> bool {
         self.scenarios.is_empty() || self.scenarios.iter().any(|name| name == scenario)
     }
 }
 
-/// The command that makes the same page again, with programs by their file names: folders differ
-/// from machine to machine.
-pub(crate) fn shown(arguments: &[&str]) -> String {
+/// The command that repeats this run, with programs by their file names: folders differ between
+/// machines. `arguments` are those after `cargo xtask bench`.
+pub(crate) fn command_line(arguments: &[String]) -> String {
     let short = arguments.iter().map(|argument| {
-        let (name, place) = argument.split_once('=').map_or(("", *argument), |(n, p)| (n, p));
-        let file = match place.rsplit_once(':') {
+        let (name, path) = argument.split_once('=').map_or(("", argument.as_str()), |pair| pair);
+        let file = match path.rsplit_once(':') {
             Some((binary, _)) if binary.contains('/') => {
-                place.replacen(&binary[..=binary.rfind('/').unwrap_or(0)], "", 1)
+                path.replacen(&binary[..=binary.rfind('/').unwrap_or(0)], "", 1)
             }
-            // A program by its full path.
-            None if place.starts_with('/') => {
-                place.rsplit('/').next().unwrap_or_default().to_owned()
-            }
-            _ => place.to_owned(),
+            None if path.starts_with('/') => path.rsplit('/').next().unwrap_or_default().to_owned(),
+            _ => path.to_owned(),
         };
         if name.is_empty() { file } else { format!("{name}={file}") }
     });
     std::iter::once("cargo xtask bench".to_owned()).chain(short).collect::<Vec<_>>().join(" ")
 }
 
-fn number(option: &str, value: &str, most: u64) -> Result<u64> {
-    let number = value.parse().ok().filter(|number| (1..=most).contains(number));
-    number.with_context(|| format!("{option} {value}: a whole number from 1 to {most}"))
+/// Parses a duration of 1 to 3600 whole seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
+    seconds.map(Duration::from_secs).context("expected a whole number from 1 to 3600")
 }
 
-fn target(name: &str, place: &str) -> Result<Target> {
-    match place.rsplit_once(':') {
+/// Refuses a scenario in `given` that is not among `known`.
+pub(crate) fn check_scenarios(given: &[String], known: &[&str]) -> Result<()> {
+    match given.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => bail!("no scenario is named `{name}`; known ones: {}", known.join(", ")),
+        None => Ok(()),
+    }
+}
+
+fn server(text: &str) -> Result<Target> {
+    target("agentd", text)
+}
+
+fn peer(text: &str) -> Result<Target> {
+    let (name, target_text) =
+        text.split_once('=').context("expected NAME=BINARY:HOME_ENV, as in mine=/bin/mine:HOME")?;
+    target(name, target_text)
+}
+
+fn target(name: &str, text: &str) -> Result<Target> {
+    match text.rsplit_once(':') {
         Some((binary, home)) if !binary.is_empty() && !home.is_empty() && !name.is_empty() => {
             Ok(Target::new(name, binary, home))
         }
-        _ => bail!("{place}: write BINARY:HOME_ENV, as in target/release/agentd:AGENT_HOME"),
+        _ => bail!("expected BINARY:HOME_ENV, as in target/release/agentd:AGENT_HOME"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, FromArgMatches};
+
     use super::*;
 
-    #[test]
-    fn options_are_read() {
-        let options = Options::parse(
-            &[
-                "--peer",
-                "x=/a/b:HOME_X",
-                "--runs",
-                "3",
-                "--seconds",
-                "60",
-                "--scenario",
-                "turn",
-                "--write",
-                "d.md",
-            ],
-            &["turn", "disk"],
-        );
-        let options = options.unwrap().unwrap();
-        assert_eq!(options.peers, [Target::new("x", "/a/b", "HOME_X")]);
-        assert_eq!((options.runs, options.time), (3, Duration::from_secs(60)));
-        assert!(options.wants("turn") && !options.wants("disk"));
-        assert!(Options::parse(&["--help"], &[]).unwrap().is_none());
+    fn parse(line: &[&str]) -> Result<Options, clap::Error> {
+        let command = Options::augment_args(clap::Command::new("bench").no_binary_name(true));
+        Options::from_arg_matches(&command.try_get_matches_from(line)?)
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for (arguments, expected) in [
-            (vec!["--runs", "0"], "--runs 0: a whole number"),
-            (vec!["--seconds", "4000"], "--seconds 4000: a whole number from 1 to 3600"),
-            (vec!["--runs"], "--runs needs a value"),
-            (vec!["--scenario", "x"], "no scenario `x`; there are turn"),
-            (vec!["--peer", "/a:B"], "write NAME=BINARY:HOME_ENV"),
-            (vec!["--server", "/a"], "write BINARY:HOME_ENV"),
-            (vec!["--fast"], "no option `--fast`"),
+    fn options_are_parsed() {
+        let line = "--peer x=/a/b:HOME_X --runs 3 --seconds 60 --scenario turn --write d.md";
+        let options = parse(&line.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(options.peers, [Target::new("x", "/a/b", "HOME_X")]);
+        assert_eq!((options.runs, options.time), (3, Duration::from_secs(60)));
+        assert!(options.includes("turn") && !options.includes("disk"));
+    }
+
+    #[test]
+    fn errors_name_what_is_expected() {
+        for (line, expected) in [
+            ("--runs 0", "0 is not in 1..=10000"),
+            ("--seconds 4000", "expected a whole number from 1 to 3600"),
+            ("--runs", "a value is required"),
+            ("--peer /a:B", "expected NAME=BINARY:HOME_ENV"),
+            ("--server /a", "expected BINARY:HOME_ENV"),
+            ("--fast", "unexpected argument '--fast'"),
         ] {
-            let message = Options::parse(&arguments, &["turn"]).unwrap_err().to_string();
+            let message = parse(&line.split(' ').collect::<Vec<_>>()).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         }
     }
 
     #[test]
-    fn the_shown_command_has_no_folders() {
+    fn an_unknown_scenario_is_refused() {
+        let options = parse(&["--scenario", "x"]).unwrap();
+        let message = options.check_scenarios(&["turn", "disk"]).unwrap_err().to_string();
+        assert_eq!(message, "no scenario is named `x`; known ones: turn, disk");
+        assert!(options.check_scenarios(&["x"]).is_ok());
+    }
+
+    #[test]
+    fn the_command_line_names_no_folders() {
+        let arguments = "--peer x=/opt/y/bin/x:X_HOME --server a/b:B --model-server /opt/z/agentd \
+                         --write docs/b.md";
+        let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
         assert_eq!(
-            shown(&[
-                "--peer",
-                "x=/opt/y/bin/x:X_HOME",
-                "--server",
-                "a/b:B",
-                "--model-server",
-                "/opt/z/agentd",
-                "--write",
-                "docs/b.md"
-            ]),
+            command_line(&arguments),
             "cargo xtask bench --peer x=x:X_HOME --server b:B --model-server agentd --write docs/b.md"
         );
     }

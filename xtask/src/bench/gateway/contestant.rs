@@ -15,11 +15,13 @@ use super::admin::{Admin, PLENTY, exchange};
 use super::running::{Running, Starter};
 
 /// The columns of the report, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Who {
+    #[value(name = "agentd")]
     Gateway,
     LimitsOff,
     Nginx,
+    #[value(name = "litellm")]
     LiteLlm,
     Straight,
 }

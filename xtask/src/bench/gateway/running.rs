@@ -1,6 +1,7 @@
 //! Processes of a measurement: each on the core it is given, and gone when the measurement is, however
 //! that ends.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,24 @@ pub(crate) struct Starter {
     pub(crate) parts: PathBuf,
 }
 
-/// What the word `PART` of the command line stands for.
-pub(crate) const PART: &str = "gateway-part";
+/// The subcommand whose parts [`Part`] lists.
+const PART: &str = "gateway-part";
+
+/// A process of a measurement. Values that are structures are passed as JSON.
+#[derive(clap::Subcommand)]
+pub(crate) enum Part {
+    /// Serves as the upstream
+    Upstream { pace: String },
+    /// Puts load on a contestant, and prints what it measured
+    Load { load: String },
+    /// Becomes another program, on one core
+    Pinned {
+        core: usize,
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
 
 impl Starter {
     /// A part of the benchmark itself.
@@ -141,7 +158,7 @@ impl Drop for Running {
 
 /// Makes this process that program, on that core, killed when the one that started it ends, and with
 /// as many open files as it may have.
-pub(crate) fn become_pinned(core: usize, program: &Path, arguments: &[&str]) -> Result<()> {
+pub(crate) fn become_pinned(core: usize, program: &Path, arguments: &[OsString]) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).with_context(|| format!("core {core}"))?;
