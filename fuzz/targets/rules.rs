@@ -14,7 +14,10 @@ fuzz_target!(|text: &str| match parse_rules(text) {
         }
     }
     Err(error) => {
-        let line = text.split('\n').nth(error.line - 1).expect("the line is in the text");
-        assert!(error.column <= line.chars().count() + 1, "{error}");
+        let sandbox::ErrorKind::RuleSyntax { line, column } = error.kind() else {
+            panic!("{error}");
+        };
+        let line = text.split('\n').nth(line - 1).expect("the line is in the text");
+        assert!(column <= line.chars().count() + 1, "{error}");
     }
 });

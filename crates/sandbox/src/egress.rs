@@ -28,6 +28,6 @@ mod upstream;
 pub use gate::{Asker, Protocol, Target};
 pub use managed::Egress;
 pub use outside::Outside;
-pub use policy::{EgressPolicy, Mode, Pattern, PatternError, UnixSockets};
+pub use policy::{EgressPolicy, Mode, Pattern, UnixSockets};
 pub(crate) use serve::{Listeners, serve};
 pub use upstream::Upstream;

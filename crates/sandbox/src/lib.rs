@@ -15,7 +15,7 @@
 //! - else under **Landlock** (Linux 6.2 or later), which enforces read-only policies completely
 //!   and workspace policies more strictly than they ask: nothing new can be created at the top of
 //!   a writable root, nor in `/tmp` itself, and modes, owners and times cannot be changed;
-//! - else not at all: [`SpawnError::Unavailable`].
+//! - else not at all: [`ErrorKind::Unavailable`].
 //!
 //! Under both, a seccomp filter takes away other processes' memory, namespaces, mounts, kernel
 //! keys, io_uring, typing into terminals, and sockets: all of them with the network off, Unix
@@ -34,6 +34,7 @@
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 pub mod egress;
 pub mod env;
+mod error;
 pub mod files;
 mod output;
 mod policy;
@@ -42,6 +43,7 @@ mod process;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 mod protect;
 mod pty;
+mod real_path;
 pub mod rules;
 mod sandbox;
 mod utf8;
@@ -55,15 +57,16 @@ mod pump;
 #[cfg(target_os = "linux")]
 mod supervise;
 
+pub use error::{Error, ErrorKind};
 pub use output::{DEFAULT_OUTPUT_CAP, OutputBuffer};
 pub use policy::{
-    Access, Denied, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
+    Access, PLATFORM_READABLE, PROTECTED_NAMES, Policy, ReadAccess, Resolved, WritableRoot,
 };
 pub use process::{CHUNK_BYTES, Chunk, Control, Exit, LINGER, OUTPUT_CHUNKS, Process, Stream};
 pub use pty::Size;
 pub use sandbox::{
-    Config, Layer, LayerStatus, SUPERVISE_ARGUMENT, Sandbox, Spawn, SpawnError, Stdin,
-    THIS_PROGRAM, find_program,
+    Config, Layer, LayerStatus, SUPERVISE_ARGUMENT, Sandbox, Spawn, Stdin, THIS_PROGRAM,
+    find_program,
 };
 #[cfg(target_os = "linux")]
 pub use supervise::supervisor_main;

@@ -18,11 +18,12 @@ use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tokio::sync::{mpsc, watch};
 
+use crate::error::Error;
 use crate::output::OutputBuffer;
 #[cfg(unix)]
 use crate::pty;
 use crate::pty::Size;
-use crate::sandbox::{SpawnError, exec_error};
+use crate::sandbox::exec_error;
 
 /// A running command. Dropping it kills the command and everything it started.
 ///
@@ -90,8 +91,8 @@ impl Exit {
         self.code == Some(0) && !self.sandbox_failed && self.exec_errno.is_none()
     }
 
-    /// Why `program` was never executed, though its sandbox was set up.
-    pub fn not_executed(&self, program: &Path) -> Option<SpawnError> {
+    /// Why `program` was not executed although its sandbox was set up.
+    pub fn not_executed(&self, program: &Path) -> Option<Error> {
         let error = io::Error::from_raw_os_error(self.exec_errno?);
         Some(exec_error(program, &error))
     }

@@ -13,7 +13,7 @@ pub(crate) use paths::{ProtectedPaths, is_protected_name};
 #[cfg_attr(not(target_os = "linux"), allow(unused_imports, reason = "no command runs there"))]
 pub(crate) use placeholder::Placeholder;
 
-use crate::policy::{Access, lifts_protection};
+use crate::policy::Access;
 use placeholder::is_placeholder;
 
 /// Everything inside a set of writable roots that must not change.
@@ -162,6 +162,12 @@ pub(crate) fn grantable_entries(folder: &Path, protected: &[PathBuf]) -> io::Res
     }
     entries.sort();
     Ok(entries)
+}
+
+/// Whether a rule that grants writing to `path` lifts its protection: only a rule that spells a
+/// protected name does, not one that names something else which a protected name leads to.
+pub(crate) fn lifts_protection(path: &Path) -> bool {
+    path.iter().any(is_protected_name)
 }
 
 #[cfg(test)]

@@ -37,12 +37,10 @@ mod word;
 
 pub use actions::Action;
 pub use context::{Context, Invocation};
-pub use file::{FileError, MAX_RULES_FILE, parse_rules, rule_text};
+pub use file::{MAX_RULES_FILE, parse_rules, rule_text};
 pub use invocation::commands_of_exec;
 pub use parse::{Command, Joint, MAX_COMMANDS, MAX_SCRIPT, normal_form, parse};
-pub use prefix::{
-    AmendmentError, Decision, Origin, PrefixRule, RuleError, Rules, Token, Verdict, amendment,
-};
+pub use prefix::{Decision, Origin, PrefixRule, Rules, Token, Verdict, amendment};
 pub use propose::check_amendment;
 pub use resolver::{GitUse, PathResolver, Resolver};
 pub use visible::visible;

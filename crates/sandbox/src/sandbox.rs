@@ -1,30 +1,32 @@
-//! Starts commands: picks the layer that can enforce a policy here, prepares it, and hands the
-//! command to a supervisor. Refuses rather than run a command with less than its policy asks for.
+//! Starts commands: picks the layer that can enforce a policy on this machine, prepares it, and
+//! hands the command to a supervisor. Refuses to run a command with less confinement than its policy
+//! demands.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::{Error, ErrorKind};
 use crate::policy::Policy;
 use crate::pty::Size;
 
-/// The first argument with which the program that embeds this crate is started as the process
-/// that starts commands: it must call [`crate::supervisor_main`] then, and do nothing else.
+/// First argument of the program that embeds this crate when it is started as a supervisor, the
+/// process that starts commands: it must then call [`crate::supervisor_main`] and nothing else.
 pub const SUPERVISE_ARGUMENT: &str = "__supervise";
 
-/// The running program, for [`Config::supervisor`]; also after its file was replaced by an update.
+/// The running program, for [`Config::supervisor`]; stays valid when an update replaces the file.
 pub const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// What a [`Sandbox`] is made of. Nothing is looked up in the environment.
+/// Configuration of a [`Sandbox`], which reads nothing from the environment.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The program that starts commands, given [`SUPERVISE_ARGUMENT`]: [`THIS_PROGRAM`], or
     /// another that calls [`crate::supervisor_main`].
     pub supervisor: PathBuf,
-    /// Where `bwrap` is looked for; folders that are not absolute are passed over.
+    /// Folders to search for `bwrap`; relative ones are skipped.
     pub search_path: Vec<PathBuf>,
     pub layer: Layer,
-    /// The (soft) limit of open files that commands begin with; `None`: that of this process.
+    /// Soft limit of open files that commands start with; `None` is this process's own.
     pub descriptors: Option<u64>,
 }
 
@@ -35,7 +37,7 @@ pub enum Layer {
     #[default]
     Auto,
     Bubblewrap,
-    /// Stricter than the policy inside writable roots: see the crate's documentation.
+    /// Stricter than the policy inside writable roots; see the crate's documentation.
     Landlock,
 }
 
@@ -46,101 +48,99 @@ pub struct Spawn {
     pub argv: Vec<OsString>,
     /// Absolute.
     pub cwd: PathBuf,
-    /// The complete environment: nothing is inherited. `TMPDIR` in it is the temporary folder
-    /// that [`Policy::WorkspaceWrite`] speaks of.
+    /// The complete environment: nothing is inherited. Its `TMPDIR` is the temporary folder of
+    /// [`Policy::WorkspaceWrite`].
     pub env: Vec<(OsString, OsString)>,
     pub policy: Policy,
-    /// Folders whose protected names must not change either, where they lie in a writable root: those
-    /// whose files configure a later command.
+    /// Folders whose protected names must not change either, where they lie in a writable root:
+    /// their files configure later commands.
     pub guarded: Vec<PathBuf>,
-    /// Run on a terminal of this size, its output and errors in one stream. `stdin` is then the
-    /// terminal.
+    /// Runs the command on a terminal of this size, which also is its standard input; output and
+    /// errors arrive in one stream.
     pub tty: Option<Size>,
     pub stdin: Stdin,
-    /// The one way to the network, whatever `policy` says of it. Needs a policy that confines.
+    /// The only way to the network, whatever `policy` allows. Needs a policy that confines.
     pub egress: Option<std::sync::Arc<crate::egress::Egress>>,
 }
 
 /// Standard input of a command without a terminal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// At its end from the start.
+    /// Empty.
     #[default]
     Null,
     /// Written with [`crate::Process::write_stdin`].
     Pipe,
 }
 
-/// Why a command was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum SpawnError {
-    #[error("the command is empty: give at least a program")]
-    Empty,
-    #[error("a command, folder or variable holds a NUL byte, which no program can be given")]
-    NulByte,
-    #[error("program `{}` was not found{}", .program.display(), if *.searched { " in the command's PATH" } else { "" })]
-    ProgramNotFound { program: PathBuf, searched: bool },
-    #[error("program `{}` cannot be executed: {reason}", .program.display())]
-    NotExecutable { program: PathBuf, reason: String },
-    #[error(
-        "{0}: a program is given at most 128 KiB in one argument or variable, and 2 MiB in all"
-    )]
-    TooLong(String),
-    #[error("the working folder {} cannot be used: {reason}", .path.display())]
-    BadCwd { path: PathBuf, reason: String },
-    /// The policy cannot be enforced here; the message says what is missing and what to do.
-    #[error("the sandbox is not available: {0}")]
-    Unavailable(String),
-    #[error("{context}: {source}")]
-    Io { context: String, source: io::Error },
-}
-
 /// `ENOEXEC`, of a file whose format the kernel does not know.
 const NOT_EXECUTABLE: i32 = 8;
 
-/// What an `exec` that failed says of the program.
-pub(crate) fn exec_error(program: &Path, error: &io::Error) -> SpawnError {
+/// Why `exec` of `program` failed.
+pub(crate) fn exec_error(program: &Path, error: &io::Error) -> Error {
     let reason = match error.kind() {
-        io::ErrorKind::ArgumentListTooLong => return SpawnError::TooLong(error.to_string()),
+        io::ErrorKind::ArgumentListTooLong => return too_long(&error.to_string()),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => format!(
-            "{error}: it, the interpreter that its first line names, or its loader is not there for \
-             the command"
+            "{error}: the command cannot see it, the interpreter that its first line names, or its \
+             loader"
         ),
         io::ErrorKind::PermissionDenied => {
-            format!("{error}: the sandbox policy or the file's permissions do not let it run")
+            format!("{error}: the sandbox policy or the file's permissions forbid it")
         }
-        // Scripts run without an interpreter line as well: what is left is no text.
+        // Scripts without an interpreter line run in a shell, so this file is not text.
         _ if error.raw_os_error() == Some(NOT_EXECUTABLE) => {
             format!("{error}: it is neither a program for this machine nor a script")
         }
         _ => error.to_string(),
     };
-    SpawnError::NotExecutable { program: program.to_owned(), reason }
+    not_executable(program, &reason)
 }
 
-/// Whether one layer works on this machine, for people.
+fn not_executable(program: &Path, reason: &str) -> Error {
+    let message = format!("program `{}` cannot be executed: {reason}", program.display());
+    Error::new(ErrorKind::NotExecutable, message)
+}
+
+pub(crate) fn too_long(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidCommand, what)
+        .next_step("an argument or a variable can have at most 128 KiB, all of them together 2 MiB")
+}
+
+pub(crate) fn empty_command() -> Error {
+    Error::new(ErrorKind::InvalidCommand, "the command is empty")
+        .next_step("give at least a program")
+}
+
+/// Whether one layer works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerStatus {
     /// `bubblewrap`, `landlock`, `seccomp`.
     pub layer: &'static str,
     pub usable: bool,
-    /// What was found, or why it does not work and what to do.
+    /// What works, or why the layer does not and what to do about it.
     pub detail: String,
 }
 
-/// The file that `program` names for a command with this folder and `PATH`, not resolving
-/// symbolic links: some programs look at the name they were started under.
+/// The file that `program` names for a command with this folder and `PATH`. Symbolic links are not
+/// resolved, because some programs act by the name under which they were started.
+///
+/// # Errors
+/// [`ErrorKind::ProgramNotFound`], [`ErrorKind::NotExecutable`], or an empty name.
 pub fn find_program(
     program: &OsStr,
     cwd: &Path,
     env: &[(OsString, OsString)],
-) -> Result<PathBuf, SpawnError> {
+) -> Result<PathBuf, Error> {
     const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
     let path = Path::new(program);
     let searched = !program.as_encoded_bytes().contains(&b'/');
-    let not_found = || SpawnError::ProgramNotFound { program: path.to_owned(), searched };
+    let not_found = || {
+        let place = if searched { " in the command's PATH" } else { "" };
+        let message = format!("program `{}` was not found{place}", path.display());
+        Error::new(ErrorKind::ProgramNotFound, message)
+    };
     if program.is_empty() {
-        return Err(SpawnError::Empty);
+        return Err(empty_command());
     }
     if !searched {
         let path = cwd.join(path);
@@ -148,13 +148,13 @@ pub fn find_program(
             Err(_) => return Err(not_found()),
             Ok(meta) if meta.is_dir() => "it is a folder",
             Ok(_) if is_executable(&path) => return Ok(path),
-            Ok(_) => "it is no executable file",
+            Ok(_) => "it is not an executable file",
         };
-        return Err(SpawnError::NotExecutable { program: path, reason: reason.to_owned() });
+        return Err(not_executable(&path, reason));
     }
     let search = env.iter().rfind(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let search = search.unwrap_or(OsStr::new(DEFAULT_PATH));
-    // An empty entry means the folder itself, as it does everywhere.
+    // An empty entry means the folder itself, as in every shell.
     let candidates = std::env::split_paths(search).map(|folder| cwd.join(folder).join(path));
     candidates.into_iter().find(|candidate| is_executable(candidate)).ok_or_else(not_found)
 }

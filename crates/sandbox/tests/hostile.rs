@@ -21,7 +21,7 @@ use std::time::Duration;
 use common::{PATH, bubblewrap, command, sandbox};
 use sandbox::egress::{Egress, EgressPolicy, Outside, Pattern};
 use sandbox::rules::{Context, Invocation, PathResolver, Rules, assess, visible};
-use sandbox::{Access, Layer, OutputBuffer, Policy, ReadAccess, Sandbox, SpawnError};
+use sandbox::{Access, ErrorKind, Layer, OutputBuffer, Policy, ReadAccess, Sandbox};
 
 /// The kind of harm, a tab, and a script for bash; control characters as their pictures. For `L`
 /// a script comes before it that a person ran earlier.
@@ -175,7 +175,7 @@ impl World {
         }
         let mut process = match sandbox.spawn(spawn).await {
             Ok(process) => process,
-            Err(SpawnError::Unavailable(why)) => return Err(why),
+            Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error.to_string()),
             Err(error) => panic!("{row:?}: {error}"),
         };
         let (mut stdout, mut stderr) = (OutputBuffer::default(), OutputBuffer::default());

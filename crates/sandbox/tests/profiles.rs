@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::{bubblewrap, folder, run, sandbox, shell};
 use proptest::prelude::*;
-use sandbox::{Access, Layer, Policy, SpawnError};
+use sandbox::{Access, ErrorKind, Layer, Policy};
 
 fn profile(rules: &[(&Path, Access)]) -> Policy {
     Policy::Profile {
@@ -156,8 +156,9 @@ async fn landlock_alone_refuses() {
         .spawn(shell("true", profile(&[(Path::new("/"), Access::Read), (&dir, Access::Write)])))
         .await
         .err();
-    let Some(SpawnError::Unavailable(message)) = error else { panic!("{error:?}") };
-    assert!(message.contains("need bubblewrap"), "{message}");
+    let error = error.expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("need bubblewrap"), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{folder, layers, run, sandbox, shell, workspace};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use sandbox::{Policy, ReadAccess, SpawnError};
+use sandbox::{ErrorKind, Policy, ReadAccess};
 
 /// A writable root within another one becomes a link to somewhere else and back, all the time:
 /// what a command of the outer root could do while the next one starts.
@@ -49,7 +49,9 @@ async fn a_root_that_becomes_a_link_grants_nothing_elsewhere() {
                         let script = format!("echo new > {}/root/file", outer.display());
                         match sandbox.spawn(shell(&script, policy.clone())).await {
                             Ok(process) => drop(process.wait().await),
-                            Err(SpawnError::Unavailable(why)) => panic!("{why}"),
+                            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                                panic!("{error}")
+                            }
                             // What was there is not there any more: then nothing runs.
                             Err(_) => {}
                         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use jsonrpc::{ErrorObject, code};
 use protocol::error::{AgentErrorInfo, NonSteerableTurnKind, TurnError};
-use sandbox::SpawnError;
 use serde_json::{Value, json};
 use session::{NotSteerable, Refusal, RefusalCause};
 use store::StoreError;
@@ -272,17 +271,11 @@ impl From<files::Unanswered> for Error {
 
 /// A command that was not started: because of what the request says, or because of what failed
 /// underneath.
-impl From<SpawnError> for Error {
-    fn from(error: SpawnError) -> Self {
-        let kind = match &error {
-            SpawnError::Empty
-            | SpawnError::NulByte
-            | SpawnError::TooLong(_)
-            | SpawnError::BadCwd { .. } => ErrorKind::InvalidParams,
-            SpawnError::ProgramNotFound { .. }
-            | SpawnError::NotExecutable { .. }
-            | SpawnError::Unavailable(_)
-            | SpawnError::Io { .. } => ErrorKind::Failed,
+impl From<sandbox::Error> for Error {
+    fn from(error: sandbox::Error) -> Self {
+        let kind = match error.kind() {
+            sandbox::ErrorKind::InvalidCommand => ErrorKind::InvalidParams,
+            _ => ErrorKind::Failed,
         };
         Self::worded_by(kind, error).within("the command was not started")
     }

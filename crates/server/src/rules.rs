@@ -13,7 +13,7 @@ use config::RequiredRule;
 use config::table::RequiredDecision;
 use sandbox::rules::{
     Assessment, Context, Decision, Invocation, MAX_RULES_FILE, Origin, PathResolver, PrefixRule,
-    RuleError, Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
+    Rules, Token, Verdict, amendment, assess, parse_rules, rule_text,
 };
 use session::SandboxPolicy;
 
@@ -241,7 +241,7 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
 }
 
 /// A requirement's rule, with the file that it stands in.
-fn command_rule(required: &RequiredRule) -> Result<PrefixRule, RuleError> {
+fn command_rule(required: &RequiredRule) -> Result<PrefixRule, sandbox::Error> {
     let rule = &required.rule;
     let token = |token: &config::table::Token| match &token.token {
         Some(word) => Token::Literal(word.clone()),

@@ -10,7 +10,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use config::table::SandboxMode;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use sandbox::{Control, Size, SpawnError, Stream};
+use sandbox::{Control, ErrorKind, Size, Stream};
 use server::Wanted;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -83,9 +83,9 @@ pub(crate) async fn run(
         Ok(process) => process,
         Err(error) => {
             tell(format_args!("agentd: {error}"));
-            return Ok(ExitCode::from(match error {
-                SpawnError::ProgramNotFound { .. } => NOT_FOUND,
-                SpawnError::NotExecutable { .. } => NOT_EXECUTABLE,
+            return Ok(ExitCode::from(match error.kind() {
+                ErrorKind::ProgramNotFound => NOT_FOUND,
+                ErrorKind::NotExecutable => NOT_EXECUTABLE,
                 _ => UNAVAILABLE,
             }));
         }

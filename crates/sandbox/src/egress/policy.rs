@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::upstream::Upstream;
+use crate::error::{Error, ErrorKind};
 
 /// Longest host name, as the domain name system has it.
 const MAX_HOST: usize = 253;
@@ -96,17 +97,16 @@ enum Form {
     Every,
 }
 
-/// Why a pattern cannot be taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no host pattern; write a name such as `example.com`, `*.example.com` for what is below it, `**.example.com` for both, or `*`"
-)]
-pub struct PatternError(pub String);
-
 impl Pattern {
     /// Reads a pattern; letter case and a dot at the end do not matter.
-    pub fn parse(text: &str) -> Result<Self, PatternError> {
-        let bad = || PatternError(text.to_owned());
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let bad = || {
+            let message = format!("`{text}` is not a host pattern");
+            Error::new(ErrorKind::InvalidPattern, message).next_step(
+                "write a name such as `example.com`, `*.example.com` for its subdomains, \
+                 `**.example.com` for both, or `*`",
+            )
+        };
         let named = |name: &str| host_name(name).ok_or_else(bad);
         let form = match text {
             "*" => Form::Every,

@@ -1,4 +1,4 @@
-//! All changes or none.
+//! Makes all changes of a patch, or none.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,10 @@ use rustix::fs::Mode;
 
 use super::folder::Folder;
 use super::step::Step;
-use super::{Action, ApplyError, Change};
-use crate::policy::{Resolved, real_entry, real_path};
+use super::{Action, Change};
+use crate::error::{Error, ErrorKind};
+use crate::policy::Resolved;
+use crate::real_path::{real_entry, real_path};
 
 /// Makes all changes or none.
 ///
@@ -20,28 +22,31 @@ use crate::policy::{Resolved, real_entry, real_path};
 /// links to a changed file keep the old content. Nothing is flushed to disk.
 ///
 /// `limits` is the policy that must allow each path; `None` for full access.
-pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), ApplyError> {
+pub fn apply(changes: &[Change], limits: Option<&Resolved>) -> Result<(), Error> {
     apply_to(changes, targets(changes, limits)?)
 }
 
 /// As [`apply`], without a policy, but only when each path still leads to one of `approved`: the
 /// [`destinations`] that the user was asked about.
-pub fn apply_approved(changes: &[Change], approved: &[PathBuf]) -> Result<(), ApplyError> {
+pub fn apply_approved(changes: &[Change], approved: &[PathBuf]) -> Result<(), Error> {
     let targets = targets(changes, None)?;
     for (change, target) in changes.iter().zip(&targets) {
         if !approved.contains(target) {
-            return Err(ApplyError::Moved(change.path.clone()));
+            let path = change.path.display();
+            let message = format!("{path} leads elsewhere than when it was approved");
+            return Err(Error::new(ErrorKind::TargetChanged, message)
+                .next_step("nothing was changed; ask for approval again"));
         }
     }
     apply_to(changes, targets)
 }
 
 /// The files that `changes` change, with symbolic links resolved, in the order of the changes.
-pub fn destinations(changes: &[Change]) -> Result<Vec<PathBuf>, ApplyError> {
+pub fn destinations(changes: &[Change]) -> Result<Vec<PathBuf>, Error> {
     targets(changes, None)
 }
 
-fn apply_to(changes: &[Change], targets: Vec<PathBuf>) -> Result<(), ApplyError> {
+fn apply_to(changes: &[Change], targets: Vec<PathBuf>) -> Result<(), Error> {
     let mut transaction = Transaction::default();
     for (change, target) in changes.iter().zip(targets) {
         if let Err(failure) = transaction.prepare(change, target) {
@@ -52,7 +57,7 @@ fn apply_to(changes: &[Change], targets: Vec<PathBuf>) -> Result<(), ApplyError>
     for at in 0..transaction.steps.len() {
         let Some(step) = transaction.steps.get_mut(at) else { break };
         if let Err(source) = step.commit() {
-            let failure = ApplyError::Io { path: step.target.clone(), source };
+            let failure = Error::io_at(&step.target, source);
             return Err(transaction.undo(failure));
         }
     }
@@ -66,7 +71,7 @@ fn permissions(path: &Path) -> io::Result<Mode> {
 }
 
 /// Where each change takes place, with symbolic links resolved.
-fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>, ApplyError> {
+fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>, Error> {
     let limits = limits.map(|limits| limits.clone().settle());
     let mut targets: Vec<PathBuf> = Vec::with_capacity(changes.len());
     for change in changes {
@@ -78,7 +83,9 @@ fn targets(changes: &[Change], limits: Option<&Resolved>) -> Result<Vec<PathBuf>
             (Action::Remove, None) => real_entry(path)?,
         };
         if targets.contains(&target) {
-            return Err(ApplyError::Twice(path.to_owned()));
+            let message = format!("{} is changed more than once", path.display());
+            return Err(Error::new(ErrorKind::InvalidChange, message)
+                .next_step("put all changes of a file into one"));
         }
         targets.push(target);
     }
@@ -92,18 +99,18 @@ struct Transaction {
 }
 
 impl Transaction {
-    fn prepare(&mut self, change: &Change, target: PathBuf) -> Result<(), ApplyError> {
+    fn prepare(&mut self, change: &Change, target: PathBuf) -> Result<(), Error> {
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
-            return Err(ApplyError::NotAFile(target));
+            return Err(not_a_file(&target));
         };
         let create = matches!(&change.action, Action::Write { create_parents: true, .. });
-        let failed = |source| ApplyError::Io { path: change.path.clone(), source };
+        let failed = |source| Error::io_at(&change.path, source);
         let folder = Folder::open(parent, create, &mut self.created).map_err(failed)?;
         let existing = folder.existing(name).map_err(failed)?;
         let step = match &change.action {
             Action::Write { contents, mode_of, .. } => {
                 if existing.is_some_and(|existing| !existing.is_file) {
-                    return Err(ApplyError::NotAFile(change.path.clone()));
+                    return Err(not_a_file(&change.path));
                 }
                 let mode = mode_of.as_deref().map(permissions).transpose().map_err(failed)?;
                 Step::write(folder, target.clone(), existing, contents, mode)
@@ -111,7 +118,7 @@ impl Transaction {
             Action::Remove => match existing {
                 None => Err(io::ErrorKind::NotFound.into()),
                 Some(existing) if existing.is_folder => {
-                    return Err(ApplyError::NotAFile(change.path.clone()));
+                    return Err(not_a_file(&change.path));
                 }
                 Some(_) => Ok(Step::remove(folder, target.clone())),
             },
@@ -120,7 +127,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn undo(mut self, failure: ApplyError) -> ApplyError {
+    fn undo(mut self, failure: Error) -> Error {
         let mut files = Vec::new();
         for step in self.steps.iter_mut().rev() {
             if step.undo().is_err() {
@@ -128,12 +135,19 @@ impl Transaction {
             }
         }
         for folder in self.created.iter().rev() {
-            // Not empty when somebody else has used it meanwhile: then it stays.
+            // A folder that another program has used in the meantime is not empty, and stays.
             let _ = fs::remove_dir(folder);
         }
         if files.is_empty() {
             return failure;
         }
-        ApplyError::NotRestored { failure: Box::new(failure), files }
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let message = format!("{failure}; these files could not be restored: {}", files.join(", "));
+        Error::new(ErrorKind::NotRestored, message)
     }
+}
+
+fn not_a_file(path: &Path) -> Error {
+    let message = format!("{} is not a regular file", path.display());
+    Error::new(ErrorKind::InvalidChange, message)
 }

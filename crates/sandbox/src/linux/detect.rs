@@ -1,5 +1,4 @@
-//! Finds out, once and only when first needed, which layers work on this machine, and says in
-//! words why one does not.
+//! Finds out which layers work on this machine, and why the others do not.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,17 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{landlock, sys};
+use crate::error::{Error, ErrorKind};
 
-/// What works here; an error is what to tell the user.
+/// The layers of this machine; an error says why one does not work.
 #[derive(Clone, Debug)]
 pub(crate) struct Detected {
-    pub(crate) bubblewrap: Result<PathBuf, String>,
-    pub(crate) landlock: Result<u32, String>,
+    pub(crate) bubblewrap: Result<PathBuf, Error>,
+    /// The version of Landlock.
+    pub(crate) landlock: Result<u32, Error>,
 }
 
-/// Looks for `bwrap` in the absolute folders of `search_path`. A file that everybody can write,
-/// or a folder that is not absolute, is not trusted.
-pub(crate) fn find_bubblewrap(search_path: &[PathBuf]) -> Result<PathBuf, String> {
+/// Finds `bwrap` in the absolute folders of `search_path`. A file that everybody can write is
+/// skipped.
+pub(crate) fn find_bubblewrap(search_path: &[PathBuf]) -> Result<PathBuf, Error> {
     let candidates = search_path.iter().filter(|folder| folder.is_absolute());
     for candidate in candidates.map(|folder| folder.join("bwrap")) {
         let Ok(program) = candidate.canonicalize() else { continue };
@@ -25,8 +26,8 @@ pub(crate) fn find_bubblewrap(search_path: &[PathBuf]) -> Result<PathBuf, String
             return Ok(program);
         }
     }
-    Err("bubblewrap (`bwrap`) is not installed; install the package `bubblewrap` of your system"
-        .to_owned())
+    Err(Error::new(ErrorKind::Unavailable, "bubblewrap (`bwrap`) is not installed")
+        .next_step("install the package `bubblewrap` of your system"))
 }
 
 fn is_trusted_program(program: &Path) -> bool {
@@ -38,43 +39,45 @@ fn is_trusted_program(program: &Path) -> bool {
     })
 }
 
-/// The Landlock version, when it is recent enough to enforce a whole policy.
-pub(crate) fn landlock() -> Result<u32, String> {
+/// The version of Landlock, if it is recent enough to enforce a whole policy.
+pub(crate) fn landlock() -> Result<u32, Error> {
+    let unavailable = |message: String| Error::new(ErrorKind::Unavailable, message);
     match sys::landlock_abi() {
         Ok(abi) if abi >= landlock::MIN_ABI => Ok(abi),
-        Ok(abi) => Err(format!(
-            "Landlock version {abi} of this kernel is too old (version {} needed: Linux 6.2 or \
-             later)",
+        Ok(abi) => Err(unavailable(format!(
+            "this kernel's Landlock has version {abi}, and version {} is needed",
             landlock::MIN_ABI
-        )),
-        Err(error) => Err(format!(
-            "Landlock is not available ({error}); it needs Linux 6.2 or later with Landlock \
-             enabled (`lsm=landlock,…` on the kernel's command line)"
+        ))
+        .next_step("use Linux 6.2 or later")),
+        Err(error) => Err(unavailable(format!("Landlock is not available ({error})")).next_step(
+            "use Linux 6.2 or later with Landlock enabled (`lsm=landlock,…` on the kernel's \
+             command line)",
         )),
     }
 }
 
-/// What to tell of a bubblewrap that does not run, from what it printed.
-pub(crate) fn explain(program: &Path, printed: &str) -> String {
+/// Why bubblewrap does not run, judged by what it printed.
+pub(crate) fn explain(program: &Path, printed: &str) -> Error {
     let printed = printed.trim();
     let hint = if printed.contains("namespace") || printed.contains("uid map") {
-        "user namespaces are not permitted: as an administrator allow them \
+        "user namespaces are not permitted: allow them as an administrator \
          (`sysctl kernel.unprivileged_userns_clone=1`, or on Ubuntu \
          `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for bwrap)"
     } else if printed.contains("proc") {
         "a container around the server hides parts of /proc: run it with \
          `--security-opt systempaths=unconfined`, or choose the external sandbox policy"
     } else {
-        "run it by hand to see why"
+        "run it by hand to see the reason"
     };
     let program = program.display();
-    match printed {
-        "" => format!("{program} does not work here and does not say why; {hint}"),
-        _ => format!("{program} does not work here ({printed}); {hint}"),
-    }
+    let message = match printed {
+        "" => format!("{program} does not work here and prints no reason"),
+        _ => format!("{program} does not work here ({printed})"),
+    };
+    Error::new(ErrorKind::Unavailable, message).next_step(hint)
 }
 
-/// A command that proves bubblewrap and namespaces to work: bubblewrap in bubblewrap's place.
+/// A command that proves that bubblewrap and namespaces work: bubblewrap itself.
 pub(crate) fn probe_argv(program: &Path) -> Vec<OsString> {
     vec![program.into(), "--version".into()]
 }
@@ -84,16 +87,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_says_nothing_leaves_no_gap() {
-        let explained = |printed| explain(Path::new("/bin/bwrap"), printed);
+    fn explains_a_program_that_prints_nothing() {
+        let explained = |printed| explain(Path::new("/bin/bwrap"), printed).to_string();
         assert_eq!(
             explained(" \n"),
-            "/bin/bwrap does not work here and does not say why; run it by hand to see why"
+            "/bin/bwrap does not work here and prints no reason; run it by hand to see the reason"
         );
-        let told = explained("setting up uid map: Permission denied");
+        let explanation = explained("setting up uid map: Permission denied");
         assert!(
-            told.contains("(setting up uid map: Permission denied); user namespaces"),
-            "{told}"
+            explanation.contains("(setting up uid map: Permission denied); user namespaces"),
+            "{explanation}"
         );
     }
 }

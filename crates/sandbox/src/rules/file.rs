@@ -17,32 +17,21 @@
 
 use super::parse::{Command, parse};
 use super::prefix::{Decision, PrefixRule, Token};
+use crate::error::{Error, ErrorKind};
 
 /// Longest file, in bytes.
 pub const MAX_RULES_FILE: usize = 1024 * 1024;
 /// Lists in lists; a pattern needs two.
 const MAX_DEPTH: usize = 3;
 
-/// Why a file cannot be used, and where; lines and columns count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{line}:{column}: {message}")]
-pub struct FileError {
-    /// The line.
-    pub line: usize,
-    /// The column, in characters.
-    pub column: usize,
-    /// What is wrong and what is expected.
-    pub message: String,
-}
-
 /// The rules of a file, with the line where each begins.
 ///
 /// # Errors
 /// The first thing that is no rule, and the first example that its rule contradicts.
-pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, FileError> {
+pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, Error> {
     if text.len() > MAX_RULES_FILE {
         let message = format!("the file is longer than {MAX_RULES_FILE} bytes");
-        return Err(FileError { line: 1, column: 1, message });
+        return Err(syntax_error((1, 1), &message));
     }
     let mut reader = Reader { text, at: 0 };
     let mut rules = Vec::new();
@@ -59,6 +48,11 @@ pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, FileError> {
             return Err(reader.error(reader.at, "a new line is expected after a rule"));
         }
     }
+}
+
+fn syntax_error((line, column): (usize, usize), message: &str) -> Error {
+    let kind = ErrorKind::RuleSyntax { line, column };
+    Error::new(kind, format!("{line}:{column}: {message}"))
 }
 
 /// A rule that allows this prefix, as a line of a file.
@@ -130,9 +124,8 @@ impl<'t> Reader<'t> {
         (before.matches('\n').count() + 1, before[line_begins..].chars().count() + 1)
     }
 
-    fn error(&self, at: usize, message: impl Into<String>) -> FileError {
-        let (line, column) = self.place(at);
-        FileError { line, column, message: message.into() }
+    fn error(&self, at: usize, message: impl Into<String>) -> Error {
+        syntax_error(self.place(at), &message.into())
     }
 
     fn skip(&mut self, space: Space) {
@@ -168,7 +161,7 @@ impl<'t> Reader<'t> {
         found
     }
 
-    fn expect(&mut self, token: &str, wanted: &str) -> Result<(), FileError> {
+    fn expect(&mut self, token: &str, wanted: &str) -> Result<(), Error> {
         self.skip_inside();
         if self.eat(token) {
             return Ok(());
@@ -188,7 +181,7 @@ impl<'t> Reader<'t> {
         &rest[..end]
     }
 
-    fn rule(&mut self) -> Result<PrefixRule, FileError> {
+    fn rule(&mut self) -> Result<PrefixRule, Error> {
         let begins = self.at;
         match self.name() {
             "prefix_rule" => {}
@@ -215,7 +208,7 @@ impl<'t> Reader<'t> {
         self.build(begins, arguments)
     }
 
-    fn argument(&mut self, all: &mut Arguments) -> Result<(), FileError> {
+    fn argument(&mut self, all: &mut Arguments) -> Result<(), Error> {
         const NAMES: &str = "`pattern`, `decision`, `justification`, `match` and `not_match`";
         let begins = self.at;
         let name = self.name();
@@ -239,7 +232,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value, FileError> {
+    fn value(&mut self, depth: usize) -> Result<Value, Error> {
         self.skip_inside();
         let begins = self.at;
         if let Some(quote) = self.rest().chars().next().filter(|c| matches!(c, '"' | '\'')) {
@@ -267,7 +260,7 @@ impl<'t> Reader<'t> {
         Ok(Value::List(begins, parts))
     }
 
-    fn string(&mut self, quote: char) -> Result<String, FileError> {
+    fn string(&mut self, quote: char) -> Result<String, Error> {
         let begins = self.at;
         let mut chars = self.rest().char_indices().skip(1);
         let mut text = String::new();
@@ -305,7 +298,7 @@ impl<'t> Reader<'t> {
         Err(self.error(begins, "the text is not closed on its line"))
     }
 
-    fn build(&self, begins: usize, arguments: Arguments) -> Result<PrefixRule, FileError> {
+    fn build(&self, begins: usize, arguments: Arguments) -> Result<PrefixRule, Error> {
         let Arguments { pattern, decision, justification, matching, not_matching } = arguments;
         let Some(pattern) = pattern else {
             let message = "`pattern` is missing, such as `pattern = [\"git\", \"push\"]`";
@@ -328,7 +321,7 @@ impl<'t> Reader<'t> {
         Ok(rule)
     }
 
-    fn decision(&self, value: &Value) -> Result<Decision, FileError> {
+    fn decision(&self, value: &Value) -> Result<Decision, Error> {
         match value {
             Value::Text(_, text) if text == "allow" => Ok(Decision::Allow),
             Value::Text(_, text) if text == "prompt" => Ok(Decision::Prompt),
@@ -339,21 +332,21 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn text(&self, value: Value) -> Result<String, FileError> {
+    fn text(&self, value: Value) -> Result<String, Error> {
         match value {
             Value::Text(_, text) => Ok(text),
             Value::List(at, _) => Err(self.error(at, "a text is expected, not a list")),
         }
     }
 
-    fn list(&self, value: Value) -> Result<Vec<Value>, FileError> {
+    fn list(&self, value: Value) -> Result<Vec<Value>, Error> {
         match value {
             Value::List(_, parts) => Ok(parts),
             Value::Text(at, _) => Err(self.error(at, "a list is expected, not a text")),
         }
     }
 
-    fn token(&self, value: Value) -> Result<Token, FileError> {
+    fn token(&self, value: Value) -> Result<Token, Error> {
         match value {
             Value::Text(_, word) => Ok(Token::Literal(word)),
             Value::List(_, words) => {
@@ -364,7 +357,7 @@ impl<'t> Reader<'t> {
     }
 
     /// An example is a list of words, or a line that is one plain command.
-    fn check(&self, rule: &PrefixRule, example: Value, expect: bool) -> Result<(), FileError> {
+    fn check(&self, rule: &PrefixRule, example: Value, expect: bool) -> Result<(), Error> {
         let at = example.at();
         let command = match example {
             Value::Text(_, line) => match parse(&line).as_deref() {

@@ -24,6 +24,7 @@ use super::parse::Command;
 use super::places::{Places, places};
 use super::programs::base_name;
 use super::word::{Word, quote};
+use crate::error::{Error, ErrorKind};
 
 /// What a rule says of a command, from lax to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,47 +65,30 @@ pub struct PrefixRule {
     origin: Option<Origin>,
 }
 
-/// Why a rule cannot be taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
-    /// The pattern has no token.
-    #[error(
-        "a command rule has an empty `pattern`; give at least the program, such as `[{{ token = \"git\" }}]`"
-    )]
-    EmptyPattern,
-    /// A token can match nothing; the position counts from 1.
-    #[error(
-        "token {0} of a command rule's `pattern` is empty; give a word in `token` or at least one in `any_of`"
-    )]
-    EmptyToken(usize),
-    /// The justification is there but empty.
-    #[error(
-        "a command rule has an empty `justification`; write why the rule exists or leave the key out"
-    )]
-    EmptyJustification,
-    /// A requirement that allows.
-    #[error("a required command rule may not `allow`; use `prompt` or `forbidden`")]
-    LaxRequirement,
-}
-
 impl PrefixRule {
     /// Checks and builds a rule.
     pub fn new(
         pattern: Vec<Token>,
         decision: Decision,
         justification: Option<String>,
-    ) -> Result<Self, RuleError> {
+    ) -> Result<Self, Error> {
         if pattern.is_empty() {
-            return Err(RuleError::EmptyPattern);
+            let message = "a command rule has an empty `pattern`";
+            return Err(Error::new(ErrorKind::InvalidRule, message)
+                .next_step("give at least the program, such as `[{ token = \"git\" }]`"));
         }
         for (at, token) in pattern.iter().enumerate() {
             let words = token.words();
             if words.is_empty() || words.iter().any(String::is_empty) {
-                return Err(RuleError::EmptyToken(at + 1));
+                let message = format!("token {} of a command rule's `pattern` is empty", at + 1);
+                return Err(Error::new(ErrorKind::InvalidRule, message)
+                    .next_step("give a word in `token` or at least one in `any_of`"));
             }
         }
         if justification.as_ref().is_some_and(|text| text.trim().is_empty()) {
-            return Err(RuleError::EmptyJustification);
+            let message = "a command rule has an empty `justification`";
+            return Err(Error::new(ErrorKind::InvalidRule, message)
+                .next_step("write why the rule exists, or leave the key out"));
         }
         Ok(Self { pattern, decision, justification, origin: None })
     }
@@ -203,48 +187,33 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a prefix cannot be allowed from now on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AmendmentError {
-    /// No word at all.
-    #[error("the amendment is empty; give the program and the words that commands must begin with")]
-    Empty,
-    /// The program is not found, or others could replace it.
-    #[error(
-        "`{0}` cannot be allowed from now on: it is not a program on PATH outside of the writable folders; accept the single command instead"
-    )]
-    Untrusted(String),
-    /// It is no part of what the person was asked about.
-    #[error(
-        "the amendment `{0}` is neither the one that was proposed nor the beginning of a command that was asked about"
-    )]
-    NotAsked(String),
-    /// A program that starts others or destroys.
-    #[error(
-        "`{0}` must not be allowed from now on: commands that begin so can do anything; accept the single command instead"
-    )]
-    TooMuch(String),
-    /// The script holds more than plain commands.
-    #[error(
-        "no rule can allow this script from now on, because it is more than plain commands; accept it once instead"
-    )]
-    NotAmendable,
-}
-
 /// The pattern of a rule that allows what a person was asked about
 /// (`acceptWithExecpolicyAmendment`). A program that is named by its place keeps that place.
 ///
 /// # Errors
 /// A prefix that no rule could allow.
-pub fn amendment(words: &[String], context: &Context<'_>) -> Result<Vec<String>, AmendmentError> {
-    let (program, rest) = words.split_first().ok_or(AmendmentError::Empty)?;
-    let untrusted = || AmendmentError::Untrusted(program.clone());
+pub fn amendment(words: &[String], context: &Context<'_>) -> Result<Vec<String>, Error> {
+    let (program, rest) = words.split_first().ok_or_else(empty_amendment)?;
+    let untrusted = || {
+        let message = format!(
+            "`{program}` cannot be allowed permanently: it is not a program on PATH outside of the \
+             writable folders"
+        );
+        Error::new(ErrorKind::UntrustedProgram, message).next_step(ACCEPT_ONCE)
+    };
     let file = context.resolver.resolve(program, context.cwd).ok_or_else(untrusted)?;
     let program = match program.contains('/') {
         true => file.to_str().ok_or_else(untrusted)?.to_owned(),
         false => program.clone(),
     };
     Ok(std::iter::once(program).chain(rest.iter().cloned()).collect())
+}
+
+pub(super) const ACCEPT_ONCE: &str = "accept the single command instead";
+
+pub(super) fn empty_amendment() -> Error {
+    Error::new(ErrorKind::EmptyAmendment, "the amendment is empty")
+        .next_step("give the program and the words that commands must begin with")
 }
 
 /// What the rules say of a script.
@@ -284,9 +253,11 @@ impl Rules {
     }
 
     /// Adds a rule of an administrator (`requirements.toml`), which must restrict.
-    pub fn require(&mut self, rule: PrefixRule) -> Result<(), RuleError> {
+    pub fn require(&mut self, rule: PrefixRule) -> Result<(), Error> {
         if rule.decision == Decision::Allow {
-            return Err(RuleError::LaxRequirement);
+            let message = "a required command rule must not `allow`";
+            return Err(Error::new(ErrorKind::LaxRequirement, message)
+                .next_step("use `prompt` or `forbidden`"));
         }
         self.required.push(rule);
         Ok(())

@@ -5,9 +5,10 @@ use super::context::Context;
 use super::danger;
 use super::parse::Command;
 use super::places::places;
-use super::prefix::{AmendmentError, program_file};
+use super::prefix::{ACCEPT_ONCE, empty_amendment, program_file};
 use super::programs::{NEED_A_VERB, base_name, runs_anything};
 use super::word::quote;
+use crate::error::{Error, ErrorKind};
 
 /// Subcommands that say enough about what a program will do. Of git those that take no
 /// option which names a program.
@@ -49,31 +50,46 @@ const STARTING_VERBS: &[(&str, &[&str])] = &[
     ("yarn", &["dlx", "exec", "node"]),
 ];
 
-/// Whether a person who was asked about `commands` may allow `prefix` from now on: it is what was
-/// `proposed`, or the beginning of one of the commands, and leaves something to say no to.
+/// Checks that a user who is asked about `commands` may allow `prefix` permanently: it is the
+/// `proposed` one, or the beginning of one of the commands, and does not allow everything.
 ///
 /// # Errors
-/// Why not, in words for a person.
+/// Why `prefix` is refused.
 pub fn check_amendment(
     prefix: &[String],
     proposed: Option<&[String]>,
     commands: &[Vec<String>],
-) -> Result<(), AmendmentError> {
+) -> Result<(), Error> {
     if prefix.is_empty() {
-        return Err(AmendmentError::Empty);
+        return Err(empty_amendment());
     }
     if proposed == Some(prefix) {
         return Ok(());
     }
     if says_too_little(prefix) {
-        return Err(AmendmentError::TooMuch(quote(prefix)));
+        let prefix = quote(prefix);
+        let message = format!(
+            "`{prefix}` must not be allowed permanently: commands that begin so can do anything"
+        );
+        return Err(Error::new(ErrorKind::TooBroad, message).next_step(ACCEPT_ONCE));
     }
     if commands.is_empty() {
-        return Err(AmendmentError::NotAmendable);
+        let message = "no rule can allow this script: it is more than plain commands";
+        return Err(
+            Error::new(ErrorKind::NotAmendable, message).next_step("accept it once instead")
+        );
     }
     match commands.iter().any(|command| command.starts_with(prefix)) {
         true => Ok(()),
-        false => Err(AmendmentError::NotAsked(quote(prefix))),
+        false => {
+            let prefix = quote(prefix);
+            let message = format!(
+                "the amendment `{prefix}` is neither the proposed one nor the beginning of a \
+                 command in question"
+            );
+            Err(Error::new(ErrorKind::NotAsked, message)
+                .next_step("use `proposedExecpolicyAmendment`, or accept the single command"))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Systems on which no layer of ours works: everything is refused, nothing runs unconfined.
 
-use super::{Config, LayerStatus, Spawn, SpawnError};
+use super::{Config, LayerStatus, Spawn};
+use crate::error::{Error, ErrorKind};
 use crate::process::Process;
 
 /// Refuses to start commands.
@@ -15,8 +16,8 @@ impl Sandbox {
     }
 
     #[allow(clippy::unused_async, reason = "as on Linux")]
-    pub async fn spawn(&self, _spawn: Spawn) -> Result<Process, SpawnError> {
-        Err(SpawnError::Unavailable(WHY.to_owned()))
+    pub async fn spawn(&self, _spawn: Spawn) -> Result<Process, Error> {
+        Err(Error::new(ErrorKind::Unavailable, WHY))
     }
 
     #[allow(clippy::unused_async, reason = "as on Linux")]

@@ -1,4 +1,4 @@
-//! The sandbox of Linux: bubblewrap or Landlock, with a seccomp filter under either.
+//! The sandbox on Linux: bubblewrap or Landlock, each with a seccomp filter.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,7 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 
-use super::{Config, Layer, LayerStatus, Spawn, SpawnError, Stdin, exec_error, find_program};
+use super::{
+    Config, Layer, LayerStatus, Spawn, Stdin, empty_command, exec_error, find_program, too_long,
+};
+use crate::error::{Error, ErrorKind};
 use crate::linux::detect::{self, Detected};
 use crate::linux::landlock::Ruleset;
 use crate::linux::launch::Launcher;
@@ -26,25 +29,24 @@ use crate::protect::{Placeholder, Protection};
 use crate::pump::Pump;
 use crate::supervise::request::{Confinement, Narrowing, REPORT_BYTES, Report, Request, Stage};
 
-/// Starts commands under permission policies. One for a server; made without any work: the first
-/// command, or [`Sandbox::report`], finds out what works on the machine.
+/// Starts commands under permission policies. A server has one. Creating it does no work: the first
+/// command, or [`Sandbox::report`], finds out which layers work on the machine.
 #[derive(Debug)]
 pub struct Sandbox {
     config: Config,
     launcher: Launcher,
     detected: OnceCell<Arc<Detected>>,
-    /// Looks at what a command's policy and folder name.
+    /// Runs what waits for the file systems that a command and its policy name.
     files: Pool,
-    /// Bounds the starts under way: each has descriptors in flight, of which the kernel allows a
-    /// limited number.
+    /// Bounds concurrent starts: each has descriptors in flight, whose number the kernel limits.
     starts: Semaphore,
 }
 
-const MAX_STARTS_UNDER_WAY: usize = 32;
-/// How long a supervisor may take to start a command: beyond it waits for a file system.
+const MAX_CONCURRENT_STARTS: usize = 32;
+/// How long a supervisor may take to start a command. One that takes longer waits for a file system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Confinement with what must be kept until the command is over.
+/// Confinement, and the placeholders to hold until the command has ended.
 type Confined = (Confinement, Vec<Placeholder>);
 
 impl Sandbox {
@@ -54,12 +56,12 @@ impl Sandbox {
             config,
             detected: OnceCell::new(),
             files: Pool::default(),
-            starts: Semaphore::new(MAX_STARTS_UNDER_WAY),
+            starts: Semaphore::new(MAX_CONCURRENT_STARTS),
         }
     }
 
     /// Starts a command. Must be called in a tokio runtime with I/O and time enabled.
-    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, SpawnError> {
+    pub async fn spawn(&self, spawn: Spawn) -> Result<Process, Error> {
         let found = match spawn.policy {
             Policy::DangerFullAccess | Policy::External { .. } => None,
             _ => Some(Arc::clone(self.detected().await)),
@@ -74,30 +76,30 @@ impl Sandbox {
         self.start(&program, &spawn, confinement, placeholders).await
     }
 
-    /// Does ahead of the first command what that would otherwise wait for.
+    /// Detects the layers now, so that the first command need not wait for it.
     pub async fn prepare(&self) {
         self.detected().await;
     }
 
-    /// What works on this machine and what does not, with reasons. Runs bubblewrap once, on the
-    /// first call.
+    /// Which layers work on this machine, and why the others do not. The first call runs bubblewrap.
     pub async fn report(&self) -> Vec<LayerStatus> {
         let found = self.detected().await;
         let bubblewrap = match &found.bubblewrap {
             Ok(program) => (true, format!("{} works, with user namespaces", program.display())),
-            Err(why) => (false, why.clone()),
+            Err(why) => (false, why.to_string()),
         };
         let landlock = match &found.landlock {
             Ok(abi) => (
                 true,
                 format!(
-                    "version {abi}; alone it is stricter than workspace policies: no new entries \
-                     at the top of a writable folder, no changes of modes, owners and times"
+                    "version {abi}; without bubblewrap it is stricter than workspace policies: no \
+                     new entries at the top of a writable folder, and no changes of modes, owners \
+                     and times"
                 ),
             ),
-            Err(why) => (false, why.clone()),
+            Err(why) => (false, why.to_string()),
         };
-        // tidy: open the kernel's own.
+        // tidy: open a file of the kernel.
         let seccomp = match std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
             Ok(actions) => (true, format!("actions: {}", actions.trim())),
             Err(_) => (false, "the kernel was built without CONFIG_SECCOMP_FILTER".to_owned()),
@@ -119,8 +121,8 @@ impl Sandbox {
         Detected { bubblewrap, landlock: detect::landlock() }
     }
 
-    /// Runs a harmless command the way that commands are confined.
-    async fn probe(&self, bwrap: &Path) -> Result<(), String> {
+    /// Runs a harmless command under bubblewrap as every confined command runs.
+    async fn probe(&self, bwrap: &Path) -> Result<(), Error> {
         let policy = Policy::ReadOnly { read: ReadAccess::Full, network: false };
         let spawn = Spawn {
             argv: detect::probe_argv(bwrap),
@@ -135,11 +137,8 @@ impl Sandbox {
         let resolved = spawn.policy.resolve(None);
         let (confinement, placeholders) =
             wrap(bwrap, false, &resolved, &Protection::default(), &spawn)
-                .map_err(|e| e.to_string())?;
-        let mut process = self
-            .start(bwrap, &spawn, confinement, placeholders)
-            .await
-            .map_err(|error| error.to_string())?;
+                .map_err(io_error("preparing the sandbox"))?;
+        let mut process = self.start(bwrap, &spawn, confinement, placeholders).await?;
         let mut printed = OutputBuffer::new(2048);
         let exit = process.collect(&mut OutputBuffer::new(2048), &mut printed).await;
         if exit.success() { Ok(()) } else { Err(detect::explain(bwrap, &printed.text())) }
@@ -151,7 +150,7 @@ impl Sandbox {
         spawn: &Spawn,
         confinement: Confinement,
         placeholders: Vec<Placeholder>,
-    ) -> Result<Process, SpawnError> {
+    ) -> Result<Process, Error> {
         let request = request(program, spawn, confinement, &placeholders)?;
         let mut pipes = Pipes::open(spawn).map_err(io_error("opening pipes for the command"))?;
         let mut proxied = None;
@@ -204,17 +203,17 @@ impl Sandbox {
     }
 }
 
-/// A command that can be started.
+/// A command that is ready to start.
 struct Prepared {
     program: PathBuf,
     confinement: Confinement,
     placeholders: Vec<Placeholder>,
 }
 
-/// Looks at the files that a command and its policy name. Waits for their file systems; `found` is
-/// there for a policy that confines.
-fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prepared, SpawnError> {
-    let program = spawn.argv.first().ok_or(SpawnError::Empty)?;
+/// Looks at the files that a command and its policy name, which waits for their file systems.
+/// `found` is present for a policy that confines.
+fn prepare(layer: Layer, found: Option<&Detected>, spawn: &Spawn) -> Result<Prepared, Error> {
+    let program = spawn.argv.first().ok_or_else(empty_command)?;
     check_cwd(&spawn.cwd)?;
     let program = find_program(program, &spawn.cwd, &spawn.env)?;
     let tmpdir = spawn.env.iter().rfind(|(name, _)| name == "TMPDIR");
@@ -229,59 +228,58 @@ fn confine(
     found: Option<&Detected>,
     resolved: &Resolved,
     spawn: &Spawn,
-) -> Result<Confined, SpawnError> {
+) -> Result<Confined, Error> {
     let Some(found) = found.filter(|_| resolved.confined) else {
         return match spawn.egress {
             None => Ok((Confinement::None, Vec::new())),
-            Some(_) => Err(SpawnError::Unavailable(
-                "a managed network needs a policy that confines the command".to_owned(),
-            )),
+            Some(_) => {
+                Err(unavailable("a managed network needs a policy that confines the command"))
+            }
         };
     };
     if resolved.check_read(&spawn.cwd).is_err() {
-        return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not let it be read"));
+        return Err(bad_cwd(&spawn.cwd, "the sandbox policy does not allow reading it"));
     }
     let protection = protection(resolved).map_err(io_error("looking at writable folders"))?;
-    let bubblewrap = found.bubblewrap.as_ref().map_err(String::as_str);
-    let landlock = found.landlock.as_ref().map_err(String::as_str);
+    let bubblewrap = found.bubblewrap.as_ref().map_err(Error::to_string);
+    let landlock = found.landlock.as_ref().map_err(Error::to_string);
     let (bubblewrap, landlock) = match layer {
         Layer::Auto => (bubblewrap, landlock),
-        Layer::Bubblewrap => (bubblewrap, Err("the configuration asks for bubblewrap")),
-        Layer::Landlock => (Err("the configuration asks for Landlock"), landlock),
+        Layer::Bubblewrap => {
+            (bubblewrap, Err("the configuration allows bubblewrap only".to_owned()))
+        }
+        Layer::Landlock => (Err("the configuration allows Landlock only".to_owned()), landlock),
     };
     match (bubblewrap, landlock) {
         (Ok(bwrap), _) => wrap(bwrap, found.landlock.is_ok(), resolved, &protection, spawn)
             .map_err(io_error("preparing the sandbox")),
-        (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => {
-            Err(SpawnError::Unavailable(format!(
-                "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
-                 tell where a connection goes"
-            )))
-        }
-        (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => {
-            Err(SpawnError::Unavailable(format!(
-                "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
-                 take something out of a readable or writable folder again"
-            )))
-        }
+        (Err(no_bubblewrap), Ok(_)) if spawn.egress.is_some() => Err(unavailable(&format!(
+            "a managed network needs bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                 restrict where a connection goes"
+        ))),
+        (Err(no_bubblewrap), Ok(_)) if resolved.rules.is_some() => Err(unavailable(&format!(
+            "permission profiles need bubblewrap: {no_bubblewrap}. Landlock alone cannot \
+                 exclude a path inside a readable or writable folder"
+        ))),
         (Err(_), Ok(abi)) => {
             landlocked(*abi, resolved, &protection).map_err(io_error("preparing the sandbox"))
         }
         (Err(no_bubblewrap), Err(no_landlock)) => {
-            Err(SpawnError::Unavailable(format!("{no_bubblewrap}. {no_landlock}")))
+            Err(unavailable(&format!("{no_bubblewrap}. {no_landlock}")))
         }
     }
 }
 
-/// Sends the request and waits until the command runs; its process id.
+/// Sends the request, waits until the command runs, and returns its process id.
 async fn handshake(
     mut supervisor: UnixStream,
     request: Vec<u8>,
     program: &Path,
     spawn: &Spawn,
-) -> Result<(UnixStream, i32), SpawnError> {
+) -> Result<(UnixStream, i32), Error> {
     let mut report = [0; REPORT_BYTES];
-    let lost = io_error("the supervisor of the command went away; is the limit of open files low?");
+    let lost =
+        io_error("the command's supervisor ended (a low limit of open files can cause this)");
     supervisor.write_all(&request).await.map_err(&lost)?;
     supervisor.read_exact(&mut report).await.map_err(&lost)?;
     match Report::decode(&report) {
@@ -291,36 +289,37 @@ async fn handshake(
     }
 }
 
-fn unanswered(error: Unanswered) -> SpawnError {
+fn unanswered(error: Unanswered) -> Error {
     let source = io::Error::new(io::ErrorKind::TimedOut, error.to_string());
-    SpawnError::Io { context: "looking at the command's files".to_owned(), source }
+    Error::io("looking at the command's files", source)
 }
 
-fn not_started_in_time(cwd: &Path) -> SpawnError {
+fn not_started_in_time(cwd: &Path) -> Error {
     let seconds = START_TIMEOUT.as_secs();
     let reason = format!(
-        "the command was not started within {seconds} s; look whether the file systems of the \
-         folder and of the writable folders answer"
+        "the command did not start within {seconds} s; check that the file systems of this folder \
+         and of the writable folders respond"
     );
     bad_cwd(cwd, &reason)
 }
 
-fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> SpawnError {
+fn not_started(stage: Stage, errno: i32, program: &Path, spawn: &Spawn) -> Error {
     let source = io::Error::from_raw_os_error(errno);
     let context = match stage {
         Stage::Folder => return bad_cwd(&spawn.cwd, &source.to_string()),
         Stage::Confine => {
-            return SpawnError::Unavailable(format!("Landlock could not be applied: {source}"));
+            return unavailable(&format!("Landlock could not be applied: {source}"));
         }
         Stage::Exec => return exec_error(program, &source),
-        Stage::Fork => "creating a process for the command".to_owned(),
-        Stage::Session => "preparing the command's process".to_owned(),
+        Stage::Fork => "creating a process for the command",
+        Stage::Session => "preparing the command's process",
         Stage::Request if errno == libc::ESTALE => {
-            "a writable folder changed while the command was started; start it again".to_owned()
+            let context = "a writable folder changed while the command was starting";
+            return Error::io(context, source).next_step("start the command again");
         }
-        Stage::Request => "reading the command in its supervisor".to_owned(),
+        Stage::Request => "reading the command in its supervisor",
     };
-    SpawnError::Io { context, source }
+    Error::io(context, source)
 }
 
 fn protection(resolved: &Resolved) -> io::Result<Protection> {
@@ -343,16 +342,16 @@ fn wrap(
     let mut placeholders = Vec::new();
     let mut read_only = protection.read_only.clone();
     for path in &protection.missing {
-        // In a frozen root nothing can be created at the top anyway.
+        // Nothing can be created at the top of a frozen root.
         if path.parent().is_some_and(|parent| protection.frozen.iter().any(|root| root == parent)) {
             continue;
         }
         placeholders.extend(Placeholder::hold(path)?);
         match path.symlink_metadata() {
-            // What it leads to was not looked at.
+            // Where the link leads was not checked.
             Ok(meta) if meta.is_symlink() => return Err(changed(path)),
             Ok(_) => read_only.push(path.clone()),
-            // Nobody with our rights can create it.
+            // A command cannot create it either: it has the same rights.
             Err(_) => {}
         }
     }
@@ -367,15 +366,15 @@ fn wrap(
     let options = bubblewrap::options(&namespaced, protection, &read_only, &spawn.cwd, &env)?;
     let filter = seccomp::to_bytes(&seccomp::filter(resolved.network || managed, true));
     let bwrap = bytes(bwrap);
-    // What is pinned is mounted writable too, so that it must be what was looked at. In a profile, its
-    // rules decide what stands there.
+    // Pinned folders are mounted writable as well, so they must be those that were checked. In a
+    // profile, its rules decide about them.
     let pins = protection.pins.iter().filter(|_| resolved.rules.is_none());
     let roots = || protection.roots.iter().chain(pins).map(bytes).collect();
     let narrowing = (landlock && runs_inside(resolved)).then(|| Narrowing { roots: roots() });
     Ok((Confinement::Bubblewrap { bwrap, options, filter, narrowing }, placeholders))
 }
 
-/// Whether our own program finds the system's libraries inside.
+/// Whether this program finds the system's libraries inside the sandbox.
 fn runs_inside(resolved: &Resolved) -> bool {
     match &resolved.read {
         ReadAccess::Full => true,
@@ -389,7 +388,7 @@ fn runs_inside(resolved: &Resolved) -> bool {
 
 fn changed(path: &Path) -> io::Error {
     let path = path.display();
-    io::Error::other(format!("{path} became a symbolic link just now; start the command again"))
+    io::Error::other(format!("{path} has just become a symbolic link; start the command again"))
 }
 
 fn landlocked(abi: u32, resolved: &Resolved, protection: &Protection) -> io::Result<Confined> {
@@ -403,7 +402,7 @@ fn request(
     spawn: &Spawn,
     confinement: Confinement,
     placeholders: &[Placeholder],
-) -> Result<Vec<u8>, SpawnError> {
+) -> Result<Vec<u8>, Error> {
     let variable =
         |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     let request = Request {
@@ -418,29 +417,30 @@ fn request(
     };
     let mut strings = request.argv.iter().chain(&request.env).chain([&request.cwd]);
     if strings.any(|string| string.contains(&0)) {
-        return Err(SpawnError::NulByte);
+        let message = "an argument, a variable or the working folder has a NUL byte";
+        return Err(Error::new(ErrorKind::InvalidCommand, message).next_step("remove it"));
     }
     check_lengths(&request)?;
     Ok(request.encode())
 }
 
-/// What the kernel would refuse, or bubblewrap in its place and in other words.
-fn check_lengths(request: &Request) -> Result<(), SpawnError> {
+/// Refuses what the kernel would refuse later, or bubblewrap with a message of its own.
+fn check_lengths(request: &Request) -> Result<(), Error> {
     const MAX_STRING: usize = 128 << 10;
     const MAX_TOTAL: usize = 2 << 20;
     let all = || request.argv.iter().chain(&request.env);
     if let Some(long) = all().find(|string| string.len() >= MAX_STRING) {
         let start = String::from_utf8_lossy(long.get(..32).unwrap_or_default()).into_owned();
-        return Err(SpawnError::TooLong(format!("`{start}…` has {} bytes", long.len())));
+        return Err(too_long(&format!("`{start}…` has {} bytes", long.len())));
     }
     let total: usize = all().map(|string| string.len() + size_of::<usize>() + 1).sum();
     if total > MAX_TOTAL {
-        return Err(SpawnError::TooLong(format!("arguments and variables have {total} bytes")));
+        return Err(too_long(&format!("the arguments and variables have {total} bytes")));
     }
     Ok(())
 }
 
-fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
+fn check_cwd(cwd: &Path) -> Result<(), Error> {
     if !cwd.is_absolute() {
         return Err(bad_cwd(cwd, "it is not an absolute path"));
     }
@@ -454,12 +454,17 @@ fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
     }
 }
 
-fn bad_cwd(path: &Path, reason: &str) -> SpawnError {
-    SpawnError::BadCwd { path: path.to_owned(), reason: reason.to_owned() }
+fn bad_cwd(path: &Path, reason: &str) -> Error {
+    let message = format!("the working folder {} cannot be used: {reason}", path.display());
+    Error::new(ErrorKind::InvalidCommand, message)
 }
 
-fn io_error(context: &str) -> impl Fn(io::Error) -> SpawnError {
-    move |source| SpawnError::Io { context: context.to_owned(), source }
+fn unavailable(why: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the sandbox is not available: {why}"))
+}
+
+fn io_error(context: &str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::io(context, source)
 }
 
 fn bytes(string: impl AsRef<OsStr>) -> Vec<u8> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox::env::{EnvPolicy, Inherit, child_environment};
-use sandbox::{Policy, Process, Size, Spawn, SpawnError, Stdin, Stream, Utf8Stream};
+use sandbox::{ErrorKind, Policy, Process, Size, Spawn, Stdin, Stream, Utf8Stream};
 use session::{ExecSpec, Input, ProcessEnd, ToolRequest};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -168,8 +168,8 @@ async fn follow(
         Err(error) => {
             let message = error.to_string();
             core.warn("sandbox", &message);
-            let end = match error {
-                SpawnError::Unavailable(_) => ProcessEnd::Unconfined(message),
+            let end = match error.kind() {
+                ErrorKind::Unavailable => ProcessEnd::Unconfined(message),
                 _ => ProcessEnd::NotStarted(message),
             };
             return reporter.end(end).await;

@@ -1,9 +1,9 @@
 //! Prefix rules and what is proposed.
 
 use super::{at, words};
+use crate::error::ErrorKind;
 use crate::rules::{
-    AmendmentError, Decision, Invocation, PrefixRule, RuleError, Rules, Token, amendment, assess,
-    check_amendment,
+    Decision, Invocation, PrefixRule, Rules, Token, amendment, assess, check_amendment,
 };
 
 fn rule(pattern: &str, decision: Decision) -> PrefixRule {
@@ -153,14 +153,14 @@ fn nothing_is_allowed_while_a_source_cannot_be_read() {
 fn amendments_name_what_was_asked_about() {
     let make = |prefix: &[&str]| {
         let prefix: Vec<String> = prefix.iter().map(|&word| word.to_owned()).collect();
-        amendment(&prefix, &at("/opt/tools"))
+        amendment(&prefix, &at("/opt/tools")).map_err(|error| error.kind())
     };
     assert_eq!(make(&["cargo", "test"]), Ok(words("cargo test")));
     assert_eq!(make(&["./lint", "a b"]), Ok(vec!["/opt/tools/lint".into(), "a b".into()]));
-    assert_eq!(make(&[]), Err(AmendmentError::Empty));
-    assert_eq!(make(&["../x"]), Err(AmendmentError::Untrusted("../x".into())));
-    assert_eq!(make(&["missing"]), Err(AmendmentError::Untrusted("missing".into())));
-    assert_eq!(make(&[""]), Err(AmendmentError::Untrusted(String::new())));
+    assert_eq!(make(&[]), Err(ErrorKind::EmptyAmendment));
+    assert_eq!(make(&["../x"]), Err(ErrorKind::UntrustedProgram));
+    assert_eq!(make(&["missing"]), Err(ErrorKind::UntrustedProgram));
+    assert_eq!(make(&[""]), Err(ErrorKind::UntrustedProgram));
 }
 
 #[test]
@@ -181,14 +181,17 @@ fn matching_rules_are_told_with_what_they_match() {
 fn rules_that_cannot_be_taken() {
     let literal = |word: &str| Token::Literal(word.to_owned());
     let build = |pattern, justification: Option<&str>| {
-        PrefixRule::new(pattern, Decision::Prompt, justification.map(str::to_owned)).unwrap_err()
+        let justification = justification.map(str::to_owned);
+        let error = PrefixRule::new(pattern, Decision::Prompt, justification).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRule);
+        error.to_string()
     };
-    assert_eq!(build(vec![], None), RuleError::EmptyPattern);
-    assert_eq!(build(vec![literal("a"), literal("")], None), RuleError::EmptyToken(2));
-    assert_eq!(build(vec![Token::AnyOf(vec![])], None), RuleError::EmptyToken(1));
-    assert_eq!(build(vec![literal("a")], Some(" ")), RuleError::EmptyJustification);
+    assert!(build(vec![], None).contains("an empty `pattern`"));
+    assert!(build(vec![literal("a"), literal("")], None).contains("token 2 of"));
+    assert!(build(vec![Token::AnyOf(vec![])], None).contains("token 1 of"));
+    assert!(build(vec![literal("a")], Some(" ")).contains("an empty `justification`"));
     let lax = Rules::default().require(rule("a", Decision::Allow));
-    assert_eq!(lax, Err(RuleError::LaxRequirement));
+    assert_eq!(lax.unwrap_err().kind(), ErrorKind::LaxRequirement);
 }
 
 #[test]
@@ -290,12 +293,13 @@ fn an_amendment_is_a_part_of_what_was_asked_about_and_leaves_something_to_ask() 
         let prefix = if prefix.is_empty() { Vec::new() } else { words(prefix) };
         let proposed = found.proposed_amendment.as_deref();
         let checked = check_amendment(&prefix, proposed, &found.amendable);
-        let kind = checked.map_err(|error| match error {
-            AmendmentError::Empty => "empty",
-            AmendmentError::Untrusted(_) => "untrusted",
-            AmendmentError::NotAsked(_) => "not asked",
-            AmendmentError::TooMuch(_) => "too much",
-            AmendmentError::NotAmendable => "not amendable",
+        let kind = checked.map_err(|error| match error.kind() {
+            ErrorKind::EmptyAmendment => "empty",
+            ErrorKind::UntrustedProgram => "untrusted",
+            ErrorKind::NotAsked => "not asked",
+            ErrorKind::TooBroad => "too much",
+            ErrorKind::NotAmendable => "not amendable",
+            kind => panic!("{kind:?}: {error}"),
         });
         assert_eq!(kind, expect, "{prefix:?} for {script}");
     };

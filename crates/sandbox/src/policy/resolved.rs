@@ -1,0 +1,221 @@
+//! A policy with its paths spelled out, and whether it lets a path be read or written.
+
+use std::path::{Path, PathBuf};
+
+use super::access::{Access, PLATFORM_READABLE, ReadAccess};
+use crate::error::{Error, ErrorKind};
+use crate::protect::{ProtectedPaths, lifts_protection};
+use crate::real_path::{real_entry, real_path, real_root};
+
+/// A policy with its writable roots listed.
+#[derive(Clone, Debug, Default)]
+pub struct Resolved {
+    /// Whether commands are confined: false for full access and for an external sandbox.
+    pub confined: bool,
+    /// Empty when unconfined or read-only.
+    pub writable: Vec<WritableRoot>,
+    pub read: ReadAccess,
+    pub network: bool,
+    /// The rules of a profile; where they are present, `read` has no effect.
+    pub rules: Option<Vec<(PathBuf, Access)>>,
+    /// See [`crate::Spawn::guarded`].
+    pub(crate) guarded: Vec<PathBuf>,
+    /// Where the roots and the rules lead, once [`Resolved::settle`] has looked.
+    pub(crate) settled: Option<Settled>,
+}
+
+/// Where a policy's paths led at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Settled {
+    folders: Vec<PathBuf>,
+    rules: Vec<(PathBuf, Access)>,
+    protected: Result<ProtectedPaths, Error>,
+}
+
+/// A folder that a confined command can write, except its [`PROTECTED_NAMES`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritableRoot {
+    pub path: PathBuf,
+    /// Whether it is `/tmp` or `$TMPDIR`, which a policy includes without naming them.
+    pub temporary: bool,
+}
+
+impl Resolved {
+    /// Also protects the protected names in `folders`, where these lie in a writable root. The
+    /// folders need not exist.
+    #[must_use]
+    pub fn guarding(self, folders: &[PathBuf]) -> Self {
+        Self { guarded: folders.to_vec(), ..self }
+    }
+
+    /// Checks that `path`, which need not exist, can be written: its real path must lie in a
+    /// writable root and under no protected name of any root. Returns the real path.
+    ///
+    /// # Errors
+    /// The policy denies it, or the path cannot be resolved.
+    pub fn check_write(&self, path: &Path) -> Result<PathBuf, Error> {
+        self.check_real(path, real_path(path)?)
+    }
+
+    /// As [`Resolved::check_write`], for the directory entry itself: a symbolic link as the last
+    /// component is not resolved.
+    ///
+    /// # Errors
+    /// As for [`Resolved::check_write`].
+    pub fn check_write_entry(&self, path: &Path) -> Result<PathBuf, Error> {
+        self.check_real(path, real_entry(path)?)
+    }
+
+    fn check_real(&self, path: &Path, real: PathBuf) -> Result<PathBuf, Error> {
+        if !self.confined {
+            return Ok(real);
+        }
+        let decided = self.rule_for(&real);
+        if decided.as_ref().is_some_and(|(_, access)| *access != Access::Write) {
+            return Err(outside_writable_roots(path));
+        }
+        let roots: Vec<PathBuf> = self.writable_folders();
+        let inside = |root: &&PathBuf| real.starts_with(root);
+        if !roots.iter().any(|root| inside(&root)) {
+            return Err(outside_writable_roots(path));
+        }
+        let protected_paths = self.protected_paths().map_err(|reason| {
+            let message = format!("{} cannot be written: {reason}", path.display());
+            Error::new(ErrorKind::Denied, message)
+        })?;
+        for root in roots.iter().filter(inside) {
+            if let Some(protected) = protected_paths.covering(root, &real) {
+                let lifts = |rule: &Path| rule.starts_with(&protected) && lifts_protection(rule);
+                if decided.as_ref().is_some_and(|(rule, _)| lifts(rule)) {
+                    continue;
+                }
+                let (path, protected) = (path.display(), protected.display());
+                let message = format!(
+                    "{path} is protected: {protected} stays read-only inside a writable folder"
+                );
+                return Err(Error::new(ErrorKind::Denied, message));
+            }
+        }
+        Ok(real)
+    }
+
+    /// Checks that `path` can be read; returns its real path.
+    ///
+    /// # Errors
+    /// The policy denies it, or the path cannot be resolved.
+    pub fn check_read(&self, path: &Path) -> Result<PathBuf, Error> {
+        let real = real_path(path)?;
+        if let Some((_, access)) = self.rule_for(&real) {
+            return match access {
+                Access::None => Err(outside_readable_roots(path)),
+                Access::Read | Access::Write => Ok(real),
+            };
+        }
+        let ReadAccess::Restricted { include_platform_defaults, readable_roots } = &self.read
+        else {
+            return Ok(real);
+        };
+        let defaults =
+            PLATFORM_READABLE.iter().map(Path::new).filter(|_| *include_platform_defaults);
+        let readable = readable_roots
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(defaults)
+            .chain(self.writable.iter().map(|root| root.path.as_path()))
+            .filter_map(|root| root.canonicalize().ok())
+            .any(|root| real.starts_with(root));
+        if !self.confined || readable {
+            return Ok(real);
+        }
+        Err(outside_readable_roots(path))
+    }
+
+    /// Looks at the policy's paths now and never again: between two looks of one start of a command
+    /// they could change, and many checks cost one look.
+    #[must_use]
+    pub fn settle(mut self) -> Self {
+        if self.settled.is_none() {
+            let (folders, rules) = (self.writable_folders(), self.real_rules());
+            // Looking at the folders twice could pin one that is not a writable root.
+            let protected = self.protected_in(&folders);
+            self.settled = Some(Settled { folders, rules, protected });
+        }
+        self
+    }
+
+    /// What the protected names of the writable roots protect.
+    pub(crate) fn protected_paths(&self) -> Result<ProtectedPaths, Error> {
+        if let Some(settled) = &self.settled {
+            return settled.protected.clone();
+        }
+        self.protected_in(&self.writable_folders())
+    }
+
+    fn protected_in(&self, folders: &[PathBuf]) -> Result<ProtectedPaths, Error> {
+        // The temporary folders may hold very many entries, so they are not searched for other
+        // letter cases.
+        let named = self.writable.iter().filter(|root| !root.temporary);
+        let named: Vec<PathBuf> = named.filter_map(|root| root.path.canonicalize().ok()).collect();
+        let guarded = self.guarded.iter().filter_map(|folder| real_path(folder).ok());
+        let guarded: Vec<PathBuf> = guarded
+            .filter(|folder| folders.iter().any(|root| folder != root && folder.starts_with(root)))
+            .collect();
+        ProtectedPaths::find(folders, &guarded, |root| named.iter().any(|it| it == root))
+            .map_err(|source| Error::io("looking for protected paths", source))
+    }
+
+    /// The rules of a profile under their real paths, parents first, each path once.
+    pub(crate) fn real_rules(&self) -> Vec<(PathBuf, Access)> {
+        if let Some(settled) = &self.settled {
+            return settled.rules.clone();
+        }
+        let rules = self.rules.iter().flatten();
+        let written = self.rules.iter().flatten().filter(|(_, access)| *access == Access::Write);
+        let writable: Vec<PathBuf> =
+            written.filter_map(|(path, _)| path.canonicalize().ok()).collect();
+        let real = |(path, access): &(PathBuf, Access)| {
+            let grants_more = *access == Access::Write && path.exists();
+            let path = match grants_more {
+                true => real_root(path, &writable)?,
+                false => real_path(path).ok()?,
+            };
+            Some((path, *access))
+        };
+        let mut real: Vec<(PathBuf, Access)> = rules.filter_map(real).collect();
+        real.sort();
+        real.dedup_by(|later, kept| later.0 == kept.0);
+        real
+    }
+
+    /// The rule of a profile that applies to a real path.
+    fn rule_for(&self, real: &Path) -> Option<(PathBuf, Access)> {
+        self.rules.as_ref()?;
+        self.real_rules().into_iter().rfind(|(path, _)| real.starts_with(path))
+    }
+
+    /// The real paths of the writable roots, each once, parents first. A root that does not exist
+    /// is left out: nothing is created for it.
+    pub fn writable_folders(&self) -> Vec<PathBuf> {
+        if let Some(settled) = &self.settled {
+            return settled.folders.clone();
+        }
+        let given = || self.writable.iter().map(|root| root.path.as_path());
+        let all: Vec<PathBuf> = given().filter_map(|root| root.canonicalize().ok()).collect();
+        let mut folders: Vec<PathBuf> = given().filter_map(|root| real_root(root, &all)).collect();
+        folders.sort();
+        folders.dedup();
+        folders
+    }
+}
+
+fn outside_writable_roots(path: &Path) -> Error {
+    let path = path.display();
+    let message = format!("{path} is outside the folders that the sandbox policy lets be written");
+    Error::new(ErrorKind::Denied, message)
+}
+
+fn outside_readable_roots(path: &Path) -> Error {
+    let path = path.display();
+    let message = format!("{path} is outside the folders that the sandbox policy lets be read");
+    Error::new(ErrorKind::Denied, message)
+}
