@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use gateway::body::{Outcome, Reader, UsageFilter};
+use gateway_body::{Outcome, Reader, UsageFilter};
 use libfuzzer_sys::fuzz_target;
 
 fn read(mut reader: Reader, bytes: &[u8], length: usize) -> Outcome {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use bytes::Bytes;
-use gateway::body::{Edits, Invalid, Kind, scan};
+use gateway_body::{Edits, Invalid, Kind, scan};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 

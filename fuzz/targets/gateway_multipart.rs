@@ -2,7 +2,7 @@
 //! text around its fields is written anew.
 #![no_main]
 
-use gateway::body::{Form, boundary};
+use gateway_body::{Form, boundary};
 use libfuzzer_sys::fuzz_target;
 
 const BOUNDARY: &str = "b";

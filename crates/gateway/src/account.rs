@@ -6,59 +6,58 @@ use std::sync::Arc;
 
 use ratelimit::RequestId;
 
-use crate::body;
-use crate::ledger::{Endpoint, Entry};
 use crate::metrics;
-use crate::policy::plan::{Demand, Plan, Taken};
-use crate::settings::{Model, Price};
 use crate::state::Gateway;
-use crate::tenants::Caller;
 use crate::traces;
+use gateway_policy::plan::{Demand, Plan, Taken};
+use gateway_policy::settings::{Model, Price};
+use gateway_policy::tenants::Caller;
+use gateway_store::ledger::{Endpoint, Entry};
 
 /// What a request reserved. It is settled once: by [`Account::close`], or when it is dropped.
-pub struct Account {
+pub(crate) struct Account {
     gateway: Arc<Gateway>,
     facts: Facts,
     settled: bool,
 }
 
 /// Who reserved what for what.
-pub struct Facts {
+pub(crate) struct Facts {
     /// Who.
-    pub caller: Arc<Caller>,
+    pub(crate) caller: Arc<Caller>,
     /// The model that serves it.
-    pub model: Arc<Model>,
+    pub(crate) model: Arc<Model>,
     /// What it draws on.
-    pub plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     /// How much.
-    pub demand: Demand,
+    pub(crate) demand: Demand,
     /// Under which number.
-    pub request: RequestId,
+    pub(crate) request: RequestId,
     /// Under which usage page it counts.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// Tokens of its input, as estimated.
-    pub input_estimate: u64,
+    pub(crate) input_estimate: u64,
     /// Prices.
-    pub price: Option<Price>,
+    pub(crate) price: Option<Price>,
     /// A batch runs it.
-    pub batch: bool,
+    pub(crate) batch: bool,
     /// Its part of a trace, if it is traced.
-    pub trace: Option<Traced>,
+    pub(crate) trace: Option<Traced>,
 }
 
 /// A request that is traced.
-pub struct Traced {
+pub(crate) struct Traced {
     /// Where it stands.
-    pub place: traces::Place,
+    pub(crate) place: traces::Place,
     /// `POST /v1/responses`.
-    pub name: String,
+    pub(crate) name: String,
     /// When it came.
-    pub began: ratelimit::Micros,
+    pub(crate) began: ratelimit::Micros,
 }
 
 /// How a request ended.
 #[derive(Debug)]
-pub enum End {
+pub(crate) enum End {
     /// The model server failed it, or refused it.
     Failed {
         /// What the client was answered.
@@ -71,33 +70,33 @@ pub enum End {
         /// What the client was answered.
         status: u16,
         /// What was read in the answer.
-        outcome: body::Outcome,
+        outcome: gateway_body::Outcome,
     },
     /// The client went away, or the model server did, in the middle.
     Aborted {
         /// What the client was answered.
         status: u16,
         /// What was read until then.
-        outcome: body::Outcome,
+        outcome: gateway_body::Outcome,
     },
 }
 
 impl Account {
     /// For what was reserved just now.
     #[must_use]
-    pub fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
+    pub(crate) fn open(gateway: &Arc<Gateway>, facts: Facts) -> Self {
         gateway.metrics.open.inc();
         Self { gateway: Arc::clone(gateway), facts, settled: false }
     }
 
     /// Settles it.
-    pub fn close(mut self, end: End) {
+    pub(crate) fn close(mut self, end: End) {
         self.settle(end);
     }
 
     /// Who reserved what.
     #[must_use]
-    pub fn facts(&self) -> &Facts {
+    pub(crate) fn facts(&self) -> &Facts {
         &self.facts
     }
 
@@ -141,14 +140,14 @@ impl Account {
 impl Drop for Account {
     /// Nobody waits for it any more, and the model server may have begun.
     fn drop(&mut self) {
-        self.settle(End::Aborted { status: 499, outcome: body::Outcome::default() });
+        self.settle(End::Aborted { status: 499, outcome: gateway_body::Outcome::default() });
     }
 }
 
 impl Traced {
     /// The span of a request that never had an account.
     #[must_use]
-    pub fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
+    pub(crate) fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
         let Self { place, name, began } = self;
         traces::Span {
             place,
@@ -220,7 +219,7 @@ impl Facts {
     fn by_usage(
         &self,
         status: u16,
-        usage: body::Usage,
+        usage: gateway_body::Usage,
         images: Option<u64>,
         audio: Option<u64>,
     ) -> Bill {

@@ -20,19 +20,23 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 
 pub(crate) use batch_lines::{LineOf, line, read_line};
-pub use exchange::{Exchange, Recognised, limits_unavailable};
-pub use owned::Remembered;
+pub(crate) use exchange::{Exchange, Recognised, limits_unavailable};
+pub(crate) use owned::Remembered;
 pub(crate) use relay::Whole;
 
-use crate::error::ApiError;
 use crate::serve::answer::AnswerBody;
 use crate::serve::route::Api;
+use gateway_policy::error::ApiError;
 
 /// An answer, or the error that becomes one.
-pub type Answered = Result<Response<AnswerBody>, ApiError>;
+pub(crate) type Answered = Result<Response<AnswerBody>, ApiError>;
 
 /// Answers a request whose key was recognised.
-pub async fn answer(exchange: &mut Exchange, api: Api<'_>, request: Request<Incoming>) -> Answered {
+pub(crate) async fn answer(
+    exchange: &mut Exchange,
+    api: Api<'_>,
+    request: Request<Incoming>,
+) -> Answered {
     match api {
         Api::Generate(generation) => generate::answer(exchange, generation, request).await,
         Api::Models => Ok(models::list(exchange)),

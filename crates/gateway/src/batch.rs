@@ -25,11 +25,11 @@ use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use check::check;
 
-use crate::records::batches;
 use crate::state::Gateway;
+use gateway_store::records::batches;
 
 /// How long a node holds what it works at, without word from it.
-pub const LEASE: Micros = 30_000_000;
+pub(crate) const LEASE: Micros = 30_000_000;
 /// How often the store is asked for batches that nobody works at.
 const POLL: Duration = Duration::from_secs(1);
 /// Polls between two rounds of tidying: a minute.
@@ -45,7 +45,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// See the module.
 #[derive(Debug)]
-pub struct Runner {
+pub(crate) struct Runner {
     /// Who this node is.
     node: Box<str>,
     /// Leases that it has asked for.
@@ -94,7 +94,7 @@ impl Runner {
     }
 
     /// Lets lines under way end within that time, and gives everything else back to other nodes.
-    pub async fn drain(&self, patience: Duration) {
+    pub(crate) async fn drain(&self, patience: Duration) {
         let Some(mut task) = self.take_task() else { return };
         self.phase.send_replace(Phase::Stop);
         if tokio::time::timeout(patience, &mut task).await.is_ok() {
@@ -106,8 +106,9 @@ impl Runner {
         }
     }
 
-    /// Ends everything at once, as a crash does: others go on when the leases are over.
-    pub fn abort(&self) {
+    /// Ends everything at once, as a crash does: other nodes continue once the leases have expired.
+    #[cfg(feature = "test-support")]
+    pub(crate) fn abort(&self) {
         if let Some(task) = self.take_task() {
             task.abort();
         }
@@ -179,7 +180,7 @@ async fn round(
     phase: &watch::Receiver<Phase>,
     running: &mut JoinSet<()>,
     polls: u32,
-) -> Result<(), crate::database::DatabaseError> {
+) -> Result<(), gateway_store::database::DatabaseError> {
     let database = &gateway.database;
     while running.len() < MOST_BATCHES {
         let now = gateway.clock.now();

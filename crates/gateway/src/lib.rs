@@ -1,28 +1,20 @@
 //! The hosted API gateway: keys, limits, spend and the change policy in front of model servers
-//! (specification: Hosted API).
+//! (specification: Hosted API). This crate is the path of a request; bodies, policy, the store and the
+//! administration are crates of their own.
 
 mod account;
-pub mod admin;
-pub mod api;
-pub mod batch;
-pub mod body;
-mod dashboard;
-pub mod database;
-pub mod directory;
-pub mod error;
-pub mod ledger;
-pub mod metrics;
+mod api;
+mod batch;
+mod metrics;
 mod open;
-pub mod policy;
-pub mod records;
-pub mod serve;
-pub mod settings;
-pub mod spend;
+mod serve;
+mod spend;
 mod state;
-pub mod tenants;
-pub mod traces;
-pub mod upstream;
-pub mod world;
+#[cfg(feature = "test-support")]
+mod test_support;
+mod traces;
+mod upstream;
 
-pub use open::{OpenError, World};
-pub use state::{Gateway, Ids, Log};
+pub use open::OpenError;
+pub use serve::{Ending, serve};
+pub use state::Gateway;

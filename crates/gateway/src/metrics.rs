@@ -14,24 +14,24 @@ use crate::state::Gateway;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     /// `gateway_requests_total{model,status}`.
-    pub requests: Family<Answered, Counter>,
+    pub(crate) requests: Family<Answered, Counter>,
     /// `gateway_rejected_total{dimension,scope}`.
-    pub rejected: Family<Rejected, Counter>,
+    pub(crate) rejected: Family<Rejected, Counter>,
     /// `gateway_tokens_total{model,kind}`.
-    pub tokens: Family<Tokens, Counter>,
+    pub(crate) tokens: Family<Tokens, Counter>,
     /// `gateway_spend_microdollars_total`.
-    pub spend: Counter<u64, AtomicU64>,
+    pub(crate) spend: Counter<u64, AtomicU64>,
     /// `gateway_spend_alerts_total`.
-    pub spend_alerts: Counter,
+    pub(crate) spend_alerts: Counter,
     /// `gateway_usage_invalid_total`.
-    pub usage_invalid: Counter,
+    pub(crate) usage_invalid: Counter,
     /// `gateway_upstream_seconds`, to the first byte of an answer.
-    pub upstream_seconds: Histogram,
+    pub(crate) upstream_seconds: Histogram,
     /// `gateway_open_requests`.
-    pub open: Gauge,
+    pub(crate) open: Gauge,
     now: Now,
 }
 
@@ -48,23 +48,23 @@ struct Now {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 #[allow(missing_docs, reason = "the names of labels")]
-pub struct Answered {
-    pub model: String,
-    pub status: u16,
+pub(crate) struct Answered {
+    pub(crate) model: String,
+    pub(crate) status: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 #[allow(missing_docs, reason = "the names of labels")]
-pub struct Rejected {
-    pub dimension: &'static str,
-    pub scope: &'static str,
+pub(crate) struct Rejected {
+    pub(crate) dimension: &'static str,
+    pub(crate) scope: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 #[allow(missing_docs, reason = "the names of labels")]
-pub struct Tokens {
-    pub model: String,
-    pub kind: &'static str,
+pub(crate) struct Tokens {
+    pub(crate) model: String,
+    pub(crate) kind: &'static str,
 }
 
 impl Default for Metrics {
@@ -110,7 +110,7 @@ impl Default for Metrics {
 impl Metrics {
     /// The page.
     #[must_use]
-    pub fn page(&self, gateway: &Gateway) -> String {
+    pub(crate) fn page(&self, gateway: &Gateway) -> String {
         let ledger = gateway.ledger.state();
         let shown = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.now.ledger_waiting.set(shown(ledger.waiting as u64));

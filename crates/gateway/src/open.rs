@@ -10,15 +10,16 @@ use ratelimit::{Limits, Memory, Redis, RedisOptions};
 
 use crate::api::Remembered;
 use crate::batch;
-use crate::database::{Database, DatabaseError};
-use crate::directory::{self, Directory};
-use crate::ledger::Ledger;
-use crate::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
-use crate::settings::{LimitsUrl, Settings, StoreUrl};
-use crate::state::{Gateway, Ids, Log};
+use crate::state::{Gateway, Ids};
 use crate::traces;
 use crate::upstream;
-use crate::world::{Clock, Random, seconds};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::{Clock, Environment};
+use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
+use gateway_store::database::{Database, DatabaseError};
+use gateway_store::directory::{self, Directory};
+use gateway_store::ledger::Ledger;
+use gateway_store::records::{DEFAULT_ORGANIZATION, Page, facts, keys, organizations, projects};
 
 /// How often the state of the limits is written through to the disk.
 const SYNC: Duration = Duration::from_secs(1);
@@ -39,18 +40,7 @@ pub enum OpenError {
     Limits(String),
     /// TLS to upstreams.
     #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
-}
-
-/// What the gateway takes from the machine.
-#[derive(Clone)]
-pub struct World {
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-    /// Chance.
-    pub random: Arc<dyn Random>,
-    /// Where lines for the operator go.
-    pub log: Log,
+    Tls(#[from] http_client::TlsError),
 }
 
 impl Gateway {
@@ -62,9 +52,9 @@ impl Gateway {
     pub async fn open(
         settings: Settings,
         folder: &Path,
-        world: World,
+        environment: Environment,
     ) -> Result<Arc<Self>, OpenError> {
-        let World { clock, random, log } = world;
+        let Environment { clock, random, log } = environment;
         if let StoreUrl::Sqlite(path) = &settings.store
             && let Some(folder) = path.parent()
         {
@@ -101,6 +91,11 @@ impl Gateway {
         tokio::spawn(sync(Arc::downgrade(&gateway)));
         tokio::spawn(traces::send(Arc::downgrade(&gateway)));
         Ok(gateway)
+    }
+
+    /// The configuration in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
     }
 
     /// Takes over another configuration: requests that come from now on see it. What was used stays

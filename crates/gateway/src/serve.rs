@@ -1,33 +1,31 @@
 //! Serving HTTP: connections, where requests go, and what every answer has. What a path does is in
-//! `api`, `admin` and `dashboard`.
+//! `api` and in the crate `gateway-admin`.
 
-pub mod answer;
+pub(crate) mod answer;
 mod authenticate;
 mod connections;
-pub mod intake;
+pub(crate) mod intake;
 mod patient;
-pub mod route;
+pub(crate) mod route;
 mod service;
 
 use std::sync::Arc;
 
 pub use connections::{Ending, serve};
 
-use crate::state::Gateway;
-use crate::{admin, dashboard};
+use gateway_admin::{Peer, Services};
 
-/// Pages and the administration API.
-fn pages(gateway: &Arc<Gateway>) -> axum::Router {
-    admin::router(Arc::new(admin::Context {
+use crate::state::Gateway;
+
+/// The dashboard and the administration API.
+fn pages(gateway: &Gateway) -> axum::Router {
+    gateway_admin::router(Services {
         database: Arc::clone(&gateway.database),
         directory: Arc::clone(&gateway.directory),
         settings: Arc::clone(&gateway.settings),
+        limits: Arc::clone(&gateway.limits),
         clock: Arc::clone(&gateway.clock),
         random: Arc::clone(&gateway.random),
-    }))
-    .merge(dashboard::router(gateway))
+        log: gateway.log.clone(),
+    })
 }
-
-/// Where a request comes from; pages find it among their request's extensions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Peer(pub(crate) std::net::IpAddr);

@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ratelimit::{Bound, Draw, Micros};
 use tokio::sync::OnceCell;
 
-use crate::error::ApiError;
-use crate::ledger;
-use crate::policy::plan::{ORGANIZATION_SPEND, spend_meter};
 use crate::state::Gateway;
-use crate::tenants::{Caller, SpendAlert};
-use crate::world;
+use gateway_policy::dates;
+use gateway_policy::error::ApiError;
+use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
+use gateway_policy::tenants::{Caller, SpendAlert};
+use gateway_store::ledger;
 
 /// Alerts that are remembered as told; beyond it some may be told again.
 const MOST_TOLD: usize = 100_000;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Spend {
+pub(crate) struct Spend {
     told: Mutex<HashSet<(Box<str>, u32)>>,
 }
 
@@ -29,13 +29,13 @@ impl Spend {
     ///
     /// # Errors
     /// 503 when the ledger cannot be read: nobody knows what may still be spent.
-    pub async fn seed(
+    pub(crate) async fn seed(
         &self,
         gateway: &Gateway,
         caller: &Caller,
         now: Micros,
     ) -> Result<(), ApiError> {
-        let month = world::month(now);
+        let month = dates::month(now);
         // Months are small numbers: no other key is.
         let seeded = caller.derived.get(month.into(), OnceCell::<()>::new);
         if seeded.initialized() {
@@ -48,17 +48,17 @@ impl Spend {
     ///
     /// # Errors
     /// See [`Spend::seed`].
-    pub async fn seed_again(
+    pub(crate) async fn seed_again(
         &self,
         gateway: &Gateway,
         caller: &Caller,
         now: Micros,
     ) -> Result<(), ApiError> {
-        put(gateway, caller, world::month(now)).await
+        put(gateway, caller, dates::month(now)).await
     }
 
     /// Tells of soft limits that a request has passed. It never waits: somebody looks later.
-    pub fn settled(&self, gateway: &Arc<Gateway>, caller: &Arc<Caller>, cost: u64) {
+    pub(crate) fn settled(&self, gateway: &Arc<Gateway>, caller: &Arc<Caller>, cost: u64) {
         let has_alerts = |alerts: &[SpendAlert]| !alerts.is_empty();
         let (organization, project) = (&caller.organization.spend, &caller.project.spend);
         if cost == 0 || !(has_alerts(&organization.alerts) || has_alerts(&project.alerts)) {
@@ -70,7 +70,7 @@ impl Spend {
 
     async fn tell(&self, gateway: &Gateway, caller: &Caller) {
         let now = gateway.clock.now();
-        let month = world::month(now);
+        let month = dates::month(now);
         let project = spend_meter(&caller.project.id);
         let bound = Bound::Spend { most: None, month };
         let draws = [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0 });

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::state::Gateway;
-use crate::world::Random;
+use gateway_policy::environment::Random;
 
 /// Spans that wait to be sent; more are dropped, and counted.
 const WAITING: usize = 8192;
@@ -28,7 +28,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Where a request stands in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     trace: u128,
     /// The request's own span.
     span: u64,
@@ -38,26 +38,26 @@ pub struct Place {
 
 /// A part of a request's time.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     /// Where it stands.
-    pub place: Place,
+    pub(crate) place: Place,
     /// `POST /v1/responses`, or `upstream main`.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether it is the time of a model server within the request's.
-    pub is_upstream: bool,
+    pub(crate) is_upstream: bool,
     /// From when.
-    pub began: Micros,
+    pub(crate) began: Micros,
     /// Until when.
-    pub ended: Micros,
+    pub(crate) ended: Micros,
     /// What was answered.
-    pub status: u16,
+    pub(crate) status: u16,
     /// More, as texts: `gen_ai.request.model` and so on.
-    pub attributes: Vec<(&'static str, String)>,
+    pub(crate) attributes: Vec<(&'static str, String)>,
 }
 
 /// Spans on their way to the collector.
 #[derive(Debug, Default)]
-pub struct Traces {
+pub(crate) struct Traces {
     waiting: Mutex<Vec<Span>>,
     filled: Notify,
     dropped: AtomicU64,
@@ -67,7 +67,7 @@ impl Place {
     /// Where a request stands: in its caller's trace, or at the beginning of one. `None`: its
     /// caller does not want it traced.
     #[must_use]
-    pub fn of(headers: &HeaderMap, random: &dyn Random) -> Option<Self> {
+    pub(crate) fn of(headers: &HeaderMap, random: &dyn Random) -> Option<Self> {
         let mut bytes = [0; 24];
         random.fill(&mut bytes);
         let [first, second, third] = [0, 8, 16].map(|at| {
@@ -90,14 +90,14 @@ impl Place {
 
     /// A span within this one.
     #[must_use]
-    pub fn within(&self, random: &dyn Random) -> Self {
+    pub(crate) fn within(&self, random: &dyn Random) -> Self {
         let mut bytes = [0; 8];
         random.fill(&mut bytes);
         Self { trace: self.trace, span: u64::from_le_bytes(bytes).max(1), parent: self.span }
     }
 
     /// Tells it to who is asked next.
-    pub fn put(&self, headers: &mut HeaderMap) {
+    pub(crate) fn put(&self, headers: &mut HeaderMap) {
         let text = format!("00-{:032x}-{:016x}-01", self.trace, self.span);
         if let Ok(value) = HeaderValue::from_str(&text) {
             headers.insert(TRACEPARENT, value);
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Option<(u128, u64, bool)> {
 
 impl Traces {
     /// Takes a span. Never waits.
-    pub fn record(&self, span: Span) {
+    pub(crate) fn record(&self, span: Span) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= WAITING {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Traces {
 
     /// How many were dropped, because there were too many or the collector did not take them.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 

@@ -6,53 +6,51 @@ mod failure;
 mod headers;
 mod veil;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
+use http_client::{HttpClient, PoolOptions, TlsError};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, Uri};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{self};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::{ClientConfig, RootCertStore};
 
-pub use body::OutBody;
-pub use failure::{Failure, Scrub, too_large, too_slow};
-pub use headers::{for_client, for_upstream};
-pub use veil::Veil;
+pub(crate) use body::OutBody;
+pub(crate) use failure::{Failure, Scrub, too_large, too_slow};
+pub(crate) use headers::{for_client, for_upstream};
+pub(crate) use veil::Veil;
 
-use crate::settings::{Base, Upstream};
+use gateway_policy::settings::{Base, Upstream};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const POOL_IDLE: Duration = Duration::from_secs(60);
-/// Connections kept open to one upstream while nothing is under way.
-const POOL_MOST_IDLE: usize = 4096;
+const POOL: PoolOptions = PoolOptions {
+    connect_timeout: Duration::from_secs(10),
+    idle_timeout: Duration::from_secs(60),
+    // Idle connections to one upstream.
+    max_idle_per_host: 4096,
+    http2: false,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Client {
-    http: legacy::Client<HttpsConnector<HttpConnector>, OutBody>,
+pub(crate) struct Client {
+    http: HttpClient<OutBody>,
 }
 
 /// A request to be sent on.
 #[derive(Debug)]
-pub struct Outgoing<'a> {
+pub(crate) struct Outgoing<'a> {
     /// To whom.
-    pub upstream: &'a Upstream,
+    pub(crate) upstream: &'a Upstream,
     /// Where exactly: the upstream's own base or that of a region.
-    pub base: &'a Base,
+    pub(crate) base: &'a Base,
     /// The method.
-    pub method: Method,
+    pub(crate) method: Method,
     /// Path and query as the client gave them, `/v1/…`.
-    pub path: &'a str,
+    pub(crate) path: &'a str,
     /// What the client sent, filtered by [`for_upstream`].
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// The body.
-    pub body: OutBody,
+    pub(crate) body: OutBody,
 }
 
 impl Client {
@@ -60,27 +58,8 @@ impl Client {
     ///
     /// # Errors
     /// When TLS cannot be set up.
-    pub fn new() -> Result<Self, rustls::Error> {
-        let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        let ring = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = ClientConfig::builder_with_provider(ring)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_MOST_IDLE)
-            .build(connector);
+    pub(crate) fn new() -> Result<Self, TlsError> {
+        let http = http_client::http_client(http_client::tls_config(None)?, &POOL);
         Ok(Self { http })
     }
 
@@ -89,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     /// When no connection can be had, or it ends or stays silent before that.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         outgoing: Outgoing<'_>,
     ) -> Result<(Response<Incoming>, Option<bytes::Bytes>), Failure> {
@@ -119,7 +98,7 @@ impl Client {
     ///
     /// # Errors
     /// In words, when it is not taken.
-    pub async fn post_json(
+    pub(crate) async fn post_json(
         &self,
         url: &str,
         body: bytes::Bytes,

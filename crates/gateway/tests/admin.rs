@@ -12,8 +12,8 @@ mod servers;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gateway::directory::Refusal;
-use gateway::tenants::Tier;
+use gateway_policy::tenants::Tier;
+use gateway_store::directory::Refusal;
 use node::{NOW, Node, TOKEN, text};
 use serde_json::{Value, json};
 
@@ -311,22 +311,22 @@ async fn spend_limits_and_alerts_of_both_scopes(node: &Node) {
     assert_eq!((caller.organization.spend.hard, caller.project.spend.hard), (None, None));
 }
 
-fn project_entry(caller: &gateway::tenants::Caller) -> (String, String, String) {
+fn project_entry(caller: &gateway_policy::tenants::Caller) -> (String, String, String) {
     (caller.organization.id.to_string(), caller.project.id.to_string(), caller.key.to_string())
 }
 
 fn entry(
     (organization, project, key): &(String, String, String),
     cost: u64,
-) -> gateway::ledger::Entry {
-    gateway::ledger::Entry {
+) -> gateway_store::ledger::Entry {
+    gateway_store::ledger::Entry {
         at: NOW * 1_000_000,
         request: "req_1".into(),
         organization: organization.as_str().into(),
         project: project.as_str().into(),
         key: key.as_str().into(),
         model: "big-2026-08-01".into(),
-        endpoint: gateway::ledger::Endpoint::Completions,
+        endpoint: gateway_store::ledger::Endpoint::Completions,
         status: 200,
         batch: false,
         input_tokens: 1,
@@ -501,7 +501,7 @@ async fn soon(look: impl Fn() -> bool) {
 }
 
 async fn changes_of_many_nodes_are_numbered_without_gaps(node: &Node) {
-    use gateway::records::changes;
+    use gateway_store::records::changes;
     let other = node.another().await;
     let mut last = changes::behind(&node.database, 0, 1000).await.unwrap().last;
     let change = |on: &Node, id: usize| {

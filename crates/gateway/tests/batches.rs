@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use batching::{Asked, Client, ERROR, Node, Set, Upstream, chat, chat_line, chats, pause};
-use gateway::database::Statement;
-use gateway::records::spend::Scope;
-use gateway::records::{project_limits, spend};
-use gateway::tenants::ProjectLimits;
+use gateway_policy::tenants::ProjectLimits;
+use gateway_store::database::Statement;
+use gateway_store::records::spend::Scope;
+use gateway_store::records::{project_limits, spend};
 use serde_json::{Value, json};
 
 const MODELS: &str = r#"
@@ -104,9 +104,9 @@ async fn a_batch_through_to_its_files() {
     let sent = asked.first().unwrap().json();
     assert_eq!((&sent["model"], &sent["prompt_cache_retention"]), (&json!("real"), &json!("24h")));
     assert_eq!(asked.len(), 30);
-    node.gateway.ledger.flush(std::time::Duration::from_secs(5)).await.unwrap();
+    node.gateway.ledger().flush(std::time::Duration::from_secs(5)).await.unwrap();
     let sql = "SELECT COUNT(*), CAST(SUM(cost) AS BIGINT) FROM ledger WHERE batch = 1";
-    let rows = node.gateway.database.query(Statement::new(sql, [])).await.unwrap();
+    let rows = node.gateway.database().query(Statement::new(sql, [])).await.unwrap();
     // 8 tokens of input and 5 of output; cached ones cost the same here.
     let cost = rows[0].integer(1).unwrap();
     assert_eq!((rows[0].integer(0).unwrap(), cost), (30, 29 * 60));
@@ -223,10 +223,10 @@ async fn the_queue_is_bounded() {
     let fourth = client.batch("/v1/chat/completions", &chats("m", 5)).await;
     assert_eq!(client.ended(&fourth).await["status"], "completed");
     // A project's limit of a day counts what has ended too.
-    let (database, now) = (&node.gateway.database, node.gateway.clock.now());
+    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
     let day = ProjectLimits { batch_1_day_max_input_tokens: Some(21), ..ProjectLimits::default() };
     project_limits::set(database, &project, "m", &day, now).await.unwrap().unwrap();
-    node.gateway.directory.catch_up().await.unwrap();
+    node.gateway.directory().catch_up().await.unwrap();
     let fifth = client.batch("/v1/chat/completions", &chats("m", 1)).await;
     assert_eq!(fifth["errors"]["data"][0]["code"], "token_limit_exceeded", "{fifth}");
     assert!(fifth["errors"]["data"][0]["message"].as_str().unwrap().contains(&*project));
@@ -296,10 +296,10 @@ async fn money_ends_in_the_middle() {
     .await;
     let node = setting.node("memory:", "").await;
     let (key, project) = node.key().await;
-    let (database, now) = (&node.gateway.database, node.gateway.clock.now());
+    let (database, now) = (node.gateway.database(), node.gateway.clock().now());
     // 1 cent is 10,000 micro-dollars; a line reserves 2 + 1000 and takes 950 + 50.
     spend::set_hard(database, Scope::Project(&project), Some(1), now).await.unwrap().unwrap();
-    node.gateway.directory.catch_up().await.unwrap();
+    node.gateway.directory().catch_up().await.unwrap();
     let client = Client::new(&node.base, &key);
     let batch = client.batch("/v1/chat/completions", &chats("m", 20)).await;
     let batch = client.ended(&batch).await;

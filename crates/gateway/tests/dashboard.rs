@@ -180,9 +180,12 @@ async fn an_admin_key_sees_its_own_organization_and_nothing_of_others() {
         assert_eq!(hidden.body, same, "whether it exists is not told");
     }
     // A revoked key ends its sessions at once.
-    let database = &stage.gateway.database;
+    let database = stage.gateway.database();
     let id = &mine.organization.id;
-    gateway::records::admin_keys::revoke(database, id, &mine.admin_id).await.unwrap().unwrap();
+    gateway_store::records::admin_keys::revoke(database, id, &mine.admin_id)
+        .await
+        .unwrap()
+        .unwrap();
     let answer = stage.get(&organization(&mine), &[("cookie", &cookie)]).await;
     assert_eq!(answer.status, 303);
     // A project's key opens nothing.

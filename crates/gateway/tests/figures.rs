@@ -7,12 +7,12 @@ mod node;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway::database::Database;
-use gateway::directory::{CAPACITY, Directory};
-use gateway::ledger::{Endpoint, Entry, Ledger};
-use gateway::records::key_text::{self, Kind};
-use gateway::settings::StoreUrl;
-use gateway::world::Clock;
+use gateway_policy::environment::Clock;
+use gateway_policy::settings::StoreUrl;
+use gateway_store::database::Database;
+use gateway_store::directory::{CAPACITY, Directory};
+use gateway_store::ledger::{Endpoint, Entry, Ledger};
+use gateway_store::records::key_text::{self, Kind};
 use node::{NOW, World};
 
 const KEYS: i64 = 1_000_000;

@@ -13,7 +13,7 @@ mod upstream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gateway::serve::Ending;
+use gateway::Ending;
 use harness::{Tenant, TestGateway, chat_request, chat_with, config};
 use serde_json::{Value, json};
 use servers::{Postgres, Redis};
@@ -148,7 +148,7 @@ async fn tokens_and_money_are_never_passed_and_the_ledger_equals_the_meters() {
     assert_eq!(used, input + output);
     assert!(used <= 2000 && (cost > 10_000 - 101 || used > 2000 - 10), "{cost} {used}");
     assert_eq!(gateway.metric("gateway_spend_microdollars_total").await, cost);
-    assert_eq!(gateway.gateway.limits.open_requests(), 0);
+    assert_eq!(gateway.gateway.limits().open_requests(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

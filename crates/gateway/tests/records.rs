@@ -14,11 +14,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway::directory::Refusal;
-use gateway::records::batches::{self, Batch, Status};
-use gateway::records::files::{self, File, Purpose};
-use gateway::records::responses::Place;
-use gateway::records::{Page, batch_lines, owned_objects, responses};
+use gateway_store::directory::Refusal;
+use gateway_store::records::batches::{self, Batch, Status};
+use gateway_store::records::files::{self, File, Purpose};
+use gateway_store::records::responses::Place;
+use gateway_store::records::{Page, batch_lines, owned_objects, responses};
 use node::{NOW, Node};
 
 const SECOND: u64 = 1_000_000;
@@ -266,14 +266,14 @@ async fn postgres_goes_away_and_comes_back() {
     node.directory.caller(&known).await.unwrap();
     let path = "GET /v1/organization/projects";
     node.refused(path, serde_json::Value::Null, (503, "store_unavailable", None)).await;
-    let entry = gateway::ledger::Entry {
+    let entry = gateway_store::ledger::Entry {
         at: NOW * SECOND,
         request: "req_1".into(),
         organization: "org-default".into(),
         project: project.as_str().into(),
         key: "key_1".into(),
         model: "big".into(),
-        endpoint: gateway::ledger::Endpoint::Completions,
+        endpoint: gateway_store::ledger::Endpoint::Completions,
         status: 200,
         batch: false,
         input_tokens: 1,
@@ -287,8 +287,9 @@ async fn postgres_goes_away_and_comes_back() {
     assert!(node.ledger.flush(Duration::from_millis(300)).await.is_err());
     server.restart();
     node.ledger.flush(Duration::from_secs(20)).await.unwrap();
-    let month = gateway::world::month(NOW * SECOND);
-    let spent = gateway::ledger::month_spend_of(&node.database, "org-default", None, month).await;
+    let month = gateway_policy::dates::month(NOW * SECOND);
+    let spent =
+        gateway_store::ledger::month_spend_of(&node.database, "org-default", None, month).await;
     assert_eq!(spent.unwrap(), 7);
     node.directory.caller(&unknown).await.unwrap();
 }
@@ -297,7 +298,7 @@ async fn postgres_goes_away_and_comes_back() {
 /// that was given up is not used again.
 #[tokio::test]
 async fn a_slow_statement_is_given_up() {
-    use gateway::database::Statement;
+    use gateway_store::database::Statement;
     let server = servers::Postgres::start();
     let node = Node::postgres(&server.url(), "slow").await;
     let started = Instant::now();
@@ -316,7 +317,7 @@ async fn a_slow_statement_is_given_up() {
 /// Reports that take long leave connections to what is quick.
 #[tokio::test]
 async fn many_reports_hold_up_nobody_else() {
-    use gateway::database::Statement;
+    use gateway_store::database::Statement;
     let server = servers::Postgres::start();
     let node = Node::postgres(&server.url(), "reports").await;
     let reports: Vec<_> = (0..20)

@@ -10,8 +10,8 @@ mod servers;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gateway::ledger::{Endpoint, Entry, month_spend};
-use gateway::world::month;
+use gateway_policy::dates::month;
+use gateway_store::ledger::{Endpoint, Entry, month_spend};
 use node::{NOW, Node, TOKEN, text};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

@@ -28,10 +28,13 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Crates that handle what clients, the model and workspaces name.
-const READERS: [&str; 10] = [
+const READERS: [&str; 13] = [
     "cli",
     "config",
     "gateway",
+    "gateway-admin",
+    "gateway-policy",
+    "gateway-store",
     "model",
     "model-server",
     "patch",

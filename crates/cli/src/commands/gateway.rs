@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use gateway::settings::{Settings, Surroundings};
-use gateway::{Gateway, Log};
+use gateway::Gateway;
+use gateway_policy::environment::{self as gateway_environment, Log};
+use gateway_policy::settings::{Settings, Surroundings};
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
@@ -66,7 +67,7 @@ pub(crate) async fn run(
         format!("cannot listen on {}; set `listen` to another", settings.listen)
     })?;
     let address = listener.local_addr()?;
-    let machine = gateway::World {
+    let machine = gateway_environment::Environment {
         clock: Arc::new(SteadyClock::start()),
         random: Arc::new(SystemRandom),
         log: Log(Arc::new(tell)),
@@ -86,10 +87,10 @@ pub(crate) async fn run(
             std::future::pending::<()>().await;
         }
     };
-    let ending = gateway::serve::serve(Arc::clone(&gateway), listener, stop).await?;
+    let ending = gateway::serve(Arc::clone(&gateway), listener, stop).await?;
     reloading.abort();
     gateway.close().await;
-    if ending == gateway::serve::Ending::Cut {
+    if ending == gateway::Ending::Cut {
         tell(format_args!("agentd: some requests were still under way and were cut"));
     }
     Ok(ExitCode::SUCCESS)
@@ -109,7 +110,7 @@ struct Source {
 }
 
 impl Source {
-    fn read(&self) -> Result<Settings, gateway::settings::SettingsError> {
+    fn read(&self) -> Result<Settings, gateway_policy::settings::SettingsError> {
         let environment = |name: &str| self.environment.variable(name);
         let folder = self.folder();
         let around =
@@ -169,8 +170,8 @@ impl Offline {
 
     /// Answers, if the configuration names no other model server.
     fn serve_when_needed(self, gateway: &Gateway) {
-        let settings = gateway.settings.load();
-        let is_ours = |upstream: &Arc<gateway::settings::Upstream>| {
+        let settings = gateway.settings();
+        let is_ours = |upstream: &Arc<gateway_policy::settings::Upstream>| {
             let authority = upstream.base.origin.authority();
             authority.is_some_and(|authority| self.base_url.contains(authority.as_str()))
         };
@@ -183,7 +184,8 @@ impl Offline {
                 // Another seed for each process: what was made under an id stays that project's.
                 let seed = rand::rngs::OsRng.try_next_u64()?;
                 let clock = SteadyClock::start();
-                let clock = Arc::new(move || gateway::world::Clock::now(&clock) / 1_000_000);
+                let clock =
+                    Arc::new(move || gateway_policy::environment::Clock::now(&clock) / 1_000_000);
                 let model = model_server::OfflineModel { seed, clock };
                 let never = std::future::pending();
                 anyhow::Ok(model_server::serve_offline(listener, model, None, never).await?)
@@ -209,7 +211,7 @@ impl SteadyClock {
     }
 }
 
-impl gateway::world::Clock for SteadyClock {
+impl gateway_policy::environment::Clock for SteadyClock {
     fn now(&self) -> u64 {
         let passed = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.began.saturating_add(passed)
@@ -218,7 +220,7 @@ impl gateway::world::Clock for SteadyClock {
 
 struct SystemRandom;
 
-impl gateway::world::Random for SystemRandom {
+impl gateway_policy::environment::Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) {
         // A machine without chance cannot make keys: nothing good could follow.
         rand::rngs::OsRng.try_fill_bytes(bytes).expect("the system gives random bytes");

@@ -7,9 +7,9 @@ use hyper::HeaderMap;
 use hyper::header;
 
 use super::owned::What;
-use crate::body::{self, Background, Kind, Scanned, scan};
-use crate::error::ApiError;
 use crate::serve::route::{self, Generation};
+use gateway_body::{Background, Kind, Scanned, scan};
+use gateway_policy::error::ApiError;
 
 /// See the module.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) enum Asked {
     /// A JSON object.
     Json(Kind, Box<Scanned>),
     /// A `multipart/form-data`.
-    Form(Box<body::Form>),
+    Form(Box<gateway_body::Form>),
 }
 
 impl Asked {
@@ -29,10 +29,10 @@ impl Asked {
     ) -> Result<Self, (ApiError, Option<String>)> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if generation.form != route::Form::Never {
-            let boundary = body::boundary(content_type.unwrap_or_default());
+            let boundary = gateway_body::boundary(content_type.unwrap_or_default());
             match boundary.map_err(|error| (form_error(&error), None))? {
                 Some(boundary) => {
-                    let form = body::Form::read(body, boundary);
+                    let form = gateway_body::Form::read(body, boundary);
                     let form = form.map_err(|error| (form_error(&error), None))?;
                     return Ok(Self::Form(Box::new(form)));
                 }
@@ -161,7 +161,7 @@ impl Asked {
     }
 }
 
-fn form_error(error: &body::FormError) -> ApiError {
+fn form_error(error: &gateway_body::FormError) -> ApiError {
     match error.param() {
         Some(param) => ApiError::invalid_value(param, error.to_string()),
         None => ApiError::bad_request("invalid_form", error.to_string()),

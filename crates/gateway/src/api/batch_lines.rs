@@ -7,9 +7,9 @@ use hyper::{HeaderMap, Method};
 use super::asked::Asked;
 use super::relay::Whole;
 use super::{Exchange, generate};
-use crate::body::Kind;
-use crate::error::ApiError;
 use crate::serve::route::{self, Api, Generation, Route};
+use gateway_body::Kind;
+use gateway_policy::error::ApiError;
 
 /// What the lines of a batch may be for.
 pub(crate) const ENDPOINTS: [&str; 7] = [

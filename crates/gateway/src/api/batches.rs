@@ -13,12 +13,12 @@ use super::listing::{self, Paging};
 use super::owned::not_found;
 use super::{Answered, Exchange, batch_lines};
 use crate::batch;
-use crate::error::ApiError;
-use crate::records::batches::{self, Batch, Outcome, Status, Usage};
-use crate::records::files::{self, Purpose};
-use crate::records::ids;
 use crate::serve::intake;
-use crate::world::seconds;
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_store::records::batches::{self, Batch, Outcome, Status, Usage};
+use gateway_store::records::files::{self, Purpose};
+use gateway_store::records::ids;
 
 const WINDOW: &str = "24h";
 const WINDOW_SECONDS: i64 = 86_400;

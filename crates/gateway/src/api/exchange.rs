@@ -7,55 +7,55 @@ use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
 use crate::account::{Account, End, Facts, Traced};
-use crate::error::ApiError;
-use crate::ledger::Endpoint;
 use crate::metrics::Rejected;
-use crate::policy::headers::Shown;
-use crate::policy::plan::{Demand, Dimension, Plan, Scope};
-use crate::policy::{announce, refusal};
 use crate::serve::intake::Place;
-use crate::settings::{Base, Model, Price, Settings, Upstream};
 use crate::state::Gateway;
-use crate::tenants::Caller;
+use gateway_policy::error::ApiError;
+use gateway_policy::headers::Shown;
+use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
+use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
+use gateway_policy::tenants::Caller;
+use gateway_policy::{announce, refusal};
+use gateway_store::ledger::Endpoint;
 
 /// See the module.
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// What all share.
-    pub gateway: Arc<Gateway>,
+    pub(crate) gateway: Arc<Gateway>,
     /// The configuration that it began with.
-    pub settings: Arc<Settings>,
+    pub(crate) settings: Arc<Settings>,
     /// Who sent it.
-    pub caller: Arc<Caller>,
+    pub(crate) caller: Arc<Caller>,
     /// Its number.
-    pub request: RequestId,
+    pub(crate) request: RequestId,
     /// When it came, in microseconds of Unix time.
-    pub now: ratelimit::Micros,
+    pub(crate) now: ratelimit::Micros,
     /// The region that its host names.
-    pub region: Option<Box<str>>,
+    pub(crate) region: Option<Box<str>>,
     /// The model that it is for, as soon as that is known.
-    pub model: Option<Arc<Model>>,
+    pub(crate) model: Option<Arc<Model>>,
     /// Its part of a trace, until an account has it.
-    pub trace: Option<Traced>,
+    pub(crate) trace: Option<Traced>,
     /// Headers of its answer: announcements.
-    pub headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// What its answer tells of the limits.
-    pub shown: Shown,
+    pub(crate) shown: Shown,
     /// A batch runs it: it draws on money alone, at the batch's price (specification: Synchronous
     /// traffic vs Batch API).
-    pub batch: bool,
+    pub(crate) batch: bool,
 }
 
 /// A model that a request is for, and what it draws on.
 #[derive(Clone)]
-pub struct Recognised {
+pub(crate) struct Recognised {
     /// What the client called it.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// What it is.
-    pub model: Arc<Model>,
+    pub(crate) model: Arc<Model>,
     /// What its requests draw on.
-    pub plan: Arc<Plan>,
+    pub(crate) plan: Arc<Plan>,
     /// What they cost.
-    pub price: Option<Price>,
+    pub(crate) price: Option<Price>,
 }
 
 impl Exchange {
@@ -63,7 +63,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 404 when there is none, or it is gone.
-    pub fn recognise(&mut self, name: &str) -> Result<Recognised, ApiError> {
+    pub(crate) fn recognise(&mut self, name: &str) -> Result<Recognised, ApiError> {
         let Some(model) = self.settings.catalog.find(name) else {
             return Err(announce::unknown(name));
         };
@@ -75,13 +75,13 @@ impl Exchange {
     ///
     /// # Errors
     /// 404 without a model server for them.
-    pub fn without_model(&mut self) -> Result<Recognised, ApiError> {
+    pub(crate) fn without_model(&mut self) -> Result<Recognised, ApiError> {
         let Some(model) = self.settings.catalog.no_model() else {
             let message = "No model server is there for requests without a model.";
             return Err(ApiError::not_found("not_found", message));
         };
         let model = Arc::clone(model);
-        self.use_model(crate::settings::NO_MODEL, model)
+        self.use_model(gateway_policy::settings::NO_MODEL, model)
     }
 
     fn use_model(&mut self, name: &str, model: Arc<Model>) -> Result<Recognised, ApiError> {
@@ -104,7 +104,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 429 when it does not fit, 503 when the limits cannot be known.
-    pub async fn reserve(
+    pub(crate) async fn reserve(
         &mut self,
         recognised: &Recognised,
         demand: Demand,
@@ -146,7 +146,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 429 when it does not fit, 503 when the limits cannot be known.
-    pub async fn count_request(&mut self) -> Result<(), ApiError> {
+    pub(crate) async fn count_request(&mut self) -> Result<(), ApiError> {
         if self.settings.catalog.no_model().is_none() {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Exchange {
 
     /// Notes the headers of the limits without drawing on them: for answers to requests that are
     /// refused before they are counted.
-    pub async fn show_limits(&mut self, recognised: &Recognised) {
+    pub(crate) async fn show_limits(&mut self, recognised: &Recognised) {
         let demand = Demand { tokens: 1, ..Demand::default() };
         let draws = recognised.plan.draws(&demand, self.now);
         let limits: &Limits = &self.gateway.limits;
@@ -212,7 +212,7 @@ impl Exchange {
     }
 
     /// A place for a large body of this caller.
-    pub fn room(&self) -> Place<'_> {
+    pub(crate) fn room(&self) -> Place<'_> {
         self.gateway.room.place(&self.caller.organization.id)
     }
 
@@ -220,7 +220,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 400 when the region that was asked for has no such server.
-    pub fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
+    pub(crate) fn base<'a>(&self, upstream: &'a Upstream) -> Result<&'a Base, ApiError> {
         // A project's data stays in its region, whatever host was used.
         let region = self.region.as_ref().or(self.caller.project.geography.as_ref());
         let Some(region) = region else { return Ok(&upstream.base) };
@@ -234,7 +234,7 @@ impl Exchange {
 
 /// 503 when the limits cannot be known.
 #[must_use]
-pub fn limits_unavailable() -> ApiError {
+pub(crate) fn limits_unavailable() -> ApiError {
     let message = "The limits cannot be checked at the moment. Please try again in a second.";
     ApiError::new(hyper::StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable", message)
         .header(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"))

@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 
 use super::listing::{self, Paging};
 use super::{Answered, Exchange, forward, upload, upstream_files};
-use crate::database::DatabaseError;
-use crate::error::ApiError;
-use crate::records::files::{self, File, Purpose};
 use crate::serve::answer::AnswerBody;
 use crate::serve::route::Api;
-use crate::world::seconds;
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_store::database::DatabaseError;
+use gateway_store::records::files::{self, File, Purpose};
 
 const LIMITS: (u32, u32) = (10_000, 10_000);
 /// How long a file may be asked to stay, in seconds: an hour to 30 days.

@@ -12,17 +12,17 @@ use serde_json::Value;
 use super::owned::{What, not_found};
 use super::relay::{self, Relayed};
 use super::{Answered, Exchange, Recognised};
-use crate::body::{Edits, Kind, scan};
-use crate::error::ApiError;
-use crate::ledger::Endpoint;
-use crate::policy::announce::DEPRECATION;
-use crate::policy::plan::Demand;
-use crate::records::owned_objects;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
 use crate::serve::route::{self, Api};
-use crate::settings::{Base, Model};
 use crate::upstream::{self, OutBody, Outgoing, too_large};
+use gateway_body::{Edits, Kind, scan};
+use gateway_policy::announce::DEPRECATION;
+use gateway_policy::error::ApiError;
+use gateway_policy::plan::Demand;
+use gateway_policy::settings::{Base, Model};
+use gateway_store::ledger::Endpoint;
+use gateway_store::records::owned_objects;
 
 /// Lists that are longer cannot be narrowed to what is the project's.
 const MOST_LIST: usize = 16 << 20;

@@ -14,14 +14,14 @@ use super::asked::Asked;
 use super::owned::What;
 use super::relay::{self, Relayed, Whole};
 use super::{Answered, Exchange, Recognised};
-use crate::body::{Edits, Kind, Member, UsageFilter};
-use crate::error::ApiError;
-use crate::policy::plan::Demand;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
 use crate::serve::route::Generation;
-use crate::settings::Model;
 use crate::upstream::{self, OutBody, Outgoing};
+use gateway_body::{Edits, Kind, Member, UsageFilter};
+use gateway_policy::error::ApiError;
+use gateway_policy::plan::Demand;
+use gateway_policy::settings::Model;
 
 /// See the module.
 pub(super) async fn answer(
@@ -217,7 +217,7 @@ fn edited(
 
 /// The name that the model server knows it by.
 fn edit_model(edits: &mut Edits, asked: &Asked, model: &Model, body: &Bytes) {
-    if &*model.name == crate::settings::NO_MODEL {
+    if &*model.name == gateway_policy::settings::NO_MODEL {
         return;
     }
     match asked {

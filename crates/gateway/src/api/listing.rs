@@ -4,9 +4,9 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Response};
 use serde::Serialize;
 
-use crate::error::ApiError;
-use crate::records::Page;
 use crate::serve::answer::AnswerBody;
+use gateway_policy::error::ApiError;
+use gateway_store::records::Page;
 
 /// Longest cursor that is looked at.
 const LONGEST: usize = 256;

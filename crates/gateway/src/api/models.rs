@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::{Answered, Exchange};
 use crate::serve::answer::AnswerBody;
-use crate::settings::{LimitSet, Model};
-use crate::tenants::Tier;
-use crate::world;
+use gateway_policy::dates;
+use gateway_policy::settings::{LimitSet, Model};
+use gateway_policy::tenants::Tier;
 
 /// All models and aliases that are served.
 pub(super) fn list(exchange: &Exchange) -> Response<AnswerBody> {
@@ -67,7 +67,7 @@ impl<'a> Entry<'a> {
             owned_by: "system",
             alias_of: (*model.name != *name).then_some(&*model.name),
             shutdown_date: shutdown.map(|shutdown| &*shutdown.date),
-            deprecated_since: shutdown.map(|shutdown| world::seconds(shutdown.deprecated_from)),
+            deprecated_since: shutdown.map(|shutdown| dates::seconds(shutdown.deprecated_from)),
             successor: shutdown.and_then(|shutdown| shutdown.successor.as_deref()),
         }
     }

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
 use super::Exchange;
-use crate::database::{Database, DatabaseError};
-use crate::error::ApiError;
-use crate::records::responses::Place;
-use crate::records::{owned_objects, responses};
 use crate::serve::answer::Told;
-use crate::state::{Gateway, Log};
-use crate::world;
+use crate::state::Gateway;
+use gateway_policy::dates;
+use gateway_policy::environment::Log;
+use gateway_policy::error::ApiError;
+use gateway_store::database::{Database, DatabaseError};
+use gateway_store::records::responses::Place;
+use gateway_store::records::{owned_objects, responses};
 
 /// Ids that were seen last are known before the store has them.
 const RECENT: usize = 16_384;
@@ -34,7 +35,7 @@ pub(super) enum What {
 
 /// Ids on their way into the store.
 #[derive(Debug)]
-pub struct Remembered {
+pub(crate) struct Remembered {
     recent: Mutex<Recent>,
     sender: mpsc::Sender<Change>,
 }
@@ -70,7 +71,7 @@ impl Recent {
 
 impl Remembered {
     /// Begins to write what is remembered.
-    pub fn start(database: Arc<Database>, log: Log) -> Self {
+    pub(crate) fn start(database: Arc<Database>, log: Log) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         tokio::spawn(write(database, receiver, log));
         Self { recent: Mutex::default(), sender }
@@ -120,7 +121,7 @@ async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>, lo
 }
 
 impl Change {
-    fn statement(&self) -> crate::database::Statement {
+    fn statement(&self) -> gateway_store::database::Statement {
         match (self.what, &self.place) {
             (What::Response, Some(place)) => responses::remembering(&self.id, place, self.at),
             (What::Object, Some(place)) => owned_objects::remembering(&self.id, place, self.at),
@@ -136,7 +137,7 @@ impl Exchange {
         let gateway = Arc::clone(&self.gateway);
         let project = self.caller.project.id.clone();
         let upstream = self.model.as_ref().map(|model| model.upstream.name.clone());
-        let at = world::seconds(self.now);
+        let at = dates::seconds(self.now);
         Box::new(move |id| {
             let Some(upstream) = upstream else { return };
             let place = Some(Place { project, upstream });
@@ -152,7 +153,7 @@ impl Exchange {
         let place = match self.gateway.remembered.recent(id) {
             Some(place) => place,
             None => {
-                let found = find(&self.gateway, what, id, world::seconds(self.now)).await;
+                let found = find(&self.gateway, what, id, dates::seconds(self.now)).await;
                 found.map_err(|_| ApiError::store_unavailable())?
             }
         };
@@ -183,7 +184,7 @@ impl Exchange {
 
     /// What was deleted belongs to nobody.
     pub(super) fn forget(&self, what: What, id: &str) {
-        let at = world::seconds(self.now);
+        let at = dates::seconds(self.now);
         let gone = Change { what, id: id.into(), place: None, at };
         self.gateway.remembered.note(gone, &self.gateway.log);
     }

@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode, header};
 
-use crate::error::ApiError;
+use gateway_policy::error::ApiError;
 
 /// 405, with the methods that are served.
 pub(super) fn method(method: &Method, allowed: &'static str) -> ApiError {

@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use super::Exchange;
 use crate::account::{Account, End};
-use crate::body::{Outcome, Reader};
-use crate::error::ApiError;
 use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
-use crate::settings::Upstream;
 use crate::traces::Span;
 use crate::upstream::{Failure, Outgoing, Scrub, for_client};
+use gateway_body::{Outcome, Reader};
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::Upstream;
 
 /// Most of an error's body that is looked at; longer ones are no errors of this API.
 const MOST_ERROR: usize = 256 << 10;

@@ -11,15 +11,15 @@ use hyper::{Request, header};
 
 use super::forward::{self, Given};
 use super::{Answered, Exchange, files, listing};
-use crate::body::{FormError, Upload, boundary, purpose_so_far};
-use crate::database::DatabaseError;
-use crate::error::ApiError;
-use crate::records::files::{self as records, CHUNK, File, Purpose};
-use crate::records::ids;
 use crate::serve::intake::{self, Place};
 use crate::serve::route::Api;
 use crate::upstream::{OutBody, too_large, too_slow};
-use crate::world::seconds;
+use gateway_body::{FormError, Upload, boundary, purpose_so_far};
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_store::database::DatabaseError;
+use gateway_store::records::files::{self as records, CHUNK, File, Purpose};
+use gateway_store::records::ids;
 
 /// How long a file of a batch stays where nothing is said: 30 days.
 const STAYS: i64 = 2_592_000;

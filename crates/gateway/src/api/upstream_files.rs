@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 
 use super::listing::Paging;
 use super::{Exchange, relay};
-use crate::error::ApiError;
-use crate::records::owned_objects;
-use crate::settings::{Base, Upstream};
 use crate::upstream::{OutBody, Outgoing};
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::{Base, Upstream};
+use gateway_store::records::owned_objects;
 
 /// Entries of a page of the model server.
 const PAGE: usize = 1000;

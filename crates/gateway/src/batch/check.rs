@@ -11,18 +11,18 @@ use serde_json::value::RawValue;
 
 use super::reading::Lines;
 use crate::api::{self, LineOf};
-use crate::database::DatabaseError;
-use crate::directory::Refusal;
-use crate::error::ApiError;
-use crate::policy::refusal::{queue_full, queue_full_today};
-use crate::records::batch_lines::{self, Line};
-use crate::records::batch_queue::{self, Admission, Checked, Limit, Scope};
-use crate::records::batches::{self, Batch, Outcome, Status};
-use crate::records::files;
-use crate::settings::{Model, Settings};
 use crate::state::Gateway;
-use crate::tenants::Caller;
-use crate::world::seconds;
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_policy::refusal::{queue_full, queue_full_today};
+use gateway_policy::settings::{Model, Settings};
+use gateway_policy::tenants::Caller;
+use gateway_store::database::DatabaseError;
+use gateway_store::directory::Refusal;
+use gateway_store::records::batch_lines::{self, Line};
+use gateway_store::records::batch_queue::{self, Admission, Checked, Limit, Scope};
+use gateway_store::records::batches::{self, Batch, Outcome, Status};
+use gateway_store::records::files;
 
 /// Most lines of a batch.
 const MOST_LINES: u64 = 50_000;

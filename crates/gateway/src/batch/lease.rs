@@ -6,9 +6,9 @@ use std::time::Duration;
 use ratelimit::Micros;
 
 use super::LEASE;
-use crate::database::DatabaseError;
-use crate::records::{batch_lines, batches};
 use crate::state::Gateway;
+use gateway_store::database::DatabaseError;
+use gateway_store::records::{batch_lines, batches};
 
 /// How often a lease is renewed.
 const RENEW: Duration = Duration::from_secs(8);

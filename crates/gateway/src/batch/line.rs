@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use super::outcome;
 use crate::account::request_id;
 use crate::api::{self, Exchange, Whole};
-use crate::error::ApiError;
-use crate::policy::headers::Shown;
-use crate::records::batch_lines::{self, Line, Outcome};
-use crate::records::batches::{Batch, Usage};
-use crate::records::ids;
 use crate::state::Gateway;
-use crate::tenants::Caller;
+use gateway_policy::error::ApiError;
+use gateway_policy::headers::Shown;
+use gateway_policy::tenants::Caller;
+use gateway_store::records::batch_lines::{self, Line, Outcome};
+use gateway_store::records::batches::{Batch, Usage};
+use gateway_store::records::ids;
 
 /// Longest pause between two tries, whatever the model server asks for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);

@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::lease::Lease;
 use super::line::{self, Gone, Job};
 use super::{LEASE, Phase, outcome};
-use crate::database::DatabaseError;
-use crate::directory::Refusal;
-use crate::error::ApiError;
-use crate::records::batches::{self, Batch, Status};
-use crate::records::{batch_lines, ids};
 use crate::state::Gateway;
-use crate::tenants::Caller;
-use crate::world::seconds;
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_policy::tenants::Caller;
+use gateway_store::database::DatabaseError;
+use gateway_store::directory::Refusal;
+use gateway_store::records::batches::{self, Batch, Status};
+use gateway_store::records::{batch_lines, ids};
 
 /// How often the batch's state is read, and its project's.
 const TICK: Duration = Duration::from_secs(1);

@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 use memchr::memchr;
 
-use crate::database::{Database, DatabaseError};
-use crate::records::files::{self, File};
+use gateway_store::database::{Database, DatabaseError};
+use gateway_store::records::files::{self, File};
 
 /// See the module.
 pub(super) struct Lines<'a> {

@@ -3,10 +3,10 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::database::{Database, DatabaseError};
-use crate::records::batches::Batch;
-use crate::records::files::{self, CHUNK, File, Purpose};
-use crate::records::{batch_lines, ids};
+use gateway_store::database::{Database, DatabaseError};
+use gateway_store::records::batches::Batch;
+use gateway_store::records::files::{self, CHUNK, File, Purpose};
+use gateway_store::records::{batch_lines, ids};
 
 /// Results that are read at once: a single one may be 32 MB.
 const AT_ONCE: u32 = 8;

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use super::lease::Lease;
 use super::{GRACE, Phase, check, hand_over, lines, results};
-use crate::database::DatabaseError;
-use crate::records::batches::{self, Batch, Outcome, Status};
 use crate::state::Gateway;
-use crate::world::seconds;
+use gateway_policy::dates::seconds;
+use gateway_store::database::DatabaseError;
+use gateway_store::records::batches::{self, Batch, Outcome, Status};
 
 /// After a call that the store did not answer.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -12,11 +12,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::account::{Account, End};
-use crate::body::{Outcome, Reader, UsageFilter};
 use crate::upstream::Veil;
+use gateway_body::{Outcome, Reader, UsageFilter};
 
 /// See the module.
-pub enum AnswerBody {
+pub(crate) enum AnswerBody {
     /// One piece.
     Whole(Option<Bytes>),
     /// A model server's.
@@ -32,7 +32,7 @@ impl From<Bytes> for AnswerBody {
 }
 
 /// How an answer is watched.
-pub enum Watch {
+pub(crate) enum Watch {
     /// Not at all: nothing in it is counted.
     Nothing,
     /// It passes as it is.
@@ -42,7 +42,7 @@ pub enum Watch {
 }
 
 /// A model server's answer on its way.
-pub struct Passing {
+pub(crate) struct Passing {
     upstream: Incoming,
     /// What waits to be forwarded.
     ready: VecDeque<Bytes>,
@@ -62,11 +62,11 @@ pub struct Passing {
 }
 
 /// Called with what was seen of the answer as soon as its id is known, once.
-pub type Told = Box<dyn FnOnce(&str) + Send + Sync>;
+pub(crate) type Told = Box<dyn FnOnce(&str) + Send + Sync>;
 
 impl Passing {
     /// `first` is what of the body came already; `size` is the length that the client is told.
-    pub fn new(
+    pub(crate) fn new(
         (upstream, first): (Incoming, Option<Bytes>),
         watch: Watch,
         account: Account,

@@ -7,11 +7,11 @@ use hyper::HeaderMap;
 use hyper::header;
 use hyper::http::request;
 
-use crate::directory::Refusal;
-use crate::error::ApiError;
-use crate::settings::Settings;
 use crate::state::Gateway;
-use crate::tenants::Caller;
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::Settings;
+use gateway_policy::tenants::Caller;
+use gateway_store::directory::Refusal;
 
 /// The caller of a request.
 ///

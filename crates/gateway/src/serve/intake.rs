@@ -12,8 +12,8 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderValue};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-use crate::error::ApiError;
 use crate::upstream::{too_large, too_slow};
+use gateway_policy::error::ApiError;
 
 /// Memory that is set aside on the word of a `Content-Length` alone.
 const TRUSTED_LENGTH: u64 = 1 << 20;
@@ -22,7 +22,7 @@ const TRUSTED_LENGTH: u64 = 1 << 20;
 /// announces counts against its share, and only what has come against the whole: so nobody keeps
 /// others waiting by announcing what he does not send.
 #[derive(Debug)]
-pub struct Room {
+pub(crate) struct Room {
     whole: Arc<Semaphore>,
     /// Of the organizations that have something in it.
     shares: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
@@ -30,7 +30,7 @@ pub struct Room {
 
 /// A body's place in the room, until it is dropped.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     room: &'a Room,
     organization: &'a str,
     held: Held,
@@ -44,9 +44,9 @@ struct Held {
 
 /// A body, and its place in the room until it is dropped.
 #[derive(Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// All of it.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     _held: Held,
 }
 
@@ -70,7 +70,7 @@ impl Default for Room {
 
 impl Room {
     /// A place for a body of this organization. It takes no room until it grows.
-    pub fn place<'a>(&'a self, organization: &'a str) -> Place<'a> {
+    pub(crate) fn place<'a>(&'a self, organization: &'a str) -> Place<'a> {
         Place { room: self, organization, held: Held::default() }
     }
 
@@ -91,7 +91,7 @@ impl Place<'_> {
     ///
     /// # Errors
     /// 503 when others keep all room for too long.
-    pub async fn grow(&mut self, announced: u64, come: usize) -> Result<(), ApiError> {
+    pub(crate) async fn grow(&mut self, announced: u64, come: usize) -> Result<(), ApiError> {
         let announced = usize::try_from(announced).unwrap_or(usize::MAX);
         // One that is larger than the room takes all of it.
         let more = missing(self.held.of_share.as_ref(), announced.max(come).min(SHARE));
@@ -139,7 +139,7 @@ fn busy() -> ApiError {
 ///
 /// # Errors
 /// 413 past `most` bytes, 408 past `patience`, 400 when it ends too early, 503 when there is no room.
-pub async fn whole(
+pub(crate) async fn whole(
     body: &mut Incoming,
     most: u64,
     patience: Duration,
@@ -182,7 +182,7 @@ async fn collect(body: &mut Incoming, most: u64, place: &mut Place<'_>) -> Resul
 ///
 /// # Errors
 /// 400 when it ends too early.
-pub async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
+pub(crate) async fn data(body: &mut Incoming) -> Result<Option<Bytes>, ApiError> {
     loop {
         let Some(frame) = body.frame().await else { return Ok(None) };
         let frame = frame.map_err(|_| {

@@ -3,13 +3,13 @@
 
 use hyper::Method;
 
-use crate::body::Kind;
-use crate::error::ApiError;
-use crate::ledger::Endpoint;
+use gateway_body::Kind;
+use gateway_policy::error::ApiError;
+use gateway_store::ledger::Endpoint;
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'a> {
+pub(crate) enum Route<'a> {
     /// `GET /healthz`: the process lives.
     Health,
     /// `GET /readyz`: requests can be served.
@@ -26,7 +26,7 @@ pub enum Route<'a> {
 
 /// See [`Route::Api`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api<'a> {
+pub(crate) enum Api<'a> {
     /// A model makes something.
     Generate(Generation),
     /// `GET /v1/models`.
@@ -55,33 +55,33 @@ pub enum Api<'a> {
 
 /// What a model makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation {
+pub(crate) struct Generation {
     /// Which fields a JSON body has.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Which usage page counts it.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// Whether the body may be, or must be, a form.
-    pub form: Form,
+    pub(crate) form: Form,
 }
 
 /// Whether a body is a `multipart/form-data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Form {
+pub(crate) enum Form {
     Never,
     Maybe,
     Always,
 }
 
 /// Most segments of a path that are looked at.
-pub const MOST_SEGMENTS: usize = 16;
+pub(crate) const MOST_SEGMENTS: usize = 16;
 
 /// The segments after `/v1/`; checked, so that this server and the next one see the same.
 ///
 /// # Errors
 /// 400 for a path with empty segments, dots as segments, encoded slashes, or characters that are
 /// encoded without need: `%63hat` would be a chat to the next server, and something else here.
-pub fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
+pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
     let is_tricky = !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
         || !path.split('%').skip(1).all(is_needed_encoding);
     let rest = path.strip_prefix("/v1/").unwrap_or_default();
@@ -121,7 +121,7 @@ fn makes(segments: &[&str]) -> bool {
 
 /// Where a request below `/v1/` goes.
 #[must_use]
-pub fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
+pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     let posts = method == Method::POST;
     let gets = matches!(*method, Method::GET | Method::HEAD);
     let generate = |kind, endpoint, form| Api::Generate(Generation { kind, endpoint, form });

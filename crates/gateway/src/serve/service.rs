@@ -12,12 +12,12 @@ use super::route::{self, Route};
 use super::{authenticate, connections::Pages};
 use crate::account::{Traced, request_id};
 use crate::api::{self, Exchange};
-use crate::database::Statement;
-use crate::error::ApiError;
 use crate::metrics::Answered;
-use crate::policy::headers::Shown;
 use crate::state::Gateway;
 use crate::traces;
+use gateway_policy::error::ApiError;
+use gateway_policy::headers::Shown;
+use gateway_store::database::Statement;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");

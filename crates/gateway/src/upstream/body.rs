@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 
 /// See the module.
 #[derive(Debug)]
-pub enum OutBody {
+pub(crate) enum OutBody {
     /// Pieces in their order.
     Pieces(VecDeque<Bytes>),
     /// What a client sends, as it comes.
@@ -21,20 +21,20 @@ pub enum OutBody {
 impl OutBody {
     /// No body.
     #[must_use]
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::Pieces(VecDeque::new())
     }
 
     /// What a client sends, at most so many bytes in at most so much time.
     #[must_use]
-    pub fn stream(incoming: Incoming, most: u64, patience: Duration) -> Self {
+    pub(crate) fn stream(incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
         Self::Stream(Stream { come: None, incoming, left: most, due })
     }
 
     /// The same, of which a part has come already.
     #[must_use]
-    pub fn resumed(come: Bytes, incoming: Incoming, most: u64, patience: Duration) -> Self {
+    pub(crate) fn resumed(come: Bytes, incoming: Incoming, most: u64, patience: Duration) -> Self {
         let due = Box::pin(tokio::time::sleep(patience));
         let come = Some(come).filter(|come| !come.is_empty());
         Self::Stream(Stream { come, incoming, left: most, due })
@@ -42,14 +42,14 @@ impl OutBody {
 
     /// One piece.
     #[must_use]
-    pub fn whole(bytes: Bytes) -> Self {
+    pub(crate) fn whole(bytes: Bytes) -> Self {
         Self::Pieces(VecDeque::from([bytes]))
     }
 }
 
 /// See [`OutBody::Stream`].
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// What has come already.
     come: Option<Bytes>,
     incoming: Incoming,
@@ -61,7 +61,7 @@ pub struct Stream {
 
 /// Why a client's body stops.
 #[derive(Debug, thiserror::Error)]
-pub enum BodyError {
+pub(crate) enum BodyError {
     /// It is longer than bodies may be.
     #[error("the request's body is too large")]
     TooLarge,

@@ -7,12 +7,12 @@ use hyper::StatusCode;
 use hyper_util::client::legacy;
 use serde_json::Value;
 
-use crate::error::ApiError;
-use crate::settings::Upstream;
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::Upstream;
 
 /// See the module. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// No connection.
     #[error("it cannot be reached: {0}")]
     Unreachable(String),
@@ -60,7 +60,7 @@ impl Failure {
 
     /// What the client is told.
     #[must_use]
-    pub fn for_client(&self) -> ApiError {
+    pub(crate) fn for_client(&self) -> ApiError {
         let bad_gateway = |message: &'static str| {
             ApiError::new(StatusCode::BAD_GATEWAY, "upstream_error", message)
         };
@@ -94,30 +94,30 @@ impl Failure {
 
 /// 408.
 #[must_use]
-pub fn too_slow() -> ApiError {
+pub(crate) fn too_slow() -> ApiError {
     let message = "The request's body did not come in time. Please send it faster.";
     ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
 }
 
 /// 413.
 #[must_use]
-pub fn too_large() -> ApiError {
+pub(crate) fn too_large() -> ApiError {
     let message = "The request's body is too large. Please send less at once.";
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
 }
 
 /// Takes an upstream's key and host out of its error messages.
 #[derive(Debug)]
-pub struct Scrub<'a> {
+pub(crate) struct Scrub<'a> {
     secrets: Vec<&'a str>,
 }
 
 impl<'a> Scrub<'a> {
     /// Of this upstream.
     #[must_use]
-    pub fn new(upstream: &'a Upstream) -> Self {
+    pub(crate) fn new(upstream: &'a Upstream) -> Self {
         let mut secrets: Vec<&str> =
-            upstream.key.iter().map(crate::settings::Secret::reveal).collect();
+            upstream.key.iter().map(gateway_policy::settings::Secret::reveal).collect();
         let bases = upstream.regions.iter().map(|(_, base)| base).chain([&upstream.base]);
         for base in bases {
             // The host with its port first: what is longer goes before what is in it.
@@ -129,7 +129,7 @@ impl<'a> Scrub<'a> {
 
     /// The text with `***` for each secret, in capitals or not.
     #[must_use]
-    pub fn clean(&self, text: &[u8]) -> Vec<u8> {
+    pub(crate) fn clean(&self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
             let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
@@ -147,7 +147,7 @@ impl<'a> Scrub<'a> {
     }
 
     /// Covers each secret with as many asterisks as it has letters.
-    pub fn cover(&self, text: &mut [u8]) {
+    pub(crate) fn cover(&self, text: &mut [u8]) {
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
             let mut from = 0;
             let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
@@ -160,7 +160,7 @@ impl<'a> Scrub<'a> {
 
     /// How many bytes at the end of the text may be the beginning of a secret.
     #[must_use]
-    pub fn begun(&self, text: &[u8]) -> usize {
+    pub(crate) fn begun(&self, text: &[u8]) -> usize {
         let begins = |length: &usize| {
             let end = &text[text.len() - length..];
             let is_begun = |secret: &&str| {
@@ -174,7 +174,7 @@ impl<'a> Scrub<'a> {
 
     /// The same in all texts of a JSON value, however they were escaped; whether there was anything
     /// to be cleaned.
-    pub fn clean_json(&self, value: &mut Value) -> bool {
+    pub(crate) fn clean_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => {
                 let clean = self.clean(text.as_bytes());

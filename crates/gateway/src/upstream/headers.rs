@@ -7,7 +7,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 
 /// What a model server gets of a client's headers.
 #[must_use]
-pub fn for_upstream(client: &HeaderMap) -> HeaderMap {
+pub(crate) fn for_upstream(client: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(client.len() + 4);
     // Usage is read in the answer: it has to come as it is. Without a word anything might come.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -56,7 +56,7 @@ fn stays_here(name: &HeaderName) -> bool {
 
 /// What a client gets of a model server's headers.
 #[must_use]
-pub fn for_client(upstream: &HeaderMap) -> HeaderMap {
+pub(crate) fn for_client(upstream: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(24);
     for (name, value) in upstream {
         if comes_back(name) {

@@ -5,14 +5,14 @@
 use bytes::{Bytes, BytesMut};
 
 use super::Scrub;
-use crate::settings::Upstream;
+use gateway_policy::settings::Upstream;
 
 const MARK: &[u8] = b"\"error\"";
 const EVENT: &[u8] = b"event: error";
 
 /// See the module. It is fed the pieces of one answer.
 #[derive(Debug, Default)]
-pub struct Veil {
+pub(crate) struct Veil {
     /// The end of the last piece: a mark may lie across two.
     tail: [u8; MARK.len() - 1],
     /// What comes is part of an error.
@@ -23,7 +23,7 @@ pub struct Veil {
 
 impl Veil {
     /// The piece as a client may see it.
-    pub fn cover(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
+    pub(crate) fn cover(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
         let begins = self.in_error || self.speaks_of_an_error(&piece);
         let from = piece.len().saturating_sub(self.tail.len());
         let kept = piece.len() - from;
@@ -46,7 +46,7 @@ impl Veil {
     }
 
     /// What is held back, when nothing more comes.
-    pub fn rest(&mut self) -> Option<Bytes> {
+    pub(crate) fn rest(&mut self) -> Option<Bytes> {
         let held = std::mem::take(&mut self.held);
         (!held.is_empty()).then(|| held.freeze())
     }
@@ -81,7 +81,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::settings::{Base, Secret};
+    use gateway_policy::settings::{Base, Secret};
 
     fn upstream() -> Upstream {
         let origin = hyper::Uri::from_static("http://gpu-7.internal:8000");

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway::records::{DEFAULT_ORGANIZATION, keys, projects};
-use gateway::settings::{Settings, Surroundings};
-use gateway::world::{Clock, Random};
-use gateway::{Gateway, Log, World};
+use gateway::Gateway;
+use gateway_policy::environment::{Clock, Random};
+use gateway_policy::environment::{Environment, Log};
+use gateway_policy::settings::{Settings, Surroundings};
+use gateway_store::records::{DEFAULT_ORGANIZATION, keys, projects};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -203,7 +204,7 @@ impl Node {
         let environment = |_: &str| None;
         let around = Surroundings { environment: &environment, folder, offline: "http://x/v1" };
         let settings = Settings::read(&text, Path::new("g.toml"), around).unwrap();
-        let world = World {
+        let world = Environment {
             clock: Arc::clone(clock) as Arc<dyn Clock>,
             random: Arc::new(Counted(AtomicU64::new(
                 SEED.fetch_add(1, Ordering::SeqCst).wrapping_mul(0xd1b5_4a32_d192_ed03),
@@ -217,15 +218,15 @@ impl Node {
         let shared = Arc::clone(&gateway);
         let serving = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            gateway::serve::serve(shared, listener, stopped).await.unwrap();
+            gateway::serve(shared, listener, stopped).await.unwrap();
         });
         Self { gateway, base, stop: Some(stop), serving }
     }
 
     /// The key of a new project.
     pub async fn key(&self) -> (String, Box<str>) {
-        let (database, random) = (&self.gateway.database, &*self.gateway.random);
-        let now = self.gateway.clock.now();
+        let (database, random) = (self.gateway.database(), self.gateway.random());
+        let now = self.gateway.clock().now();
         let made = projects::create(database, DEFAULT_ORGANIZATION, "p", None, now, random).await;
         let project = made.unwrap().unwrap().project.id.clone();
         let (service_account, name) = (None, "k");
@@ -243,7 +244,7 @@ impl Node {
 
     /// Ends it as a crash does, as far as batches see.
     pub fn crash(self) {
-        self.gateway.batches.abort();
+        self.gateway.crash_batches();
         self.serving.abort();
     }
 }

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use gateway::serve::{self, Ending};
-use gateway::settings::{Settings, Surroundings};
-use gateway::world::{Clock, Random};
-use gateway::{Gateway, Log, World};
+use gateway::Ending;
+use gateway::Gateway;
+use gateway_policy::environment::{Clock, Random};
+use gateway_policy::environment::{Environment, Log};
+use gateway_policy::settings::{Settings, Surroundings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -108,7 +109,7 @@ impl TestGateway {
         let clock = Arc::new(TestClock(AtomicU64::new(START)));
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = Arc::clone(&log);
-        let world = World {
+        let world = Environment {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(Seeded(AtomicU64::new(seed))),
             log: Log(Arc::new(move |line| {
@@ -121,7 +122,7 @@ impl TestGateway {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = serve::serve(Arc::clone(&gateway), listener, async move {
+        let serving = gateway::serve(Arc::clone(&gateway), listener, async move {
             let _ = stopped.await;
         });
         let serving = Some(tokio::spawn(serving));
@@ -154,7 +155,7 @@ impl TestGateway {
     /// All that was recorded is written.
     pub async fn flush(&self) {
         let patience = std::time::Duration::from_secs(10);
-        self.gateway.ledger.flush(patience).await.expect("the ledger is written");
+        self.gateway.ledger().flush(patience).await.expect("the ledger is written");
     }
 
     /// The value of a line of `/metrics`.
@@ -333,7 +334,7 @@ impl TestGateway {
 
     /// Waits until no request is open.
     pub async fn is_idle(&self) {
-        while self.gateway.metrics.open.get() > 0 || self.gateway.limits.open_requests() > 0 {
+        while self.gateway.open_requests() > 0 || self.gateway.limits().open_requests() > 0 {
             tokio::task::yield_now().await;
         }
     }

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use gateway::admin::{self, Context};
-use gateway::database::Database;
-use gateway::directory::Directory;
-use gateway::ledger::Ledger;
-use gateway::records::organizations;
-use gateway::settings::{Secret, Settings, StoreUrl, Surroundings};
-use gateway::world::{Clock, Random};
+use gateway_admin::Services;
+use gateway_policy::environment::{Clock, Log, Random};
+use gateway_policy::settings::{Secret, Settings, StoreUrl, Surroundings};
+use gateway_store::database::Database;
+use gateway_store::directory::Directory;
+use gateway_store::ledger::Ledger;
+use gateway_store::records::organizations;
 use http_body_util::BodyExt;
 use hyper::{Request, Response};
 use serde_json::Value;
@@ -107,19 +107,21 @@ impl Node {
         let directory = Directory::open(Arc::clone(&database), clock, 1000).await.unwrap();
         let mut writer = [0; 8];
         world.fill(&mut writer);
-        let writer = gateway::records::ids::hex(&writer).into();
+        let writer = gateway_store::records::ids::hex(&writer).into();
         let ledger = Ledger::start(Arc::clone(&database), writer);
         let around = Surroundings { environment: &|_| None, folder: Path::new("/"), offline: "" };
         let mut settings =
             Settings::read(CONFIGURATION, Path::new("gateway.toml"), around).unwrap();
         settings.admin_token = Some(Secret::new(TOKEN));
-        let router = admin::router(Arc::new(Context {
+        let router = gateway_admin::router(Services {
             database: Arc::clone(&database),
             directory: Arc::clone(&directory),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             clock: Arc::clone(&world) as Arc<dyn Clock>,
             random: Arc::clone(&world) as Arc<dyn Random>,
-        }));
+            limits: Arc::new(ratelimit::Limits::Off),
+            log: Log(Arc::new(|_| {})),
+        });
         Node { url, world, database, directory, ledger, router, _folder: None }
     }
 

@@ -8,16 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gateway::database::{Statement, Value};
-use gateway::ledger::{Endpoint, Entry};
-use gateway::policy::plan::{Demand, Plan};
-use gateway::records::{
+use gateway::Gateway;
+use gateway_policy::environment::{Clock, Random};
+use gateway_policy::environment::{Environment, Log};
+use gateway_policy::plan::{Demand, Plan};
+use gateway_policy::settings::{Settings, Surroundings};
+use gateway_policy::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
+use gateway_store::database::{Statement, Value};
+use gateway_store::ledger::{Endpoint, Entry};
+use gateway_store::records::{
     admin_keys, keys, organizations, payments, project_limits, projects, spend,
 };
-use gateway::settings::{Settings, Surroundings};
-use gateway::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
-use gateway::world::{Clock, Random};
-use gateway::{Gateway, Log, World};
 use ratelimit::Decision;
 use tempfile::TempDir;
 
@@ -127,7 +128,7 @@ impl Stage {
         };
         let settings = Settings::read(&format!("{more}{text}"), Path::new("g.toml"), around);
         let clock = Arc::new(Hand(AtomicU64::new(NOW)));
-        let world = World {
+        let world = Environment {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(Chance),
             log: Log(Arc::new(|_| {})),
@@ -135,7 +136,7 @@ impl Stage {
         let gateway = Gateway::open(settings.unwrap(), folder.path(), world).await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = gateway::serve::serve(Arc::clone(&gateway), listener, std::future::pending());
+        let serving = gateway::serve(Arc::clone(&gateway), listener, std::future::pending());
         tokio::spawn(serving);
         Self { gateway, address, clock, folder }
     }
@@ -146,8 +147,8 @@ impl Stage {
 
     /// One that is called so, with a project and its key.
     pub async fn tenant(&self, name: &str) -> Tenant {
-        let (database, chance) = (&self.gateway.database, &Chance);
-        let now = self.gateway.clock.now();
+        let (database, chance) = (self.gateway.database(), &Chance);
+        let now = self.gateway.clock().now();
         let then = now - 200 * 24 * HOUR;
         let made = organizations::create(database, name, Tier::Two, then, chance).await.unwrap();
         payments::create(
@@ -175,14 +176,14 @@ impl Stage {
 
     pub async fn key(&self, project: &str, name: &str) -> String {
         let new = keys::NewKey { project, service_account: None, name, expires_at: None };
-        let now = self.gateway.clock.now();
-        let made = keys::create(&self.gateway.database, new, now, &Chance).await;
+        let now = self.gateway.clock().now();
+        let made = keys::create(self.gateway.database(), new, now, &Chance).await;
         made.unwrap().unwrap().1.reveal().to_owned()
     }
 
     /// Money limits, limits of the project, live use, and a month of usage.
     pub async fn fill(&self, tenant: &Tenant) {
-        let (database, now) = (&self.gateway.database, self.gateway.clock.now());
+        let (database, now) = (self.gateway.database(), self.gateway.clock().now());
         let (organization, project) = (&*tenant.organization.id, &*tenant.project.id);
         let scope = spend::Scope::Organization(organization);
         spend::set_hard(database, scope, Some(40_000), now).await.unwrap();
@@ -199,7 +200,7 @@ impl Stage {
         self.record(tenant).await;
         self.queue(tenant, &format!("batch_1_{organization}"), 1_200_000).await;
         self.queue(tenant, &format!("batch_2_{organization}"), 650_000).await;
-        let caller = self.gateway.directory.caller(&tenant.key).await.unwrap();
+        let caller = self.gateway.directory().caller(&tenant.key).await.unwrap();
         self.used(&caller, "atlas", 190, 1_500, false).await;
         self.used(&caller, "atlas", 2, 130_000, true).await;
         self.used(&caller, "atlas-2026-02-10", 1, 610_000, false).await;
@@ -210,13 +211,13 @@ impl Stage {
 
     /// A month of usage.
     pub async fn record(&self, tenant: &Tenant) {
-        let caller = self.gateway.directory.caller(&tenant.key).await.unwrap();
-        self.recorded(&caller, self.gateway.clock.now());
-        self.gateway.ledger.flush(std::time::Duration::from_secs(20)).await.unwrap();
+        let caller = self.gateway.directory().caller(&tenant.key).await.unwrap();
+        self.recorded(&caller, self.gateway.clock().now());
+        self.gateway.ledger().flush(std::time::Duration::from_secs(20)).await.unwrap();
     }
 
     async fn used(&self, caller: &Caller, model: &str, requests: u32, tokens: u64, long: bool) {
-        let settings = self.gateway.settings.load_full();
+        let settings = self.gateway.settings();
         let model = settings.catalog.find(model).unwrap();
         let plan = Plan::new(caller, model, &settings);
         let demand = Demand {
@@ -226,14 +227,14 @@ impl Stage {
             audio_milliseconds: if &*model.name == "scribe-1" { 95_000 } else { 0 },
             cost: 0,
         };
-        let now = self.gateway.clock.now();
+        let now = self.gateway.clock().now();
         for _ in 0..requests {
             let draws = plan.draws(&demand, now);
-            let number = self.gateway.ids.next();
+            let number = self.gateway.next_request();
             let id = &*caller.organization.id;
-            let decision = self.gateway.limits.reserve(id, number, &draws, now).await.unwrap();
+            let decision = self.gateway.limits().reserve(id, number, &draws, now).await.unwrap();
             assert!(matches!(decision, Decision::Admitted(_)), "{} {decision:?}", model.name);
-            self.gateway.limits.settle(id, number, &vec![None; draws.len()], now);
+            self.gateway.limits().settle(id, number, &vec![None; draws.len()], now);
         }
     }
 
@@ -243,7 +244,7 @@ impl Stage {
                    input_file, status, queued_tokens, total, completed, failed, created_at, \
                    expires_at, lease_until) VALUES ($1, $2, $3, 'key_1', '/v1/responses', 'atlas', \
                    'file-1', 'in_progress', $4, 9, 0, 0, $5, $6, 0)";
-        let now = self.gateway.clock.now() / 1_000_000;
+        let now = self.gateway.clock().now() / 1_000_000;
         let (organization, project) = (&tenant.organization.id, &tenant.project.id);
         let values: [Value; 6] = [
             id.into(),
@@ -253,7 +254,7 @@ impl Stage {
             now.into(),
             (now + 86_400).into(),
         ];
-        self.gateway.database.transact(vec![Statement::new(sql, values)]).await.unwrap();
+        self.gateway.database().transact(vec![Statement::new(sql, values)]).await.unwrap();
     }
 
     /// With nights and weekends.
@@ -277,7 +278,7 @@ impl Stage {
             for (model, weight, tokens) in models {
                 let input = busy * tokens * weight / 9;
                 let output = input / if model == "vector-small" { u64::MAX } else { 5 };
-                self.gateway.ledger.record(Entry {
+                self.gateway.ledger().record(Entry {
                     at,
                     request: format!("req_{hour}_{model}").into(),
                     organization: caller.organization.id.clone(),

@@ -1,5 +1,5 @@
 //! Fills a gateway's SQLite database with many organizations and keys, as the admin API would have
-//! made them one by one. Knows the tables of `crates/gateway/src/database/schema`.
+//! made them one by one. Knows the tables of `crates/gateway-store/src/database/schema`.
 
 use std::path::Path;
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_the_gateway_are_filled() {
-        let schema = include_str!("../../../../crates/gateway/src/database/schema/1.sql");
+        let schema = include_str!("../../../../crates/gateway-store/src/database/schema/1.sql");
         let schema = schema
             .replace("{id}", "TEXT")
             .replace("{serial}", "INTEGER PRIMARY KEY")

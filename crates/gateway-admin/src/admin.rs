@@ -1,0 +1,133 @@
+//! The administration: organizations, projects, keys, limits, money and usage over HTTP, in the
+//! shapes of the public administration API. It writes records and reads the ledger; no request of a
+//! client passes here. What this gateway does not have (users, invitations, certificates, roles,
+//! audit logs …) answers 404.
+
+mod admin_keys;
+pub(crate) mod authority;
+mod export;
+mod input;
+mod keys;
+mod organizations;
+mod output;
+mod projects;
+mod rate_limits;
+mod service_accounts;
+mod spend;
+mod usage;
+
+use std::sync::Arc;
+
+use authority::Authority;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::{get, post};
+use hyper::StatusCode;
+
+use gateway_policy::error::ApiError;
+
+use crate::Services;
+
+/// Largest body, in bytes.
+const MOST_BODY: usize = 256 << 10;
+
+type Shared = State<Arc<Services>>;
+type Answer = Result<axum::Json<serde_json::Value>, ApiError>;
+
+/// Everything under `/v1/organizations` and `/v1/organization`. Requests for these paths go to this
+/// router as a whole: it answers for those that it does not have, too.
+pub(crate) fn router(context: Arc<Services>) -> Router {
+    Router::new()
+        .merge(of_organizations())
+        .merge(of_projects())
+        .merge(of_keys())
+        .merge(of_money())
+        .fallback(nothing)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .with_state(context)
+}
+
+fn of_organizations() -> Router<Arc<Services>> {
+    Router::new()
+        .route("/v1/organizations", get(organizations::list).post(organizations::create))
+        .route(
+            "/v1/organizations/{id}",
+            get(organizations::get).post(organizations::update).delete(organizations::delete),
+        )
+        .route(
+            "/v1/organizations/{id}/payments",
+            get(organizations::payments).post(organizations::pay),
+        )
+        .route(
+            "/v1/organization/data_retention",
+            get(organizations::retention).post(organizations::retain),
+        )
+        .route("/v1/organization/admin_api_keys", get(admin_keys::list).post(admin_keys::create))
+        .route(
+            "/v1/organization/admin_api_keys/{id}",
+            get(admin_keys::get).delete(admin_keys::revoke),
+        )
+}
+
+fn of_projects() -> Router<Arc<Services>> {
+    Router::new()
+        .route("/v1/organization/projects", get(projects::list).post(projects::create))
+        .route("/v1/organization/projects/{p}", get(projects::get).post(projects::update))
+        .route("/v1/organization/projects/{p}/archive", post(projects::archive))
+        .route("/v1/organization/projects/{p}/rate_limits", get(rate_limits::list))
+        .route("/v1/organization/projects/{p}/rate_limits/{id}", post(rate_limits::update))
+}
+
+fn of_keys() -> Router<Arc<Services>> {
+    let accounts = "/v1/organization/projects/{p}/service_accounts";
+    let keys = "/v1/organization/projects/{p}/api_keys";
+    Router::new()
+        .route(keys, get(keys::list).post(keys::create))
+        .route(&format!("{keys}/{{id}}"), get(keys::get).post(keys::update).delete(keys::revoke))
+        .route(&format!("{keys}/{{id}}/rotate"), post(keys::rotate))
+        .route(accounts, get(service_accounts::list).post(service_accounts::create))
+        .route(
+            &format!("{accounts}/{{id}}"),
+            get(service_accounts::get)
+                .post(service_accounts::update)
+                .delete(service_accounts::delete),
+        )
+        .route(&format!("{accounts}/{{id}}/api_keys"), post(service_accounts::create_key))
+}
+
+fn of_money() -> Router<Arc<Services>> {
+    let mut router = Router::new()
+        .route("/v1/organization/usage/export", get(export::export))
+        .route("/v1/organization/usage/{page}", get(usage::usage))
+        .route("/v1/organization/costs", get(usage::costs));
+    for scope in ["/v1/organization", "/v1/organization/projects/{p}"] {
+        router = router
+            .route(
+                &format!("{scope}/spend_limit"),
+                get(spend::limit).post(spend::set_limit).delete(spend::delete_limit),
+            )
+            .route(&format!("{scope}/spend_alerts"), get(spend::alerts).post(spend::create_alert))
+            .route(
+                &format!("{scope}/spend_alerts/{{id}}"),
+                get(spend::alert).post(spend::update_alert).delete(spend::delete_alert),
+            );
+    }
+    router
+}
+
+/// What is not here. Who may not ask is told that first.
+async fn nothing(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> ApiError {
+    match authority {
+        Err(error) => error,
+        Ok(_) => ApiError::not_found(
+            "unknown_url",
+            format!("This gateway has no {} resource.", uri.path()),
+        ),
+    }
+}
+
+async fn no_such_method(method: hyper::Method, uri: hyper::Uri) -> ApiError {
+    let message = format!("{} does not take {method} requests.", uri.path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}

@@ -1,0 +1,71 @@
+//! `/v1/organization/admin_api_keys`: keys to the administration of one organization.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::authority::Subject;
+use super::input::{Fields, Parameters};
+use super::keys::end_of;
+use super::{Answer, Shared, authority, output};
+use gateway_store::records::admin_keys::{self, AdminKey};
+
+pub(super) async fn list(
+    State(context): Shared,
+    Subject(organization): Subject,
+    mut parameters: Parameters,
+) -> Answer {
+    let page = parameters.page(false)?;
+    parameters.end()?;
+    output::list(&admin_keys::list(&context.database, &organization.id, &page).await?, show)
+}
+
+pub(super) async fn create(
+    State(context): Shared,
+    Subject(organization): Subject,
+    mut fields: Fields,
+) -> Answer {
+    let now = context.clock.now();
+    let name = fields.required("name", Fields::name)?;
+    let end = end_of(&mut fields, now)?;
+    fields.end()?;
+    let (id, random) = (&organization.id, &*context.random);
+    let made = admin_keys::create(&context.database, id, &name, end, now, random).await?;
+    let (key, text) = made.ok_or_else(|| authority::missing(id))?;
+    let mut shown = show(&key);
+    shown["value"] = text.reveal().into();
+    Ok(Json(shown))
+}
+
+pub(super) async fn get(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(id): Path<String>,
+) -> Answer {
+    let found = admin_keys::get(&context.database, &organization.id, &id).await?;
+    Ok(Json(show(&found.ok_or_else(|| output::not_found("admin key", &id))?)))
+}
+
+pub(super) async fn revoke(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(id): Path<String>,
+) -> Answer {
+    let done = admin_keys::revoke(&context.database, &organization.id, &id).await?;
+    done.ok_or_else(|| output::not_found("admin key", &id))?;
+    output::deleted("organization.admin_api_key.deleted", &id)
+}
+
+fn show(key: &AdminKey) -> Value {
+    json!({
+        "object": "organization.admin_api_key",
+        "id": key.id,
+        "name": key.name,
+        "redacted_value": key.redacted,
+        "created_at": key.created_at,
+        "expires_at": output::moment(key.expires_at),
+        "last_used_at": key.last_used_at,
+        // Keys are made by whoever has the administration; there are no users here.
+        "owner": { "object": "organization", "id": key.organization, "role": "owner" },
+    })
+}

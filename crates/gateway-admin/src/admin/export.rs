@@ -1,0 +1,169 @@
+//! `GET /v1/organization/usage/export`: the ledger, a row a request, as CSV or JSON lines. It is
+//! sent part by part as it is read; when the store goes away in its midst the answer breaks off.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use serde_json::json;
+
+use super::authority::Subject;
+use super::input::{Parameters, invalid, missing};
+use super::usage::span;
+use super::{Services, Shared};
+use gateway_policy::error::ApiError;
+use gateway_store::ledger::{self, Cursor, Exported};
+
+const HEADER: &str = "time,request_id,project_id,api_key_id,model,endpoint,status,batch,requests,\
+    input_tokens,cached_tokens,output_tokens,images,audio_seconds,cost_usd\n";
+
+#[derive(Clone, Copy)]
+enum Format {
+    Csv,
+    JsonLines,
+}
+
+pub(super) async fn export(
+    State(context): Shared,
+    Subject(organization): Subject,
+    mut parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let format = match parameters.one("format")?.as_deref() {
+        Some("csv") => Format::Csv,
+        Some("jsonl") => Format::JsonLines,
+        None => return Err(missing("format")),
+        Some(_) => return Err(invalid("format", "csv or jsonl")),
+    };
+    let (start, end) = span(&context, &mut parameters)?;
+    parameters.end()?;
+    let (kind, file) = match format {
+        Format::Csv => ("text/csv; charset=utf-8", "attachment; filename=\"usage.csv\""),
+        Format::JsonLines => ("application/jsonl", "attachment; filename=\"usage.jsonl\""),
+    };
+    let cursor = Cursor::new(start, end);
+    // The first part is read before anything is sent: an error is then an answer of its own.
+    let first = ledger::export(&context.database, &organization.id, cursor).await?;
+    let state = (context, organization.id, Next::Rows(first));
+    let parts = stream::try_unfold(state, move |state| next(state, format));
+    Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, file)], Body::from_stream(parts))
+        .into_response())
+}
+
+enum Next {
+    /// These are to be sent; behind them it goes on there.
+    Rows((Vec<Exported>, Cursor)),
+    Read(Cursor),
+    End,
+}
+
+type Export = (Arc<Services>, Box<str>, Next);
+
+async fn next(
+    (context, organization, next): Export,
+    format: Format,
+) -> Result<Option<(Bytes, Export)>, gateway_store::database::DatabaseError> {
+    let (head, (rows, cursor)) = match next {
+        Next::End => return Ok(None),
+        Next::Rows(part) => (true, part),
+        Next::Read(cursor) => {
+            (false, ledger::export(&context.database, &organization, cursor).await?)
+        }
+    };
+    let mut text = String::new();
+    if head && matches!(format, Format::Csv) {
+        text.push_str(HEADER);
+    }
+    for row in &rows {
+        match format {
+            Format::Csv => push_csv(&mut text, row),
+            Format::JsonLines => push_json(&mut text, row),
+        }
+    }
+    let next = if rows.is_empty() { Next::End } else { Next::Read(cursor) };
+    Ok(Some((text.into(), (context, organization, next))))
+}
+
+fn push_csv(text: &mut String, Exported { entry, requests }: &Exported) {
+    let texts = [&entry.request, &entry.project, &entry.key, &entry.model].map(|text| quote(text));
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{},{},{},{},{},{requests},{},{},{},{},{},{}",
+        time(entry.at),
+        texts.join(","),
+        entry.endpoint.name(),
+        entry.status,
+        entry.batch,
+        entry.input_tokens,
+        entry.cached_tokens,
+        entry.output_tokens,
+        entry.images,
+        thousandths(entry.audio_milliseconds),
+        dollars(entry.cost),
+    );
+}
+
+fn push_json(text: &mut String, Exported { entry, requests }: &Exported) {
+    let line = json!({
+        "time": time(entry.at),
+        "request_id": entry.request,
+        "project_id": entry.project,
+        "api_key_id": entry.key,
+        "model": entry.model,
+        "endpoint": entry.endpoint.name(),
+        "status": entry.status,
+        "batch": entry.batch,
+        "requests": requests,
+        "input_tokens": entry.input_tokens,
+        "cached_tokens": entry.cached_tokens,
+        "output_tokens": entry.output_tokens,
+        "images": entry.images,
+        "audio_seconds": thousandths(entry.audio_milliseconds),
+        "cost_usd": dollars(entry.cost),
+    });
+    let _ = writeln!(text, "{line}");
+}
+
+/// A field of a CSV file. What a spreadsheet would take for a formula gets an apostrophe.
+fn quote(field: &str) -> String {
+    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let field = if formula { format!("'{field}") } else { field.to_owned() };
+    match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field,
+    }
+}
+
+fn time(at: u64) -> String {
+    let moment = i64::try_from(at).ok().and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
+    moment.map_or_else(String::new, |moment| format!("{moment:.6}"))
+}
+
+/// Exact, as texts: no sum is lost to a spreadsheet's or a parser's rounding.
+fn dollars(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+fn thousandths(milliseconds: u64) -> String {
+    format!("{}.{:03}", milliseconds / 1000, milliseconds % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must() {
+        let check = |field, expect| assert_eq!(quote(field), expect);
+        check("big-2026-08-01", "big-2026-08-01");
+        check("a,b", "\"a,b\"");
+        check("a\"b\n", "\"a\"\"b\n\"");
+        check("=1+1", "'=1+1");
+        assert_eq!((dollars(1_000_007), thousandths(59)), ("1.000007".into(), "0.059".into()));
+        assert_eq!(time(1_700_000_000_000_001), "2023-11-14T22:13:20.000001Z");
+    }
+}

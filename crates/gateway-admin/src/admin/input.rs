@@ -1,0 +1,253 @@
+//! What requests say: bodies as fields and queries as parameters, each taken by its name and
+//! checked. What is left over is unknown, and an error.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::Value;
+
+use gateway_policy::error::ApiError;
+use gateway_store::records::Page;
+
+/// Longest name, in characters.
+const MOST_NAME: usize = 256;
+
+/// A body: an object whose fields are taken one by one. No body is an empty object.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Vec<(String, Value)>);
+
+impl Fields {
+    /// A field that must be there.
+    pub(super) fn required<T>(
+        &mut self,
+        name: &'static str,
+        take: impl FnOnce(&mut Self, &'static str) -> Result<Option<T>, ApiError>,
+    ) -> Result<T, ApiError> {
+        take(self, name)?.ok_or_else(|| missing(name))
+    }
+
+    /// Any value but null.
+    pub(super) fn value(&mut self, name: &'static str) -> Option<Value> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(at).1).filter(|value| !value.is_null())
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(invalid(name, "a string")),
+        }
+    }
+
+    /// What people call something: 1 to 256 characters, no control characters.
+    pub(super) fn name(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let text = text.trim().to_owned();
+        let is_fit = !text.is_empty()
+            && text.chars().count() <= MOST_NAME
+            && !text.chars().any(char::is_control);
+        let expected = "a text of 1 to 256 characters without control characters";
+        if is_fit { Ok(Some(text)) } else { Err(invalid(name, expected)) }
+    }
+
+    /// A whole number.
+    pub(super) fn integer(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, ApiError> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let number = value.as_u64().filter(|number| range.contains(number));
+        let (first, last) = (range.start(), range.end());
+        let wrong = || invalid(name, &format!("a whole number from {first} to {last}"));
+        number.map(Some).ok_or_else(wrong)
+    }
+
+    /// Yes or no.
+    pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(value)),
+            Some(_) => Err(invalid(name, "true or false")),
+        }
+    }
+
+    /// Nothing else may be there but nulls.
+    pub(super) fn end(self) -> Result<(), ApiError> {
+        let unknown = self.0.into_iter().find(|(_, value)| !value.is_null());
+        unknown.map_or(Ok(()), |(name, _)| Err(unknown_parameter(name)))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Fields {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let body =
+            Bytes::from_request(request, state).await.map_err(|rejection| {
+                match rejection.status() {
+                    StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        "request_too_large",
+                        "The body of an administrative request has at most 256 KiB.",
+                    ),
+                    _ => ApiError::bad_request("invalid_body", "The body did not come whole."),
+                }
+            })?;
+        if body.trim_ascii().is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_slice(&body).map_err(|error| {
+            let message = format!("We could not parse the JSON body of your request: {error}.");
+            ApiError::bad_request("invalid_json", message)
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields: Vec<(String, Value)> = Vec::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    if fields.iter().any(|(known, _)| *known == name) {
+                        return Err(A::Error::custom(format_args!("`{name}` is there twice")));
+                    }
+                    if fields.len() == 64 {
+                        return Err(A::Error::custom("there are more than 64 fields"));
+                    }
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// A query: parameters that are taken one by one. Lists are `name=a&name=b` or `name[]=a&name[]=b`.
+#[derive(Debug, Default)]
+pub(super) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// All values of that name.
+    pub(super) fn all(&mut self, name: &str) -> Vec<String> {
+        let mut values = Vec::new();
+        self.0.retain_mut(|(known, value)| {
+            let matches = known.strip_suffix("[]").unwrap_or(known) == name;
+            if matches {
+                values.push(std::mem::take(value));
+            }
+            !matches
+        });
+        values
+    }
+
+    /// The value of that name, once.
+    pub(super) fn one(&mut self, name: &'static str) -> Result<Option<String>, ApiError> {
+        let mut values = self.all(name);
+        if values.len() > 1 {
+            return Err(invalid(name, "given once"));
+        }
+        Ok(values.pop())
+    }
+
+    /// A whole number.
+    pub(super) fn integer(
+        &mut self,
+        name: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, ApiError> {
+        let Some(value) = self.one(name)? else { return Ok(None) };
+        let number = value.parse().ok().filter(|number| range.contains(number));
+        let (first, last) = (range.start(), range.end());
+        let wrong = || invalid(name, &format!("a whole number from {first} to {last}"));
+        number.map(Some).ok_or_else(wrong)
+    }
+
+    /// Yes or no.
+    pub(super) fn boolean(&mut self, name: &'static str) -> Result<Option<bool>, ApiError> {
+        let value = self.one(name)?;
+        let parsed = value.map(|value| value.parse().map_err(|_| invalid(name, "true or false")));
+        parsed.transpose()
+    }
+
+    /// The same for lists that have one order, and are shown whole where they are short.
+    pub(super) fn list_page(&mut self) -> Result<Page, ApiError> {
+        self.page_of(100, false)
+    }
+
+    /// `limit`, `after`, `before` and `order`.
+    pub(super) fn page(&mut self, descending: bool) -> Result<Page, ApiError> {
+        self.page_of(20, descending)
+    }
+
+    fn page_of(&mut self, limit: u64, descending: bool) -> Result<Page, ApiError> {
+        let limit = self.integer("limit", 1..=100)?.unwrap_or(limit);
+        let descending = match self.one("order")?.as_deref() {
+            None => descending,
+            Some("asc") => false,
+            Some("desc") => true,
+            Some(_) => return Err(invalid("order", "asc or desc")),
+        };
+        let (after, before) = (self.one("after")?, self.one("before")?);
+        if after.is_some() && before.is_some() {
+            return Err(invalid("before", "given without after"));
+        }
+        let limit = u32::try_from(limit).unwrap_or(100);
+        let (after, before) = (after.map(Into::into), before.map(Into::into));
+        Ok(Page { after, before, limit, descending })
+    }
+
+    /// Nothing else may be there.
+    pub(super) fn end(self) -> Result<(), ApiError> {
+        self.0.into_iter().next().map_or(Ok(()), |(name, _)| Err(unknown_parameter(name)))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Parameters {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let query = Query::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Query(parameters) = query.map_err(|_| {
+            ApiError::bad_request("invalid_query", "The query of the URL cannot be read.")
+        })?;
+        if parameters.len() > 1000 {
+            let message = "The query of the URL has more than 1000 parameters.";
+            return Err(ApiError::bad_request("invalid_query", message));
+        }
+        Ok(Self(parameters))
+    }
+}
+
+/// 400 for a parameter of the wrong kind.
+pub(super) fn invalid(name: &'static str, expected: &str) -> ApiError {
+    ApiError::invalid_value(name, format!("Invalid value for `{name}`: expected {expected}."))
+}
+
+/// 400 for a parameter that is not there.
+pub(super) fn missing(name: &'static str) -> ApiError {
+    let message = format!("Missing required parameter: `{name}`.");
+    ApiError::bad_request("missing_required_parameter", message).param(name)
+}
+
+fn unknown_parameter(name: String) -> ApiError {
+    let name: String = name.chars().take(64).collect();
+    let message = format!("Unknown parameter: `{name}`.");
+    ApiError::bad_request("unknown_parameter", message).param(name)
+}

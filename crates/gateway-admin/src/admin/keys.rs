@@ -1,0 +1,149 @@
+//! `/v1/organization/projects/{p}/api_keys`: keys of projects. A key's text is shown once.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use ratelimit::Micros;
+use serde_json::{Value, json};
+
+use super::authority::Subject;
+use super::input::{Fields, Parameters, invalid};
+use super::{Answer, Services, Shared, output, projects};
+use gateway_policy::error::ApiError;
+use gateway_store::records::keys::{self, Key, NewKey};
+use gateway_store::records::service_accounts;
+
+/// Longest life of a key and longest grace: ten years.
+const MOST_SECONDS: u64 = 10 * 366 * 86_400;
+
+pub(super) async fn list(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(project): Path<String>,
+    mut parameters: Parameters,
+) -> Answer {
+    let page = parameters.page(false)?;
+    let access = parameters.one("owner_project_access")?;
+    parameters.end()?;
+    projects::any(&context, &organization, &project).await?;
+    // All owners have access: an owner that loses it loses its keys.
+    match access.as_deref() {
+        None | Some("active" | "any") => {}
+        Some("inactive") => return Ok(Json(output::list_of(Vec::new(), false))),
+        Some(_) => return Err(invalid("owner_project_access", "active, inactive or any")),
+    }
+    let listed = keys::list(&context.database, &project, &page).await?;
+    let mut data = Vec::with_capacity(listed.items.len());
+    for key in &listed.items {
+        data.push(show(&context, key).await?);
+    }
+    Ok(Json(output::list_of(data, listed.has_more)))
+}
+
+pub(super) async fn create(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(project): Path<String>,
+    mut fields: Fields,
+) -> Answer {
+    let now = context.clock.now();
+    let name = fields.required("name", Fields::name)?;
+    let expires_at = end_of(&mut fields, now)?;
+    fields.end()?;
+    projects::active(&context, &organization, &project).await?;
+    let new = NewKey { project: &project, service_account: None, name: &name, expires_at };
+    let made = keys::create(&context.database, new, now, &*context.random).await?;
+    let (key, text) = made.ok_or_else(|| projects::missing(&project))?;
+    let mut shown = show(&context, &key).await?;
+    shown["value"] = text.reveal().into();
+    Ok(Json(shown))
+}
+
+pub(super) async fn get(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+) -> Answer {
+    projects::any(&context, &organization, &project).await?;
+    let found = keys::get(&context.database, &project, &id).await?;
+    Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
+}
+
+/// Gives a key another end.
+pub(super) async fn update(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+    mut fields: Fields,
+) -> Answer {
+    let now = context.clock.now();
+    let end = end_of(&mut fields, now)?;
+    fields.end()?;
+    projects::active(&context, &organization, &project).await?;
+    let found = match end {
+        None => keys::get(&context.database, &project, &id).await?,
+        end => keys::expire(&context.database, &project, &id, end, now).await?,
+    };
+    context.apply_changes().await;
+    Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
+}
+
+pub(super) async fn revoke(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+) -> Answer {
+    projects::any(&context, &organization, &project).await?;
+    let done = keys::revoke(&context.database, &project, &id, context.clock.now()).await?;
+    done.ok_or_else(|| missing(&id))?;
+    context.apply_changes().await;
+    output::deleted("organization.project.api_key.deleted", &id)
+}
+
+pub(super) async fn rotate(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+    mut fields: Fields,
+) -> Answer {
+    let grace = fields.integer("grace_seconds", 0..=MOST_SECONDS)?.unwrap_or(0) * 1_000_000;
+    fields.end()?;
+    projects::active(&context, &organization, &project).await?;
+    let (now, random) = (context.clock.now(), &*context.random);
+    let made = keys::rotate(&context.database, &project, &id, grace, now, random).await?;
+    let (key, text) = made.ok_or_else(|| missing(&id))?;
+    context.apply_changes().await;
+    let mut shown = show(&context, &key).await?;
+    shown["value"] = text.reveal().into();
+    Ok(Json(shown))
+}
+
+/// `expires_in_seconds`.
+pub(super) fn end_of(fields: &mut Fields, now: Micros) -> Result<Option<Micros>, ApiError> {
+    let seconds = fields.integer("expires_in_seconds", 1..=MOST_SECONDS)?;
+    Ok(seconds.map(|seconds| now.saturating_add(seconds * 1_000_000)))
+}
+
+async fn show(context: &Services, key: &Key) -> Result<Value, ApiError> {
+    let account = match &key.service_account {
+        Some(id) => service_accounts::get(&context.database, &key.project, id).await?,
+        None => None,
+    };
+    let account = account.as_ref().map(super::service_accounts::show);
+    // A key without an account belongs to the project: there are no users here.
+    let owner = account.as_ref().map(|_| "service_account");
+    Ok(json!({
+        "object": "organization.project.api_key",
+        "id": key.id,
+        "name": key.name,
+        "redacted_value": key.redacted,
+        "created_at": key.created_at,
+        "expires_at": output::moment(key.expires_at),
+        "last_used_at": key.last_used_at,
+        "owner": { "type": owner, "service_account": account, "user": null },
+        "owner_project_access": "active",
+    }))
+}
+
+fn missing(id: &str) -> ApiError {
+    output::not_found("API key", id)
+}

@@ -1,0 +1,43 @@
+//! What all answers have in common: lists, deletions, moments.
+
+use axum::Json;
+use ratelimit::Micros;
+use serde_json::{Value, json};
+
+use super::Answer;
+use gateway_policy::dates::seconds;
+use gateway_policy::error::ApiError;
+use gateway_store::records::Listed;
+
+/// A list of items that are shown so.
+pub(super) fn list<T>(listed: &Listed<T>, show: impl Fn(&T) -> Value) -> Answer {
+    Ok(Json(list_of(listed.items.iter().map(show).collect(), listed.has_more)))
+}
+
+/// A list of what is ready to be shown.
+pub(super) fn list_of(data: Vec<Value>, has_more: bool) -> Value {
+    let id = |item: Option<&Value>| item.and_then(|item| item.get("id")).cloned();
+    json!({
+        "object": "list",
+        "first_id": id(data.first()),
+        "last_id": id(data.last()),
+        "has_more": has_more,
+        "data": data,
+    })
+}
+
+/// Something is gone.
+pub(super) fn deleted(object: &str, id: &str) -> Answer {
+    Ok(Json(json!({ "object": object, "id": id, "deleted": true })))
+}
+
+/// 404 for a thing of that name.
+pub(super) fn not_found(what: &str, id: &str) -> ApiError {
+    let id: String = id.chars().take(128).collect();
+    ApiError::not_found("not_found", format!("There is no {what} `{id}`."))
+}
+
+/// A moment of a key's end, as it is shown.
+pub(super) fn moment(at: Option<Micros>) -> Option<i64> {
+    at.map(seconds)
+}

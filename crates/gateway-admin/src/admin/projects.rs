@@ -1,0 +1,156 @@
+//! `/v1/organization/projects`.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::authority::Subject;
+use super::input::{Fields, Parameters, invalid};
+use super::{Answer, Services, Shared, authority, output};
+use gateway_policy::error::ApiError;
+use gateway_policy::tenants::Organization;
+use gateway_store::records::projects::{self, Stored};
+
+pub(super) async fn list(
+    State(context): Shared,
+    Subject(organization): Subject,
+    mut parameters: Parameters,
+) -> Answer {
+    let with_archived = parameters.boolean("include_archived")?.unwrap_or(false);
+    let page = parameters.page(false)?;
+    parameters.end()?;
+    let listed = projects::list(&context.database, &organization.id, with_archived, &page).await?;
+    output::list(&listed, show)
+}
+
+pub(super) async fn create(
+    State(context): Shared,
+    Subject(organization): Subject,
+    mut fields: Fields,
+) -> Answer {
+    let name = fields.required("name", Fields::name)?;
+    let region = region(&context, &mut fields)?.flatten();
+    fields.end()?;
+    let (now, random) = (context.clock.now(), &*context.random);
+    let (id, region) = (&organization.id, region.as_deref());
+    let made = projects::create(&context.database, id, &name, region, now, random).await?;
+    Ok(Json(show(&made.ok_or_else(|| authority::missing(id))?)))
+}
+
+pub(super) async fn get(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(id): Path<String>,
+) -> Answer {
+    Ok(Json(show(&any(&context, &organization, &id).await?)))
+}
+
+pub(super) async fn update(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(id): Path<String>,
+    mut fields: Fields,
+) -> Answer {
+    let name = fields.name("name")?;
+    let region = region(&context, &mut fields)?;
+    fields.end()?;
+    let (name, region) = (name.as_deref(), region.as_ref().map(Option::as_deref));
+    let now = context.clock.now();
+    active(&context, &organization, &id).await?;
+    let done =
+        projects::update(&context.database, &organization.id, &id, name, region, now).await?;
+    done.ok_or_else(|| missing(&id))?;
+    context.apply_changes().await;
+    Ok(Json(show(&any(&context, &organization, &id).await?)))
+}
+
+pub(super) async fn archive(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(id): Path<String>,
+    fields: Fields,
+) -> Answer {
+    fields.end()?;
+    active(&context, &organization, &id).await?;
+    let now = context.clock.now();
+    // Somebody else may have archived it in this moment: then it is, and that is what was asked.
+    projects::archive(&context.database, &organization.id, &id, now).await?;
+    context.apply_changes().await;
+    Ok(Json(show(&any(&context, &organization, &id).await?)))
+}
+
+/// The organization's project of that id.
+pub(super) async fn any(
+    context: &Services,
+    organization: &Organization,
+    id: &str,
+) -> Result<Stored, ApiError> {
+    let found = projects::get(&context.database, id).await?;
+    found.filter(|found| found.organization == organization.id).ok_or_else(|| missing(id))
+}
+
+/// The same, if it can be changed.
+pub(super) async fn active(
+    context: &Services,
+    organization: &Organization,
+    id: &str,
+) -> Result<Stored, ApiError> {
+    let found = any(context, organization, id).await?;
+    if found.project.archived {
+        let message = format!("The project `{id}` is archived and cannot be changed.");
+        return Err(ApiError::bad_request("project_archived", message));
+    }
+    Ok(found)
+}
+
+pub(super) fn missing(id: &str) -> ApiError {
+    output::not_found("project", id)
+}
+
+/// `geography` or `residency`. Inside, `None` is Global.
+fn region(context: &Services, fields: &mut Fields) -> Result<Option<Option<String>>, ApiError> {
+    let settings = context.settings.load();
+    let known = |name: &str| settings.regions.iter().any(|region| **region == *name);
+    let (geography, residency) = (fields.text("geography")?, fields.text("residency")?);
+    let (field, told) = match (geography, residency) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => return Err(invalid("residency", "given without geography")),
+        (Some(told), None) => ("geography", told),
+        (None, Some(told)) => ("residency", told),
+    };
+    let told = told.to_lowercase();
+    let region = match field {
+        "residency" => told.strip_suffix("_storage_processing").unwrap_or(&told),
+        _ => &told,
+    };
+    if region == "global" {
+        return Ok(Some(None));
+    }
+    if !known(region) {
+        let regions: Vec<&str> = settings.regions.iter().map(|region| &**region).collect();
+        let expected = match regions.is_empty() {
+            true => "GLOBAL: the configuration names no regions".to_owned(),
+            false => format!("GLOBAL or a region of the configuration: {}", regions.join(", ")),
+        };
+        return Err(invalid(field, &expected));
+    }
+    Ok(Some(Some(region.to_owned())))
+}
+
+fn show(stored: &Stored) -> Value {
+    let project = &stored.project;
+    let residency = match &project.geography {
+        None => "GLOBAL".to_owned(),
+        Some(region) => format!("{}_STORAGE_PROCESSING", region.to_uppercase()),
+    };
+    json!({
+        "object": "organization.project",
+        "id": project.id,
+        "name": project.name,
+        "created_at": project.created_at,
+        "archived_at": stored.archived_at,
+        "status": if project.archived { "archived" } else { "active" },
+        "geography": project.geography,
+        "residency": residency,
+    })
+}

@@ -1,0 +1,141 @@
+//! `/v1/organization/projects/{p}/service_accounts`: owners of keys.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::authority::Subject;
+use super::input::{Fields, Parameters, invalid};
+use super::keys::end_of;
+use super::{Answer, Shared, output, projects};
+use gateway_policy::error::ApiError;
+use gateway_policy::settings::Secret;
+use gateway_store::records::keys::Key;
+use gateway_store::records::service_accounts::{self, ServiceAccount};
+
+pub(super) async fn list(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(project): Path<String>,
+    mut parameters: Parameters,
+) -> Answer {
+    let page = parameters.page(false)?;
+    parameters.end()?;
+    projects::any(&context, &organization, &project).await?;
+    output::list(&service_accounts::list(&context.database, &project, &page).await?, show)
+}
+
+pub(super) async fn create(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(project): Path<String>,
+    mut fields: Fields,
+) -> Answer {
+    let now = context.clock.now();
+    let name = fields.required("name", Fields::name)?;
+    let end = end_of(&mut fields, now)?;
+    let alone = fields.boolean("create_service_account_only")?.unwrap_or(false);
+    fields.end()?;
+    if alone && end.is_some() {
+        let expected = "no value: with create_service_account_only there is no key";
+        return Err(invalid("expires_in_seconds", expected));
+    }
+    projects::active(&context, &organization, &project).await?;
+    let key = (!alone).then_some(end);
+    let (database, random) = (&context.database, &*context.random);
+    let made = service_accounts::create(database, &project, &name, key, now, random).await?;
+    let (account, key) = made.ok_or_else(|| projects::missing(&project))?;
+    let mut shown = show(&account);
+    shown["api_key"] = key.map(|(key, text)| show_key(&key, &text)).into();
+    Ok(Json(shown))
+}
+
+pub(super) async fn get(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+) -> Answer {
+    projects::any(&context, &organization, &project).await?;
+    let found = service_accounts::get(&context.database, &project, &id).await?;
+    Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
+}
+
+pub(super) async fn update(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+    mut fields: Fields,
+) -> Answer {
+    let (name, role) = (fields.name("name")?, fields.text("role")?);
+    fields.end()?;
+    if !matches!(role.as_deref(), None | Some("member" | "owner")) {
+        return Err(invalid("role", "member or owner"));
+    }
+    projects::active(&context, &organization, &project).await?;
+    let (name, role) = (name.as_deref(), role.as_deref());
+    let done = service_accounts::update(&context.database, &project, &id, name, role).await?;
+    done.ok_or_else(|| missing(&id))?;
+    let found = service_accounts::get(&context.database, &project, &id).await?;
+    Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
+}
+
+pub(super) async fn delete(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+) -> Answer {
+    projects::any(&context, &organization, &project).await?;
+    let now = context.clock.now();
+    let done = service_accounts::delete(&context.database, &project, &id, now).await?;
+    done.ok_or_else(|| missing(&id))?;
+    context.apply_changes().await;
+    output::deleted("organization.project.service_account.deleted", &id)
+}
+
+pub(super) async fn create_key(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path((project, id)): Path<(String, String)>,
+    mut fields: Fields,
+) -> Answer {
+    let now = context.clock.now();
+    let (name, end) = (fields.name("name")?, end_of(&mut fields, now)?);
+    fields.end()?;
+    projects::active(&context, &organization, &project).await?;
+    let (database, random) = (&context.database, &*context.random);
+    let found = service_accounts::get(database, &project, &id).await?;
+    found.ok_or_else(|| missing(&id))?;
+    let name = name.as_deref();
+    let made = service_accounts::create_key(database, &project, &id, name, end, now, random);
+    let (key, text) = made.await?.ok_or_else(|| {
+        let most = service_accounts::MOST_KEYS;
+        let message = format!("A service account has at most {most} keys: revoke one first.");
+        ApiError::bad_request("too_many_keys", message)
+    })?;
+    Ok(Json(show_key(&key, &text)))
+}
+
+pub(super) fn show(account: &ServiceAccount) -> Value {
+    json!({
+        "object": "organization.project.service_account",
+        "id": account.id,
+        "name": account.name,
+        "role": account.role,
+        "created_at": account.created_at,
+    })
+}
+
+fn show_key(key: &Key, text: &Secret) -> Value {
+    json!({
+        "object": "organization.project.service_account.api_key",
+        "id": key.id,
+        "name": key.name,
+        "value": text.reveal(),
+        "created_at": key.created_at,
+        "expires_at": output::moment(key.expires_at),
+    })
+}
+
+fn missing(id: &str) -> ApiError {
+    output::not_found("service account", id)
+}

@@ -1,0 +1,251 @@
+//! `spend_limit` and `spend_alerts` of an organization and of a project: the hard limit, and what
+//! only tells.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+
+use super::authority::Subject;
+use super::input::{Fields, Parameters, invalid};
+use super::{Answer, Services, Shared, output, projects};
+use gateway_policy::dates::month;
+use gateway_policy::error::ApiError;
+use gateway_policy::tenants::{MicroDollars, Organization};
+use gateway_store::ledger::month_spend_of;
+use gateway_store::records::spend::{self, Alert, MOST_ALERTS, Scope};
+
+/// Largest threshold: ten billion dollars.
+const MOST_CENTS: u64 = 1_000_000_000_000;
+/// Most recipients of an alert.
+const MOST_RECIPIENTS: usize = 50;
+
+/// Names in the path: `p` where it is about a project, `id` where it is about one alert.
+type Names = Path<HashMap<String, String>>;
+
+/// What a request is about.
+struct Target {
+    organization: Organization,
+    project: Option<String>,
+    hard: Option<MicroDollars>,
+}
+
+impl Target {
+    async fn find(
+        context: &Services,
+        organization: Organization,
+        names: &HashMap<String, String>,
+        to_change: bool,
+    ) -> Result<Self, ApiError> {
+        let Some(id) = names.get("p") else {
+            let hard = organization.spend.hard;
+            return Ok(Self { organization, project: None, hard });
+        };
+        let found = match to_change {
+            true => projects::active(context, &organization, id).await?,
+            false => projects::any(context, &organization, id).await?,
+        };
+        let hard = found.project.spend.hard;
+        Ok(Self { organization, project: Some(id.clone()), hard })
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        match &self.project {
+            Some(id) => Scope::Project(id),
+            None => Scope::Organization(&self.organization.id),
+        }
+    }
+
+    fn id(&self) -> &str {
+        self.project.as_deref().unwrap_or(&self.organization.id)
+    }
+
+    /// `project.spend_limit` and the like.
+    fn object(&self, what: &str) -> String {
+        let of = if self.project.is_some() { "project" } else { "organization" };
+        format!("{of}.{what}")
+    }
+}
+
+pub(super) async fn limit(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+) -> Answer {
+    let target = Target::find(&context, organization, &names, false).await?;
+    let hard = target.hard.ok_or_else(no_limit)?;
+    show_limit(&context, &target, hard).await
+}
+
+pub(super) async fn set_limit(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+    mut fields: Fields,
+) -> Answer {
+    let cents = threshold(&mut fields)?;
+    fields.end()?;
+    let target = Target::find(&context, organization, &names, true).await?;
+    set(&context, &target, Some(cents)).await?;
+    show_limit(&context, &target, spend::from_cents(cents)).await
+}
+
+pub(super) async fn delete_limit(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+) -> Answer {
+    let target = Target::find(&context, organization, &names, true).await?;
+    target.hard.ok_or_else(no_limit)?;
+    set(&context, &target, None).await?;
+    Ok(Json(json!({ "object": target.object("spend_limit.deleted"), "deleted": true })))
+}
+
+pub(super) async fn alerts(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+    mut parameters: Parameters,
+) -> Answer {
+    let page = parameters.page(false)?;
+    parameters.end()?;
+    let target = Target::find(&context, organization, &names, false).await?;
+    let listed = spend::list_alerts(&context.database, target.id(), &page).await?;
+    output::list(&listed, |alert| show_alert(&target, alert))
+}
+
+pub(super) async fn alert(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+) -> Answer {
+    let target = Target::find(&context, organization, &names, false).await?;
+    let id = &names["id"];
+    let found = spend::alert(&context.database, target.id(), id).await?;
+    Ok(Json(show_alert(&target, &found.ok_or_else(|| no_alert(id))?)))
+}
+
+pub(super) async fn create_alert(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+    mut fields: Fields,
+) -> Answer {
+    let cents = threshold(&mut fields)?;
+    let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string();
+    fields.end()?;
+    let target = Target::find(&context, organization, &names, true).await?;
+    let (now, random) = (context.clock.now(), &*context.random);
+    let (database, scope) = (&context.database, target.scope());
+    let made = spend::add_alert(database, scope, cents, &channel, now, random).await?;
+    let alert = made.ok_or_else(|| {
+        let message = format!("There can be at most {MOST_ALERTS} spend alerts: delete one first.");
+        ApiError::bad_request("too_many_spend_alerts", message)
+    })?;
+    context.apply_changes().await;
+    Ok(Json(show_alert(&target, &alert)))
+}
+
+pub(super) async fn update_alert(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+    mut fields: Fields,
+) -> Answer {
+    let threshold_cents = threshold(&mut fields)?;
+    let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string().into();
+    fields.end()?;
+    let target = Target::find(&context, organization, &names, true).await?;
+    let id = &names["id"];
+    let alert = Alert { id: id.as_str().into(), threshold_cents, channel };
+    let now = context.clock.now();
+    let done = spend::set_alert(&context.database, target.scope(), &alert, now).await?;
+    done.ok_or_else(|| no_alert(id))?;
+    context.apply_changes().await;
+    Ok(Json(show_alert(&target, &alert)))
+}
+
+pub(super) async fn delete_alert(
+    State(context): Shared,
+    Subject(organization): Subject,
+    Path(names): Names,
+) -> Answer {
+    let target = Target::find(&context, organization, &names, true).await?;
+    let id = &names["id"];
+    let now = context.clock.now();
+    let done = spend::delete_alert(&context.database, target.scope(), id, now).await?;
+    done.ok_or_else(|| no_alert(id))?;
+    context.apply_changes().await;
+    output::deleted(&target.object("spend_alert.deleted"), id)
+}
+
+async fn set(context: &Services, target: &Target, cents: Option<u64>) -> Result<(), ApiError> {
+    let now = context.clock.now();
+    let done = spend::set_hard(&context.database, target.scope(), cents, now).await?;
+    done.ok_or_else(|| output::not_found("organization or project", target.id()))?;
+    context.apply_changes().await;
+    Ok(())
+}
+
+/// `threshold_amount`, in US dollars a month, which is all that there is.
+fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
+    for (name, only) in [("currency", "USD"), ("interval", "month")] {
+        if fields.required(name, Fields::text)? != only {
+            return Err(invalid(name, only));
+        }
+    }
+    fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MOST_CENTS))
+}
+
+/// `notification_channel`: kept and shown for whoever sends mail; the gateway sends none.
+fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
+    let name = "notification_channel";
+    let Some(channel) = fields.value(name) else { return Ok(None) };
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() <= 320);
+    let recipients = channel["recipients"].as_array();
+    let is_fit = channel["type"] == "email"
+        && recipients.is_some_and(|list| list.len() <= MOST_RECIPIENTS && list.iter().all(is_text))
+        && (channel["subject_prefix"].is_null() || is_text(&channel["subject_prefix"]));
+    if !is_fit {
+        return Err(invalid(name, "{\"type\": \"email\", \"recipients\": [up to 50 addresses]}"));
+    }
+    Ok(Some(json!({
+        "type": "email",
+        "recipients": recipients,
+        "subject_prefix": channel["subject_prefix"],
+    })))
+}
+
+async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> Answer {
+    let month = month(context.clock.now());
+    let (organization, project) = (&target.organization.id, target.project.as_deref());
+    let spent = month_spend_of(&context.database, organization, project, month).await?;
+    Ok(Json(json!({
+        "object": target.object("spend_limit"),
+        "currency": "USD",
+        "interval": "month",
+        "threshold_amount": hard / 10_000,
+        "enforcement": { "status": if spent >= hard { "enforcing" } else { "inactive" } },
+    })))
+}
+
+fn show_alert(target: &Target, alert: &Alert) -> Value {
+    let channel: Value = serde_json::from_str(&alert.channel).unwrap_or_default();
+    json!({
+        "object": target.object("spend_alert"),
+        "id": alert.id,
+        "currency": "USD",
+        "interval": "month",
+        "threshold_amount": alert.threshold_cents,
+        "notification_channel": channel,
+    })
+}
+
+fn no_limit() -> ApiError {
+    ApiError::not_found("not_found", "There is no spend limit.")
+}
+
+fn no_alert(id: &str) -> ApiError {
+    output::not_found("spend alert", id)
+}

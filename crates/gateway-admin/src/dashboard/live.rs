@@ -1,0 +1,63 @@
+//! How meters stand at this moment, as the limits know it.
+
+use std::sync::Arc;
+
+use ratelimit::{Draw, Micros, State, Unavailable};
+
+use crate::Services;
+use gateway_policy::dates;
+use gateway_policy::plan::{Meter, Plan};
+use gateway_policy::settings::{Model, Settings};
+use gateway_policy::tenants::{Caller, Organization, Project};
+
+/// Meters that are asked for in one call.
+const TOGETHER: usize = 64;
+
+/// A meter and how it stands.
+pub(super) struct Reading {
+    pub(super) meter: Meter,
+    pub(super) state: State,
+}
+
+/// Reads them, in their order.
+///
+/// # Errors
+/// The store of the limits is away.
+pub(super) async fn read(
+    services: &Services,
+    organization: &str,
+    meters: Vec<Meter>,
+    now: Micros,
+) -> Result<Vec<Reading>, Unavailable> {
+    let month = dates::month(now);
+    let mut states = Vec::with_capacity(meters.len());
+    for part in meters.chunks(TOGETHER) {
+        let draws: Vec<_> = part
+            .iter()
+            .map(|meter| Draw { meter: &meter.name, bound: meter.bound(month), amount: 0 })
+            .collect();
+        let told = services.limits.look(organization, &draws, now).await?;
+        if told.len() != draws.len() {
+            return Err(Unavailable::Away("its answer is not whole".to_owned()));
+        }
+        states.extend(told);
+    }
+    let reading = |(meter, state)| Reading { meter, state };
+    Ok(meters.into_iter().zip(states).map(reading).collect())
+}
+
+/// What requests draw on, for a model.
+pub(super) fn meters(
+    organization: &Arc<Organization>,
+    project: &Arc<Project>,
+    model: &Model,
+    settings: &Settings,
+) -> Vec<Meter> {
+    let caller = Caller {
+        key: "".into(),
+        organization: Arc::clone(organization),
+        project: Arc::clone(project),
+        derived: Default::default(),
+    };
+    Plan::new(&caller, model, settings).all().to_vec()
+}

@@ -1,0 +1,180 @@
+//! One organization: what needs attention, money and tier, limits with their live use, the batch
+//! queue, projects, usage and models that end.
+
+mod deprecations;
+mod limits;
+mod projects;
+mod spend;
+mod usage;
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use axum::response::Html;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::Shared;
+use super::access::Access;
+use super::page::{self, Asked, Failure, Frame, refreshes};
+use super::text::{count, date, money, percent, short};
+use crate::Services;
+use gateway_policy::settings::Settings;
+use gateway_policy::tenants::{Organization, Tier};
+use gateway_store::records::organizations;
+pub(super) use limits::{Row, list};
+pub(super) use spend::{Spent, of_project, spent};
+
+/// Where lists of the page go on.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Query {
+    models_after: String,
+    groups_after: String,
+    projects_after: Option<Box<str>>,
+}
+
+/// What all sections are made from.
+struct View<'a> {
+    services: &'a Services,
+    settings: &'a Settings,
+    organization: &'a Arc<Organization>,
+    now: ratelimit::Micros,
+}
+
+/// `GET /dashboard/organizations/{id}`.
+pub(super) async fn page(
+    State(context): Shared,
+    access: Access,
+    Path(id): Path<String>,
+    address: Uri,
+    query: Asked<Query>,
+) -> Result<Html<String>, Failure> {
+    access.over(&id)?;
+    let query = page::asked(query)?;
+    let services = &context.services;
+    let found = organizations::get(&services.database, &id).await?;
+    let organization = Arc::new(found.ok_or_else(|| Failure::no_organization(&id))?);
+    let settings = services.settings.load_full();
+    let now = services.clock.now();
+    let view = View { services, settings: &settings, organization: &organization, now };
+
+    let spent = spent(services, &organization, now).await?;
+    let projects = projects::read(&view, &spent, query.projects_after).await?;
+    let limits = limits::read(&view, &query.models_after, &query.groups_after).await?;
+    let usage = usage::read(&view).await?;
+    let ends = deprecations::read(&view).await?;
+
+    let mut notices = spend::notices(&view, &spent);
+    notices.extend(deprecations::notices(&ends));
+    let refresh = Some((&address, refreshes(&address)));
+    let frame = Frame { title: &organization.name, access: Some(&access), refresh };
+    Ok(frame.around(&html! {
+        (head(&view, access.only().is_none()))
+        (attention(&notices))
+        (tiles(&view, &spent, &usage))
+        (contents())
+        div.pair { (spend::section(&view, &spent)) (spend::tier(&view)) }
+        (limits::sections(&limits, &address))
+        (projects::section(&view, &projects))
+        (usage.section())
+        (deprecations::section(&ends))
+    }))
+}
+
+/// `Free`, `Tier 1`.
+pub(super) fn tier_name(tier: Tier) -> String {
+    match tier {
+        Tier::Free => "Free".to_owned(),
+        tier => format!("Tier {tier}"),
+    }
+}
+
+/// Something to be seen to.
+struct Notice {
+    /// Requests are refused for it.
+    is_bad: bool,
+    text: Markup,
+}
+
+fn head(view: &View<'_>, has_list: bool) -> Markup {
+    let organization = view.organization;
+    html! {
+        @if has_list {
+            nav.crumbs aria-label="Breadcrumb" { a href="/dashboard" { "Organizations" } }
+        }
+        h1 { (organization.name) }
+        p.hint {
+            code { (organization.id) } " · since " span.nowrap { (date(organization.created_at)) }
+            @if organization.zero_data_retention { " · zero data retention" }
+        }
+    }
+}
+
+fn attention(notices: &[Notice]) -> Markup {
+    html! {
+        @if !notices.is_empty() {
+            section aria-labelledby="attention" {
+                h2 #attention .unseen { "Needs attention" }
+                ul.notices {
+                    @for notice in notices {
+                        li.notice.bad[notice.is_bad] {
+                            strong { @if notice.is_bad { "Refused: " } @else { "Note: " } }
+                            (notice.text)
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn tiles(view: &View<'_>, spent: &Spent, usage: &usage::Usage) -> Markup {
+    let limit = spend::limit(view);
+    let ([requests, tokens], [requests_before, tokens_before]) = usage.totals();
+    html! {
+        dl.tiles {
+            div {
+                dt { "Spent this month" }
+                dd { (money(spent.of_organization())) }
+                dd.hint { "of " (money(limit)) ", "
+                    (percent(spent.of_organization(), limit)) "\u{a0}%" }
+            }
+            div {
+                dt { "Tier" }
+                dd { (tier_name(view.organization.tier)) }
+                dd.hint { (spend::next_tier(view)) }
+            }
+            div {
+                dt { "Requests, last 24 hours" }
+                dd { (count(requests)) }
+                dd.hint { (count(requests_before)) " in 30 days" }
+            }
+            div {
+                dt { "Tokens, last 24 hours" }
+                dd { (short(tokens)) }
+                dd.hint { (short(tokens_before)) " in 30 days" }
+            }
+        }
+    }
+}
+
+fn contents() -> Markup {
+    let sections = [
+        ("spend", "Spend"),
+        ("tier", "Tier"),
+        ("limits", "Limits"),
+        ("groups", "Shared limits"),
+        ("queue", "Batch queue"),
+        ("projects", "Projects"),
+        ("usage", "Usage"),
+        ("models", "Top models"),
+        ("deprecations", "Deprecations"),
+    ];
+    html! {
+        nav.contents aria-label="On this page" {
+            ul { @for (id, name) in sections { li { a href={ "#" (id) } { (name) } } } }
+        }
+    }
+}

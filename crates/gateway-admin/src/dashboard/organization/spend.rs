@@ -1,0 +1,283 @@
+//! Money: what was spent this month against all limits that there are, and the tier.
+
+use std::collections::HashMap;
+
+use maud::{Markup, html};
+use ratelimit::Micros;
+
+use super::super::chart::{bar, share, soft_bar};
+use super::super::text::{count, money, month};
+use super::super::{live, page::Failure};
+use super::{Notice, View, tier_name};
+use crate::Services;
+use gateway_policy::dates;
+use gateway_policy::plan::{Dimension, Meter, ORGANIZATION_SPEND, Scope, spend_meter};
+use gateway_policy::tenants::{MicroDollars, Organization, SpendLimits, Tier};
+use gateway_store::ledger;
+
+/// What an organization and its projects have spent this month.
+pub(in super::super) struct Spent {
+    organization: MicroDollars,
+    projects: HashMap<Box<str>, MicroDollars>,
+}
+
+impl Spent {
+    /// All projects together.
+    pub(in super::super) fn of_organization(&self) -> MicroDollars {
+        self.organization
+    }
+
+    /// One of them.
+    fn of_project(&self, id: &str) -> MicroDollars {
+        self.projects.get(id).copied().unwrap_or(0)
+    }
+}
+
+/// Reads it: the ledger is right, and the limits' books also hold what requests under way have
+/// reserved. The larger of both is what holds; where the limits cannot be asked, the ledger's.
+pub(in super::super) async fn spent(
+    services: &Services,
+    organization: &Organization,
+    now: Micros,
+) -> Result<Spent, Failure> {
+    let sums = ledger::month_spend(&services.database, &organization.id, dates::month(now)).await?;
+    let mut spent = Spent { organization: 0, projects: HashMap::with_capacity(sums.len()) };
+    for sum in sums {
+        match sum.project {
+            None => spent.organization = sum.cost,
+            Some(project) => drop(spent.projects.insert(project, sum.cost)),
+        }
+    }
+    let meter = Meter {
+        name: ORGANIZATION_SPEND.into(),
+        dimension: Dimension::Spend,
+        scope: Scope::Organization,
+        limit: u64::MAX,
+    };
+    if let Ok(readings) = live::read(services, &organization.id, vec![meter], now).await {
+        let used = readings.first().map_or(0, |reading| reading.state.used);
+        spent.organization = spent.organization.max(used);
+    }
+    Ok(spent)
+}
+
+impl Spent {
+    /// What these projects have spent, with what their requests under way have reserved, in their
+    /// order.
+    pub(in super::super) async fn reserved(
+        &self,
+        services: &Services,
+        organization: &str,
+        projects: &[&str],
+        now: Micros,
+    ) -> Vec<MicroDollars> {
+        let meter = |project: &&str| Meter {
+            name: spend_meter(project).into(),
+            dimension: Dimension::Spend,
+            scope: Scope::Project,
+            limit: u64::MAX,
+        };
+        let meters = projects.iter().map(meter).collect();
+        let known = projects.iter().map(|project| self.of_project(project));
+        match live::read(services, organization, meters, now).await {
+            Ok(told) => known.zip(told).map(|(known, told)| known.max(told.state.used)).collect(),
+            Err(_) => known.collect(),
+        }
+    }
+}
+
+/// The most that the organization may spend in a month.
+pub(super) fn limit(view: &View<'_>) -> MicroDollars {
+    let of_tier = view.settings.tier(view.organization.tier).monthly_limit;
+    view.organization.spend.hard.unwrap_or(u64::MAX).min(of_tier)
+}
+
+pub(super) fn notices(view: &View<'_>, spent: &Spent) -> Vec<Notice> {
+    let used = spent.of_organization();
+    let mut notices = Vec::new();
+    let limit = limit(view);
+    if used >= limit {
+        let whose = match view.organization.spend.hard {
+            Some(hard) if hard == limit => "the organization's hard limit",
+            _ => "the monthly limit of the tier",
+        };
+        let text = html! { (money(used)) " is spent, and " (whose) " is " (money(limit))
+        ": requests that cost are refused until the month is over or the limit is raised." };
+        notices.push(Notice { is_bad: true, text });
+    }
+    let mut passed = view.organization.spend.alerts.iter().filter(|alert| alert.threshold <= used);
+    if let Some(alert) = passed.next_back() {
+        let text = html! { "the soft limit of " (money(alert.threshold)) " is passed: "
+        (money(used)) " is spent." };
+        notices.push(Notice { is_bad: false, text });
+    }
+    notices
+}
+
+pub(super) fn section(view: &View<'_>, spent: &Spent) -> Markup {
+    let used = spent.of_organization();
+    let of_tier = view.settings.tier(view.organization.tier).monthly_limit;
+    html! {
+        section aria-labelledby="spend" {
+            h2 #spend { "Spend" }
+            div.scroll.card tabindex="0" role="region" aria-labelledby="spend" {
+                table {
+                    caption { "Spent in " (month(view.now)) ", with what requests under way have \
+                        reserved" }
+                    (heading())
+                    tbody {
+                        (line(&format!("Monthly limit of {}", tier_name(view.organization.tier)),
+                            used, of_tier))
+                        (own(&view.organization.spend, used))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The head of a table of [`line`]s.
+fn heading() -> Markup {
+    html! {
+        thead {
+            tr {
+                th scope="col" { "Limit" }
+                th scope="col" { "Use" }
+                th.number scope="col" { "Spent" }
+                th.number scope="col" { "Limit" }
+                th.number scope="col" { "Left" }
+            }
+        }
+    }
+}
+
+/// The limits that administrators set.
+fn own(limits: &SpendLimits, used: MicroDollars) -> Markup {
+    html! {
+        @if let Some(hard) = limits.hard { (line("Hard limit", used, hard)) }
+        @else { tr { th scope="row" { "Hard limit" } td colspan="4" { "none set" } } }
+        @for alert in &limits.alerts { (soft(used, alert.threshold)) }
+    }
+}
+
+fn soft(used: MicroDollars, threshold: MicroDollars) -> Markup {
+    let what = format!("{} of the soft limit of {} spent", money(used), money(threshold));
+    html! {
+        tr {
+            th scope="row" {
+                "Soft limit "
+                @if used >= threshold { span.tag.high { "passed" } }
+            }
+            td { (soft_bar(&what, used, threshold)) }
+            td.number { (money(used)) }
+            td.number { (money(threshold)) }
+            td.number { (money(threshold.saturating_sub(used))) }
+        }
+    }
+}
+
+/// A limit of money that is never passed.
+pub(in super::super) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Markup {
+    let what = format!("{name}: {} of {} spent", money(used), money(limit));
+    html! {
+        tr {
+            th scope="row" { (name) }
+            td { (bar(&what, used, limit)) }
+            td.number { (money(used)) }
+            td.number { (money(limit)) }
+            td.number { (money(limit.saturating_sub(used))) }
+        }
+    }
+}
+
+/// A project's, with all its limits.
+pub(in super::super) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
+    html! {
+        section aria-labelledby="spend" {
+            h2 #spend { "Spend" }
+            div.scroll.card tabindex="0" role="region" aria-labelledby="spend" {
+                table {
+                    caption { "Spent this month, with what requests under way have reserved: "
+                        (money(used)) }
+                    (heading())
+                    tbody { (own(limits, used)) }
+                }
+            }
+        }
+    }
+}
+
+/// The next tier that payments lead to, and what it needs.
+fn next(view: &View<'_>) -> Option<(Tier, u64)> {
+    let higher = Tier::ALL.into_iter().find(|tier| *tier > view.organization.tier)?;
+    Some((higher, view.settings.tier(higher).paid_usd.saturating_mul(100)))
+}
+
+/// What the next tier needs, in words.
+pub(super) fn next_tier(view: &View<'_>) -> Markup {
+    match next(view) {
+        None => html! { "the highest one" },
+        Some((tier, needs)) => {
+            let missing = needs.saturating_sub(view.organization.paid_cents);
+            html! { (dollars(missing)) " more paid leads to " (tier_name(tier)) }
+        }
+    }
+}
+
+pub(super) fn tier(view: &View<'_>) -> Markup {
+    let organization = view.organization;
+    html! {
+        section aria-labelledby="tier" {
+            h2 #tier { "Tier" }
+            div.card {
+                p {
+                    strong { (tier_name(organization.tier)) } " · "
+                    (dollars(organization.paid_cents)) " paid in all · " (next_tier(view)) "."
+                    @if organization.tier > view.settings.tier_for(organization.paid_cents) {
+                        " It was set by hand: payments alone would not have led here."
+                    }
+                }
+                @if let Some((next, needs)) = next(view) {
+                    (share(
+                        &format!("{} of the {} paid that {} needs",
+                            dollars(organization.paid_cents), dollars(needs), tier_name(next)),
+                        organization.paid_cents, needs))
+                }
+                div.scroll tabindex="0" role="region" aria-label="Tiers" {
+                    table {
+                        caption { "Tiers of this gateway" }
+                        thead {
+                            tr {
+                                th scope="col" { "Tier" }
+                                th.number scope="col" { "Needs paid" }
+                                th.number scope="col" { "Monthly limit" }
+                            }
+                        }
+                        tbody {
+                            @for tier in Tier::ALL {
+                                tr.current[tier == organization.tier] {
+                                    th scope="row" {
+                                        (tier_name(tier))
+                                        @if tier == organization.tier {
+                                            " " span.tag { "current" }
+                                        }
+                                    }
+                                    td.number { (dollars(view.settings.tier(tier).paid_usd * 100)) }
+                                    td.number { (money(view.settings.tier(tier).monthly_limit)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of cents.
+fn dollars(cents: u64) -> String {
+    match cents % 100 {
+        0 => format!("${}", count(cents / 100)),
+        rest => format!("${}.{rest:02}", count(cents / 100)),
+    }
+}

@@ -1,0 +1,263 @@
+//! What all pages have in common: the frame around their content, and the pages that stand for
+//! errors. Everything that is written into a page is escaped by the templates.
+
+use std::sync::Arc;
+
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use axum::http::Uri;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+use maud::{DOCTYPE, Markup, html};
+
+use super::access::Access;
+use super::text::query_value;
+use gateway_store::database::DatabaseError;
+
+/// A page's query, which may be unreadable.
+pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
+
+/// What a query asks for.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn asked<T>(query: Asked<T>) -> Result<T, Failure> {
+    query.map(|Query(asked)| asked).map_err(|_| Failure::Query)
+}
+
+/// How often a page that refreshes itself does so, in seconds.
+const REFRESH: u32 = 10;
+
+/// A page's frame.
+pub(super) struct Frame<'a> {
+    /// Of the window.
+    pub(super) title: &'a str,
+    /// `None`: nobody is known to look.
+    pub(super) access: Option<&'a Access>,
+    /// The page's own address, where it may refresh itself, and whether it does.
+    pub(super) refresh: Option<(&'a Uri, bool)>,
+}
+
+impl Frame<'_> {
+    /// The whole page around its content.
+    pub(super) fn around(&self, content: &Markup) -> Html<String> {
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    @if let Some((_, true)) = self.refresh {
+                        meta http-equiv="refresh" content=(REFRESH);
+                    }
+                    title { (self.title) " – Gateway" }
+                    link rel="stylesheet" href="/dashboard/style.css";
+                    link rel="icon" href="/dashboard/icon.svg" type="image/svg+xml";
+                }
+                body {
+                    a.skip href="#content" { "Skip to the content" }
+                    (self.header())
+                    main #content tabindex="-1" { (content) }
+                    footer {
+                        @if self.access.is_some() { p { "All times are UTC. Money is US dollars." } }
+                    }
+                }
+            }
+        };
+        Html(page.into_string())
+    }
+
+    fn header(&self) -> Markup {
+        html! {
+            header.top {
+                a.brand href="/dashboard" {
+                    svg aria-hidden="true" viewBox="0 0 16 16" width="20" height="20" {
+                        path d="M3 13V8M8 13V3M13 13V6" {}
+                    }
+                    "Gateway"
+                }
+                @if let Some(access) = self.access {
+                    nav aria-label="Main" {
+                        @if access.only().is_none() {
+                            (self.entry("/dashboard", "Organizations"))
+                            (self.entry("/dashboard/deprecations", "Deprecations"))
+                        }
+                    }
+                    (self.refreshing())
+                    @if access.session.is_some() {
+                        form method="post" action="/dashboard/sign-out" {
+                            button type="submit" { "Sign out" }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// An entry of the main navigation; the page that it leads to has its name.
+    fn entry(&self, path: &str, name: &str) -> Markup {
+        let current = (self.title == name).then_some("page");
+        html! { a href=(path) aria-current=[current] { (name) } }
+    }
+
+    fn refreshing(&self) -> Markup {
+        let Some((address, on)) = self.refresh else { return html! {} };
+        let others = address.query().unwrap_or_default().split('&');
+        let others = others.filter(|pair| !pair.is_empty() && !pair.starts_with("refresh="));
+        let mut pairs: Vec<&str> = others.collect();
+        if !on {
+            pairs.push("refresh=on");
+        }
+        let target = format!("{}?{}", address.path(), pairs.join("&"));
+        html! {
+            a.refresh href=(target) {
+                @if on { "Stop refreshing" } @else { "Refresh every " (REFRESH) " s" }
+            }
+        }
+    }
+}
+
+/// Whether the query asks for a page that refreshes itself.
+pub(super) fn refreshes(address: &Uri) -> bool {
+    address.query().is_some_and(|query| query.split('&').any(|pair| pair == "refresh=on"))
+}
+
+/// What of an answer is for the operator: it is put into the log.
+#[derive(Clone, Debug)]
+pub(super) struct Told(pub(super) Arc<str>);
+
+/// Why there is no such page for whoever asks.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Sign in first, and come back to this path.
+    SignedOut { next: String },
+    /// Basic with a secret that opens nothing.
+    WrongPassword,
+    /// There was one too often.
+    TooManyAttempts { seconds: u64 },
+    /// No admin token is configured.
+    Closed,
+    /// What there is not.
+    NotFound(String),
+    /// A query that cannot be read.
+    Query,
+    /// A path that does not take this method.
+    Method,
+    /// A form from another site.
+    OtherSite,
+    /// A form that does not come to its end.
+    Slow,
+    /// The store is away, or takes too long.
+    Unavailable,
+    /// The store refuses a statement. Why is for the log: the page may be anybody's.
+    Fault(String),
+}
+
+impl Failure {
+    /// 404 for an organization, be it unknown or somebody else's.
+    pub(super) fn no_organization(id: &str) -> Self {
+        Self::NotFound(format!("no organization {}", id.chars().take(80).collect::<String>()))
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::SignedOut { .. } => StatusCode::SEE_OTHER,
+            Self::WrongPassword => StatusCode::UNAUTHORIZED,
+            Self::TooManyAttempts { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Closed | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Query => StatusCode::BAD_REQUEST,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::OtherSite => StatusCode::FORBIDDEN,
+            Self::Slow => StatusCode::REQUEST_TIMEOUT,
+            Self::Fault(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn words(&self) -> (&'static str, Markup) {
+        match self {
+            Self::SignedOut { .. } | Self::WrongPassword => (
+                "Not signed in",
+                html! { "The password is neither the admin token nor an admin key in force." },
+            ),
+            Self::TooManyAttempts { seconds } => {
+                ("Too many failed sign-ins", html! { "Please try again in " (seconds) " s." })
+            }
+            Self::Closed => ("The dashboard is closed", closed()),
+            Self::NotFound(what) => (
+                "Not found",
+                html! { "There is " (what) ". " a href="/dashboard" { "To the dashboard" } },
+            ),
+            Self::Query => (
+                "That address cannot be read",
+                html! { "A part of its query is wrong or there twice. "
+                a href="/dashboard" { "To the dashboard" } },
+            ),
+            Self::Method => ("Not like this", html! { "This page is only to be looked at." }),
+            Self::OtherSite => (
+                "Refused",
+                html! { "The form was sent from another site. Open the dashboard itself: "
+                a href="/dashboard/sign-in" { "sign in" } "." },
+            ),
+            Self::Slow => ("Too slow", html! { "The form did not come to its end in time." }),
+            Self::Unavailable => (
+                "The store does not answer",
+                html! { "The gateway cannot read its store now, or it takes too long. Please try \
+                again in a moment; if it stays so, look into the gateway's log." },
+            ),
+            Self::Fault(_) => (
+                "Something is wrong with the store",
+                html! { "It refuses a statement; the gateway's log says why." },
+            ),
+        }
+    }
+}
+
+fn closed() -> Markup {
+    html! {
+        "It opens with the admin token, and none is configured. Write a token of at least 16 \
+         characters into a file that nobody else can read, and name the file in the gateway's \
+         configuration:"
+        pre { code {
+            "umask 077; head -c 32 /dev/urandom | base64 > /etc/gateway/admin-token" "\n\n"
+            "[admin]\ntoken_file = \"/etc/gateway/admin-token\""
+        } }
+        "Then have the gateway read its configuration again (SIGHUP, or a restart)."
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        if let Self::SignedOut { next } = &self {
+            let target = format!("/dashboard/sign-in?next={}", query_value(next));
+            return Redirect::to(&target).into_response();
+        }
+        let (title, text) = self.words();
+        let frame = Frame { title, access: None, refresh: None };
+        let page = frame.around(&html! { div.narrow { h1 { (title) } div.prose { (text) } } });
+        let mut response = (self.status(), page).into_response();
+        let headers = response.headers_mut();
+        if let Self::WrongPassword = self {
+            let challenge = "Basic realm=\"gateway dashboard\", charset=\"UTF-8\"";
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        if let Self::TooManyAttempts { seconds } = self {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if let Self::Fault(why) = self {
+            response.extensions_mut().insert(Told(why.into()));
+        }
+        response
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        if error.is_unavailable() {
+            return Self::Unavailable;
+        }
+        Self::Fault(error.to_string())
+    }
+}

@@ -1,0 +1,169 @@
+//! The cookie of somebody who has signed in by the form: what they may see and until when, sealed
+//! with a key derived from the admin token. Nodes that share the token take each other's; another
+//! token ends all sessions. It holds no secret, and cannot be turned back into one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+use super::access::Credential;
+use gateway_policy::environment::Random;
+use gateway_policy::settings::Secret;
+
+/// How long a session lasts, in seconds: a working day.
+pub(super) const LIFETIME: i64 = 8 * 3600;
+/// Longest value that is looked at.
+const LONGEST: usize = 1024;
+/// What the seal is for, so that no other use of the token makes one.
+const PURPOSE: &str = "gateway dashboard session 1\n";
+/// Sessions remembered as ended.
+const MOST_ENDED: usize = 4096;
+
+/// An open session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    /// What was shown at the sign-in.
+    pub(super) credential: Credential,
+    /// Unix seconds.
+    pub(super) expires_at: i64,
+    /// What tells it from others.
+    pub(super) id: Box<str>,
+}
+
+impl Session {
+    /// A new one.
+    pub(super) fn new(credential: Credential, now: i64, random: &dyn Random) -> Self {
+        let mut id = [0; 16];
+        random.fill(&mut id);
+        let id = URL_SAFE_NO_PAD.encode(id).into();
+        Self { credential, expires_at: now.saturating_add(LIFETIME), id }
+    }
+
+    /// The cookie's value.
+    pub(super) fn seal(&self, token: &Secret) -> String {
+        let (key, organization) = match &self.credential {
+            Credential::Token => ("", ""),
+            Credential::Key { id, organization } => (&**id, &**organization),
+        };
+        let text = format!("{}\n{}\n{key}\n{organization}", self.expires_at, self.id);
+        let seal = sealing(token, text.as_bytes()).finalize().into_bytes();
+        format!("{}.{}", URL_SAFE_NO_PAD.encode(text), URL_SAFE_NO_PAD.encode(seal))
+    }
+
+    /// The session of a cookie's value, if it is one of ours and still lasts.
+    pub(super) fn open(value: &str, token: &Secret, now: i64) -> Option<Self> {
+        if value.len() > LONGEST {
+            return None;
+        }
+        let (text, seal) = value.split_once('.')?;
+        let text = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let seal = URL_SAFE_NO_PAD.decode(seal).ok()?;
+        sealing(token, &text).verify_slice(&seal).ok()?;
+        let text = String::from_utf8(text).ok()?;
+        let mut fields = text.split('\n');
+        let expires_at = fields.next()?.parse().ok().filter(|at| *at > now)?;
+        let id = fields.next()?.into();
+        let credential = match (fields.next()?, fields.next()?) {
+            ("", _) => Credential::Token,
+            (id, organization) => {
+                Credential::Key { id: id.into(), organization: organization.into() }
+            }
+        };
+        Some(Self { credential, expires_at, id })
+    }
+}
+
+fn sealing(token: &Secret, text: &[u8]) -> Hmac<Sha256> {
+    let mac = Hmac::<Sha256>::new_from_slice(token.reveal().as_bytes());
+    mac.expect("a key of any length will do").chain_update(PURPOSE).chain_update(text)
+}
+
+/// Sessions whose holder signed out. Other nodes, and this one after a restart, know nothing of it:
+/// there the cookie, which the browser has thrown away, lasts until its end.
+#[derive(Default)]
+pub(super) struct SignedOut(Mutex<HashMap<Box<str>, i64>>);
+
+impl SignedOut {
+    /// Ends one. Where there are too many, the one that would end first is forgotten.
+    pub(super) fn end(&self, session: &Session, now: i64) {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|_, expires_at| *expires_at > now);
+        if ended.len() >= MOST_ENDED {
+            let first = ended.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone());
+            first.and_then(|id| ended.remove(&id));
+        }
+        ended.insert(session.id.clone(), session.expires_at);
+    }
+
+    /// Whether it was ended.
+    pub(super) fn holds(&self, session: &Session) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&session.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Chance;
+
+    impl Random for Chance {
+        fn fill(&self, bytes: &mut [u8]) {
+            rand::Rng::fill(&mut rand::rng(), bytes);
+        }
+    }
+
+    fn session() -> Session {
+        let credential = Credential::Key { id: "key_1".into(), organization: "org-1".into() };
+        Session::new(credential, 1000, &Chance)
+    }
+
+    #[test]
+    fn a_session_opens_until_its_end_and_with_its_token_alone() {
+        let token = Secret::new("a-token-of-this-test");
+        for credential in [Credential::Token, session().credential] {
+            let session = Session::new(credential, 1000, &Chance);
+            let value = session.seal(&token);
+            assert!(!value.contains(token.reveal()));
+            assert_eq!(Session::open(&value, &token, 1000 + LIFETIME - 1), Some(session));
+            assert_eq!(Session::open(&value, &token, 1000 + LIFETIME), None);
+            assert_eq!(Session::open(&value, &Secret::new("another"), 1000), None);
+        }
+    }
+
+    #[test]
+    fn ended_sessions_are_bounded() {
+        let ended = SignedOut::default();
+        let last = session();
+        ended.end(&last, 1000);
+        assert!(ended.holds(&last) && !ended.holds(&session()));
+        for _ in 0..MOST_ENDED + 10 {
+            ended.end(&session(), 1000);
+        }
+        assert_eq!(ended.0.lock().unwrap().len(), MOST_ENDED);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_changed_opens_nothing(at in 0_usize..200, to in "[A-Za-z0-9_.-]") {
+            let token = Secret::new("a-token-of-this-test");
+            let value = session().seal(&token);
+            let at = at % value.len();
+            let mut changed = value.clone();
+            changed.replace_range(at..=at, &to);
+            // The last characters of base64 may say nothing; then it cannot be decoded.
+            prop_assert!(changed == value || Session::open(&changed, &token, 1000).is_none());
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,80}") {
+            prop_assert_eq!(Session::open(&text, &Secret::new("t"), 0), None);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Reads the bodies that pass through the gateway and makes the few edits that it needs: pure functions
+//! over bytes, no I/O. It decides nothing about limits, prices or errors.
+//!
+//! - [`scan`] reads a JSON request in one pass; [`Edits`] change it without copying it.
+//! - [`Form`] reads a `multipart/form-data` request; [`Upload`] one that uploads a file.
+//! - [`Reader`] watches an answer go by, JSON or a stream of events; [`UsageFilter`] also takes the
+//!   usage chunk out of a chat stream.
+
+mod answer;
+mod edit;
+mod filter;
+mod json;
+mod multipart;
+mod scan;
+mod scanned;
+mod sse;
+mod text;
+mod upload;
+mod usage;
+mod walk;
+mod watched;
+mod wav;
+mod words;
+
+pub use answer::{Outcome, Reader};
+pub use edit::{Edited, Edits};
+pub use filter::UsageFilter;
+pub use json::{MAX_DEPTH, Malformed, Span};
+pub use multipart::{FieldText, FilePart, Form, FormError, boundary};
+pub use scan::scan;
+pub use scanned::{
+    Background, Invalid, Kind, MaxTokens, Member, ObjectEnd, Scanned, StreamOptions, Text,
+};
+pub use upload::{Upload, purpose_so_far};
+pub use usage::Usage;

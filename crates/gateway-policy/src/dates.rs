@@ -1,0 +1,47 @@
+//! Calendar dates of moments, all in UTC.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+use ratelimit::Micros;
+
+/// The whole second of a moment, as wire types show time.
+#[must_use]
+pub fn seconds(moment: Micros) -> i64 {
+    i64::try_from(moment / 1_000_000).unwrap_or(i64::MAX)
+}
+
+/// The month (UTC) that a moment lies in, as `year * 12 + month - 1`: spend limits hold for one.
+#[must_use]
+pub fn month(moment: Micros) -> u32 {
+    let date = utc(moment).date();
+    u32::from(date.year().unsigned_abs()) * 12 + u32::from(date.month().unsigned_abs()) - 1
+}
+
+/// A moment as a date and time of day in UTC. Moments after the year 9999 become its end.
+#[must_use]
+pub fn utc(moment: Micros) -> DateTime {
+    let timestamp = i64::try_from(moment).ok().and_then(|at| Timestamp::from_microsecond(at).ok());
+    Offset::UTC.to_datetime(timestamp.unwrap_or(Timestamp::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        let check = |seconds: u64, expected: &str| {
+            assert_eq!(utc(seconds * 1_000_000).date().to_string(), expected);
+        };
+        check(0, "1970-01-01");
+        check(951_782_399, "2000-02-28");
+        check(951_782_400, "2000-02-29");
+        check(1_772_064_000, "2026-02-26");
+        check(1_798_761_599, "2026-12-31");
+        check(u64::MAX / 1_000_000, "9999-12-30");
+        assert_eq!(month(0), 1970 * 12);
+        assert_eq!(month(1_772_064_000_000_000), 2026 * 12 + 1);
+        assert_eq!(month(1_798_761_599_999_999) + 1, month(1_798_761_600_000_000));
+    }
+}

@@ -1,0 +1,312 @@
+//! What requests of a caller draw on, for one model: worked out once, filled in for each request
+//! (specification: What the service does).
+
+use std::sync::Arc;
+
+use ratelimit::{Bound, DAY, Draw, Limit, MINUTE, Micros, State};
+
+use crate::dates;
+use crate::settings::{Model, Settings};
+use crate::tenants::{Caller, MicroDollars};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Dimension {
+    RequestsPerMinute,
+    RequestsPerDay,
+    TokensPerMinute,
+    LongContextTokensPerMinute,
+    TokensPerDay,
+    ImagesPerMinute,
+    /// Counted in milliseconds.
+    AudioPerMinute,
+    /// Requests that put files into one vector store.
+    IngestionPerMinute,
+    /// Money of a month, in micro-dollars.
+    Spend,
+}
+
+/// Requests a minute that put files into one vector store (specification: Other limits).
+const INGESTION: u64 = 300;
+
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Scope {
+    Organization,
+    Project,
+}
+
+/// One meter of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meter {
+    /// Its name within the organization.
+    pub name: Box<str>,
+    /// What it measures.
+    pub dimension: Dimension,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Units a window; for money the most of a month, `u64::MAX` without a limit.
+    pub limit: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    meters: Vec<Meter>,
+    /// The smallest token limits, with a usual and with a long context.
+    most_tokens: [u64; 2],
+    /// Whether a limit of money was set by an administrator.
+    pub has_hard_limit: bool,
+}
+
+/// What one request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// The token estimate.
+    pub tokens: u64,
+    /// Whether it counts as a long context.
+    pub long_context: bool,
+    /// Images to be made.
+    pub images: u64,
+    /// Audio to be heard, in milliseconds.
+    pub audio_milliseconds: u64,
+    /// The most that it may cost.
+    pub cost: MicroDollars,
+}
+
+/// What it really took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Input and output tokens; `None`: nobody said, the estimate stands.
+    pub tokens: Option<u64>,
+    /// Images made.
+    pub images: Option<u64>,
+    /// Audio heard, in milliseconds.
+    pub audio_milliseconds: Option<u64>,
+    /// What it cost.
+    pub cost: Option<MicroDollars>,
+}
+
+impl Taken {
+    /// What a request takes that the upstream failed: its count, and nothing else.
+    pub const NOTHING: Self =
+        Self { tokens: Some(0), images: Some(0), audio_milliseconds: Some(0), cost: Some(0) };
+}
+
+impl Plan {
+    /// The plan of a caller's requests for `model`.
+    #[must_use]
+    pub fn new(caller: &Caller, model: &Model, settings: &Settings) -> Self {
+        let (organization, project) = (&caller.organization, &caller.project);
+        let mut plan = Self {
+            meters: Vec::with_capacity(16),
+            most_tokens: [u64::MAX; 2],
+            has_hard_limit: organization.spend.hard.is_some() || project.spend.hard.is_some(),
+        };
+        let tier = organization.tier;
+        plan.add_limits(Scope::Organization, &format!("m:{}", model.name), &model.limits(tier));
+        if let Some(group) = &model.shared_limit {
+            let limits = model.group_limits(tier);
+            plan.add_limits(Scope::Organization, &format!("g:{group}"), &limits);
+        }
+        let names = std::iter::once(&model.name).chain(&model.aliases);
+        if let Some(limits) = names.into_iter().find_map(|name| project.limits.get(name)) {
+            let prefix = format!("p:{}:m:{}", project.id, model.name);
+            let limits = crate::settings::LimitSet {
+                rpm: limits.max_requests_per_1_minute,
+                rpd: limits.max_requests_per_1_day,
+                tpm: limits.max_tokens_per_1_minute,
+                ipm: limits.max_images_per_1_minute,
+                audio_minutes_per_minute: limits.max_audio_minutes_per_1_minute,
+                ..Default::default()
+            };
+            plan.add_limits(Scope::Project, &prefix, &limits);
+        }
+        if model.price.is_some() || model.batch_price.is_some() {
+            let tier = settings.tier(tier).monthly_limit;
+            let most = organization.spend.hard.unwrap_or(u64::MAX).min(tier);
+            plan.add(Scope::Organization, ORGANIZATION_SPEND, Dimension::Spend, Some(most));
+            let most = project.spend.hard.unwrap_or(u64::MAX);
+            let name = spend_meter(&project.id);
+            plan.add(Scope::Project, &name, Dimension::Spend, Some(most));
+        }
+        plan
+    }
+
+    /// The plan of a caller's requests for `model`, made once a caller and state of the settings.
+    #[must_use]
+    pub fn of(caller: &Caller, model: &Arc<Model>, settings: &Settings) -> Arc<Self> {
+        // Models live as long as their settings do, and settings are told apart by their version.
+        let model_at = Arc::as_ptr(model) as u64;
+        let key = settings.version.rotate_right(16) ^ model_at;
+        caller.derived.get(key, || Self::new(caller, model, settings))
+    }
+
+    /// The same, for a request that puts files into a vector store.
+    #[must_use]
+    pub fn with_ingestion(&self, store: &str) -> Self {
+        let mut plan = self.clone();
+        let name = format!("vs:{store}");
+        let scope = Scope::Organization;
+        plan.add(scope, &name, Dimension::IngestionPerMinute, Some(INGESTION));
+        plan
+    }
+
+    /// The same without what holds for synchronous traffic alone: what is left is money.
+    #[must_use]
+    pub fn money_alone(&self) -> Self {
+        let is_money = |meter: &&Meter| meter.dimension == Dimension::Spend;
+        Self {
+            meters: self.meters.iter().filter(is_money).cloned().collect(),
+            most_tokens: [u64::MAX; 2],
+            has_hard_limit: self.has_hard_limit,
+        }
+    }
+
+    fn add_limits(&mut self, scope: Scope, prefix: &str, limits: &crate::settings::LimitSet) {
+        use Dimension as D;
+        let all = [
+            (D::RequestsPerMinute, "rpm", limits.rpm),
+            (D::RequestsPerDay, "rpd", limits.rpd),
+            (D::TokensPerMinute, "tpm", limits.tpm),
+            (D::LongContextTokensPerMinute, "lctpm", limits.long_context_tpm),
+            (D::TokensPerDay, "tpd", limits.tpd),
+            (D::ImagesPerMinute, "ipm", limits.ipm),
+            (D::AudioPerMinute, "apm", limits.audio_minutes_per_minute.map(|m| m * 60_000)),
+        ];
+        for (dimension, suffix, limit) in all {
+            self.add(scope, &format!("{prefix}:{suffix}"), dimension, limit);
+        }
+    }
+
+    fn add(&mut self, scope: Scope, name: &str, dimension: Dimension, limit: Option<u64>) {
+        let Some(limit) = limit else { return };
+        for (long, most) in [false, true].into_iter().zip(&mut self.most_tokens) {
+            if is_tokens(dimension) && applies(dimension, scope, long) {
+                *most = limit.min(*most);
+            }
+        }
+        self.meters.push(Meter { name: name.into(), dimension, scope, limit });
+    }
+
+    /// The smallest token limit that applies.
+    #[must_use]
+    pub fn most_tokens(&self, long_context: bool) -> u64 {
+        self.most_tokens[usize::from(long_context)]
+    }
+
+    /// All its meters.
+    #[must_use]
+    pub fn all(&self) -> &[Meter] {
+        &self.meters
+    }
+
+    /// The meters that a request draws on, in the order of [`Plan::draws`].
+    pub fn meters<'a>(&'a self, demand: &'a Demand) -> impl Iterator<Item = &'a Meter> {
+        self.meters.iter().filter(|meter| meter.is_drawn_on(demand))
+    }
+
+    /// What a request draws.
+    #[must_use]
+    pub fn draws(&self, demand: &Demand, now: Micros) -> Vec<Draw<'_>> {
+        let month = dates::month(now);
+        let drawn = self.meters.iter().filter(|meter| meter.is_drawn_on(demand));
+        drawn.map(|meter| meter.draw(meter.amount(demand), month)).collect()
+    }
+
+    /// What it really took, in the order of [`Plan::draws`].
+    #[must_use]
+    pub fn settlement(&self, demand: &Demand, taken: &Taken) -> Vec<Option<u64>> {
+        self.meters(demand).map(|meter| meter.taken(taken)).collect()
+    }
+
+    /// Meters and their states.
+    pub fn with_states<'a>(
+        &'a self,
+        demand: &'a Demand,
+        states: &'a [State],
+    ) -> impl Iterator<Item = (&'a Meter, &'a State)> {
+        self.meters(demand).zip(states)
+    }
+}
+
+/// The meter of an organization's money.
+pub const ORGANIZATION_SPEND: &str = "spend";
+
+/// The meter of a project's money.
+#[must_use]
+pub fn spend_meter(project: &str) -> String {
+    format!("p:{project}:spend")
+}
+
+/// Whether a dimension holds for requests with a long context, or with a usual one. A project has
+/// one limit of tokens a minute, for both.
+fn applies(dimension: Dimension, scope: Scope, long_context: bool) -> bool {
+    match dimension {
+        Dimension::TokensPerMinute => !long_context || scope == Scope::Project,
+        Dimension::LongContextTokensPerMinute => long_context,
+        _ => true,
+    }
+}
+
+fn is_tokens(dimension: Dimension) -> bool {
+    use Dimension as D;
+    matches!(dimension, D::TokensPerMinute | D::LongContextTokensPerMinute | D::TokensPerDay)
+}
+
+impl Meter {
+    fn is_drawn_on(&self, demand: &Demand) -> bool {
+        match self.dimension {
+            Dimension::ImagesPerMinute => demand.images > 0,
+            Dimension::AudioPerMinute => demand.audio_milliseconds > 0,
+            dimension => applies(dimension, self.scope, demand.long_context),
+        }
+    }
+
+    fn amount(&self, demand: &Demand) -> u64 {
+        match self.dimension {
+            Dimension::RequestsPerMinute
+            | Dimension::RequestsPerDay
+            | Dimension::IngestionPerMinute => 1,
+            Dimension::ImagesPerMinute => demand.images,
+            Dimension::AudioPerMinute => demand.audio_milliseconds,
+            Dimension::Spend => demand.cost,
+            _ => demand.tokens,
+        }
+    }
+
+    fn taken(&self, taken: &Taken) -> Option<u64> {
+        match self.dimension {
+            Dimension::RequestsPerMinute
+            | Dimension::RequestsPerDay
+            | Dimension::IngestionPerMinute => None,
+            Dimension::ImagesPerMinute => taken.images,
+            Dimension::AudioPerMinute => taken.audio_milliseconds,
+            Dimension::Spend => taken.cost,
+            _ => taken.tokens,
+        }
+    }
+
+    fn draw(&self, amount: u64, month: u32) -> Draw<'_> {
+        Draw { meter: &self.name, bound: self.bound(month), amount }
+    }
+
+    /// Its bound, in a month.
+    #[must_use]
+    pub fn bound(&self, month: u32) -> Bound {
+        let window = match self.dimension {
+            Dimension::Spend => {
+                let most = (self.limit != u64::MAX).then_some(self.limit);
+                return Bound::Spend { most, month };
+            }
+            Dimension::RequestsPerDay | Dimension::TokensPerDay => DAY,
+            _ => MINUTE,
+        };
+        Bound::Rate {
+            limit: Limit { amount: self.limit, window },
+            counts_refusals: self.dimension == Dimension::RequestsPerMinute,
+        }
+    }
+}

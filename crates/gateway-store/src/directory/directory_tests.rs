@@ -1,0 +1,200 @@
+//! What the directory knows, forgets and follows.
+
+#![allow(clippy::unwrap_used)]
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+use crate::records::keys::NewKey;
+use crate::records::{organizations, projects, spend};
+use gateway_policy::environment::Random;
+use gateway_policy::settings::{Secret, StoreUrl};
+
+#[derive(Debug)]
+struct World(AtomicU64);
+
+impl Clock for World {
+    fn now(&self) -> Micros {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Random for World {
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::Rng::fill(&mut rand::rng(), bytes);
+    }
+}
+
+struct Setting {
+    world: Arc<World>,
+    url: StoreUrl,
+    database: Arc<Database>,
+    project: Box<str>,
+    _folder: tempfile::TempDir,
+}
+
+impl Setting {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World(AtomicU64::new(1_700_000_000_000_000)));
+        let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
+        let database = Arc::new(Database::open(&url).await.unwrap());
+        organizations::ensure_default(&database, world.now()).await.unwrap();
+        let made = projects::create(&database, "org-default", "p", None, world.now(), &*world);
+        let project = made.await.unwrap().unwrap().project.id;
+        Self { world, url, database, project, _folder: folder }
+    }
+
+    async fn node(&self) -> Arc<Directory> {
+        let database = Arc::new(Database::open(&self.url).await.unwrap());
+        let clock = Arc::clone(&self.world) as Arc<dyn Clock>;
+        Directory::open(database, clock, 1000).await.unwrap()
+    }
+
+    async fn key(&self) -> (keys::Key, Secret) {
+        let new =
+            NewKey { project: &self.project, service_account: None, name: "k", expires_at: None };
+        let made = keys::create(&self.database, new, self.world.now(), &*self.world).await;
+        made.unwrap().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_known_key_answers_without_the_store_and_the_same_each_time() {
+    let setting = Setting::new().await;
+    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let text = text.reveal();
+    assert!(node.cached(text).is_none());
+    let caller = node.caller(text).await.unwrap();
+    assert_eq!((&caller.key, &caller.project.id), (&key.id, &setting.project));
+    assert!(Arc::ptr_eq(&caller, &node.cached(text).unwrap().unwrap()));
+    let other = node.caller(setting.key().await.1.reveal()).await.unwrap();
+    assert!(Arc::ptr_eq(&caller.project, &other.project), "projects are shared");
+    node.write_last_used().await.unwrap();
+    let stored = keys::get(&setting.database, &setting.project, &key.id).await.unwrap().unwrap();
+    assert_eq!(stored.last_used_at, Some(seconds(setting.world.now())));
+}
+
+#[tokio::test]
+async fn what_one_node_changes_another_one_sees_within_a_second() {
+    let setting = Setting::new().await;
+    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let text = text.reveal();
+    let before = node.caller(text).await.unwrap();
+    let now = setting.world.now();
+    let scope = spend::Scope::Organization("org-default");
+    spend::set_hard(&setting.database, scope, Some(500), now).await.unwrap().unwrap();
+    let changed = within_a_second(|| {
+        let caller = node.cached(text).unwrap().unwrap();
+        (caller.organization.spend.hard == Some(5_000_000)).then_some(caller)
+    });
+    let after = changed.await;
+    assert!(!Arc::ptr_eq(&before, &after) && Arc::ptr_eq(&before.project, &after.project));
+    keys::revoke(&setting.database, &setting.project, &key.id, now).await.unwrap().unwrap();
+    within_a_second(|| node.cached(text).is_none().then_some(())).await;
+    assert_eq!(node.caller(text).await.unwrap_err(), Refusal::Unknown);
+    let (_, text) = setting.key().await;
+    node.caller(text.reveal()).await.unwrap();
+    projects::archive(&setting.database, "org-default", &setting.project, now).await.unwrap();
+    within_a_second(|| node.cached(text.reveal()).unwrap().err()).await;
+}
+
+async fn within_a_second<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let until = std::time::Instant::now() + Duration::from_secs(1);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(std::time::Instant::now() < until, "it took longer than a second");
+        tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep the other node's poll
+    }
+}
+
+#[tokio::test]
+async fn grace_and_end_of_a_key_need_no_store() {
+    let setting = Setting::new().await;
+    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    let (database, world) = (&setting.database, &setting.world);
+    node.caller(text.reveal()).await.unwrap();
+    let now = world.now();
+    let rotated = keys::rotate(database, &setting.project, &key.id, 5_000_000, now, &**world);
+    let (_, new) = rotated.await.unwrap().unwrap();
+    node.catch_up().await.unwrap();
+    node.caller(text.reveal()).await.unwrap();
+    node.caller(new.reveal()).await.unwrap();
+    world.0.fetch_add(4_999_999, Ordering::Relaxed);
+    node.caller(text.reveal()).await.unwrap();
+    world.0.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+    node.caller(new.reveal()).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_store_known_keys_go_on_and_others_are_unavailable() {
+    let setting = Setting::new().await;
+    let (node, (_, text), (_, other)) =
+        (setting.node().await, setting.key().await, setting.key().await);
+    node.caller(text.reveal()).await.unwrap();
+    let away = Arc::new(Database::open(&setting.url).await.unwrap());
+    let take_away = crate::database::Statement::new("ALTER TABLE keys RENAME TO gone", []);
+    away.transact(vec![take_away]).await.unwrap();
+    let refused = node.caller(other.reveal()).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Unavailable(_)));
+    node.caller(text.reveal()).await.unwrap();
+    let back = crate::database::Statement::new("ALTER TABLE gone RENAME TO keys", []);
+    away.transact(vec![back]).await.unwrap();
+    node.caller(other.reveal()).await.unwrap();
+}
+
+#[tokio::test]
+async fn unknown_keys_are_remembered_for_a_second_and_nonsense_is_never_looked_up() {
+    let setting = Setting::new().await;
+    let node = setting.node().await;
+    let text = key_text::new(key_text::Kind::Project, &*setting.world);
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+    assert!(node.is_unknown(&key_text::hash(text.reveal())));
+    setting.world.0.fetch_add(1_000_000, Ordering::Relaxed);
+    assert!(!node.is_unknown(&key_text::hash(text.reveal())));
+    for nonsense in ["", "sk-proj-", "sk-proj-abc", "Bearer x", "\u{e9}"] {
+        assert_eq!(node.caller(nonsense).await.unwrap_err(), Refusal::Unknown);
+        assert!(!node.is_unknown(&key_text::hash(nonsense)));
+    }
+    let admin = key_text::new(key_text::Kind::Admin, &*setting.world);
+    assert_eq!(node.caller(admin.reveal()).await.unwrap_err(), Refusal::Unknown);
+}
+
+#[tokio::test]
+async fn a_bound_holds_and_misses_are_joined() {
+    let setting = Setting::new().await;
+    let node = setting.node().await;
+    let (_, text) = setting.key().await;
+    let asks = (0..100).map(|_| node.caller(text.reveal()));
+    let callers = futures_util::future::join_all(asks).await;
+    let first = callers[0].as_ref().unwrap();
+    assert!(callers.iter().all(|caller| Arc::ptr_eq(caller.as_ref().unwrap(), first)));
+    assert!(lock(&node.loading).is_empty());
+    let small = Directory::open(
+        Arc::clone(&setting.database),
+        Arc::clone(&setting.world) as Arc<dyn Clock>,
+        SHARDS,
+    );
+    let small = small.await.unwrap();
+    for _ in 0..200 {
+        small.caller(setting.key().await.1.reveal()).await.unwrap();
+    }
+    assert!(small.len() <= SHARDS);
+}
+
+#[tokio::test]
+async fn a_node_that_missed_changes_forgets_everything() {
+    let setting = Setting::new().await;
+    let (node, (key, text)) = (setting.node().await, setting.key().await);
+    node.caller(text.reveal()).await.unwrap();
+    let guard = node.applied.lock().await;
+    let now = setting.world.now();
+    keys::revoke(&setting.database, &setting.project, &key.id, now).await.unwrap().unwrap();
+    crate::records::changes::prune(&setting.database, i64::MAX).await.unwrap();
+    drop(guard);
+    node.catch_up().await.unwrap();
+    assert!(node.is_empty());
+    assert_eq!(node.caller(text.reveal()).await.unwrap_err(), Refusal::Unknown);
+}

@@ -1,0 +1,142 @@
+//! What is not known is read from the store: once for all who ask at the same time, and again when
+//! something changed in between, so that nothing outdated is ever kept.
+
+use std::sync::Arc;
+use std::sync::Weak;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use super::slots::{OrganizationSlot, ProjectSlot};
+use super::{Directory, KeySlot, MOST_LOADING, Refusal, lock};
+use crate::database::DatabaseError;
+use crate::records::{keys, organizations, projects};
+use gateway_policy::dates::seconds;
+use gateway_policy::tenants::Caller;
+
+/// How often something is read again because of changes in between, before it is refused for now.
+const ATTEMPTS: u32 = 16;
+
+impl Directory {
+    /// One query for all who ask for that key now.
+    pub(super) async fn load_once(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Refusal> {
+        let loading = {
+            let mut loading = lock(&self.loading);
+            if let Some(same) = loading.get(&hash) {
+                Arc::clone(same)
+            } else if loading.len() >= MOST_LOADING {
+                return Err(unavailable("too many keys are looked up"));
+            } else {
+                Arc::clone(loading.entry(hash).or_default())
+            }
+        };
+        let _forget = Forget { directory: self, hash };
+        // Whoever comes first looks it up; if he goes away, the next one does.
+        loading.get_or_init(|| self.load(hash)).await.clone()
+    }
+
+    async fn load(&self, hash: [u8; 32]) -> Result<Arc<Caller>, Refusal> {
+        for _ in 0..ATTEMPTS {
+            let epoch = lock(&self.slots).epoch;
+            let found = keys::by_hash(&self.database, &hash).await.map_err(Refusal::Unavailable)?;
+            let Some(key) = found else {
+                self.remember_unknown(hash);
+                return Err(Refusal::Unknown);
+            };
+            let project = self.project(&key.project).await?;
+            let slot = KeySlot::new(hash, key.id, key.expires_at, project).map(Arc::new);
+            let slots = lock(&self.slots);
+            if slots.epoch != epoch {
+                continue;
+            }
+            let Some(slot) = slot else {
+                drop(slots);
+                self.remember_unknown(hash);
+                return Err(Refusal::Unknown);
+            };
+            lock(self.shard(&hash)).insert(Arc::clone(&slot));
+            drop(slots);
+            let now = self.clock.now();
+            return slot.caller(now, seconds(now)).ok_or(Refusal::Unknown);
+        }
+        Err(unavailable("it changes too fast"))
+    }
+
+    /// The slot of a project.
+    pub(super) async fn project(&self, id: &str) -> Result<Arc<ProjectSlot>, Refusal> {
+        for _ in 0..ATTEMPTS {
+            let epoch = {
+                let slots = lock(&self.slots);
+                if let Some(slot) = slots.projects.get(id).and_then(Weak::upgrade) {
+                    return Ok(slot);
+                }
+                slots.epoch
+            };
+            let found = projects::get(&self.database, id).await.map_err(Refusal::Unavailable)?;
+            let found = found.ok_or(Refusal::Unknown)?;
+            let organization = self.organization(&found.organization).await?;
+            let mut slots = lock(&self.slots);
+            if let Some(slot) = slots.projects.get(id).and_then(Weak::upgrade) {
+                return Ok(slot);
+            }
+            if slots.epoch != epoch {
+                continue;
+            }
+            let current = ArcSwap::from_pointee(found.project);
+            let slot = Arc::new(ProjectSlot { id: id.into(), organization, current });
+            slots.projects.insert(id.into(), Arc::downgrade(&slot));
+            slots.sweep();
+            return Ok(slot);
+        }
+        Err(unavailable("it changes too fast"))
+    }
+
+    async fn organization(&self, id: &str) -> Result<Arc<OrganizationSlot>, Refusal> {
+        for _ in 0..ATTEMPTS {
+            let epoch = {
+                let slots = lock(&self.slots);
+                if let Some(slot) = slots.organizations.get(id).and_then(Weak::upgrade) {
+                    return Ok(slot);
+                }
+                slots.epoch
+            };
+            let found = organizations::get(&self.database, id).await;
+            let found = found.map_err(Refusal::Unavailable)?;
+            let mut slots = lock(&self.slots);
+            if let Some(slot) = slots.organizations.get(id).and_then(Weak::upgrade) {
+                return Ok(slot);
+            }
+            if slots.epoch != epoch {
+                continue;
+            }
+            let current = ArcSwapOption::from(found.map(Arc::new));
+            let slot = Arc::new(OrganizationSlot { id: id.into(), current });
+            slots.organizations.insert(id.into(), Arc::downgrade(&slot));
+            slots.sweep();
+            return Ok(slot);
+        }
+        Err(unavailable("it changes too fast"))
+    }
+}
+
+/// Takes a look-up off the list, also when whoever waits for it goes away.
+struct Forget<'a> {
+    directory: &'a Directory,
+    hash: [u8; 32],
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        let mut loading = lock(&self.directory.loading);
+        // The list's, and ours that is still alive: others wait, and the last one of them forgets.
+        let is_last = loading
+            .get(&self.hash)
+            .is_some_and(|loading| loading.initialized() || Arc::strong_count(loading) <= 2);
+        if is_last {
+            loading.remove(&self.hash);
+        }
+    }
+}
+
+fn unavailable(why: &str) -> Refusal {
+    Refusal::Unavailable(DatabaseError::Unavailable(why.into()))
+}

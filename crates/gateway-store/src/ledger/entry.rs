@@ -1,0 +1,89 @@
+//! One line of the ledger: a request that was answered, and what it took.
+
+use ratelimit::Micros;
+
+use gateway_policy::tenants::MicroDollars;
+
+/// See the module. Names are shared, not copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was settled.
+    pub at: Micros,
+    /// The answer's `x-request-id`; a batch line's custom request id.
+    pub request: Box<str>,
+    /// `org-…`.
+    pub organization: Box<str>,
+    /// `proj_…`.
+    pub project: Box<str>,
+    /// `key_…`; empty for what no key asked for.
+    pub key: Box<str>,
+    /// The snapshot that served it; `*` for requests without a model.
+    pub model: Box<str>,
+    /// Which usage page counts it.
+    pub endpoint: Endpoint,
+    /// The status that was answered.
+    pub status: u16,
+    /// Whether a batch ran it.
+    pub batch: bool,
+    /// Input tokens, cached ones among them.
+    pub input_tokens: u64,
+    /// Of these, those that were cached.
+    pub cached_tokens: u64,
+    /// Output tokens.
+    pub output_tokens: u64,
+    /// Images made.
+    pub images: u64,
+    /// Milliseconds of audio.
+    pub audio_milliseconds: u64,
+    /// What it cost.
+    pub cost: MicroDollars,
+}
+
+/// The pages of `GET /v1/organization/usage/…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Endpoint {
+    Completions,
+    Embeddings,
+    Images,
+    AudioSpeeches,
+    AudioTranscriptions,
+    Moderations,
+    VectorStores,
+    Other,
+}
+
+impl Endpoint {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Completions,
+        Self::Embeddings,
+        Self::Images,
+        Self::AudioSpeeches,
+        Self::AudioTranscriptions,
+        Self::Moderations,
+        Self::VectorStores,
+        Self::Other,
+    ];
+
+    /// As in the path, and in exports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+            Self::Images => "images",
+            Self::AudioSpeeches => "audio_speeches",
+            Self::AudioTranscriptions => "audio_transcriptions",
+            Self::Moderations => "moderations",
+            Self::VectorStores => "vector_stores",
+            Self::Other => "other",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|endpoint| endpoint.name() == name)
+    }
+}

@@ -1,0 +1,98 @@
+//! Rows and sums of the ledger, and what happens while the store is away.
+
+#![allow(clippy::unwrap_used)]
+use super::*;
+use gateway_policy::settings::StoreUrl;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(super) fn entry(key: u64) -> Entry {
+    Entry {
+        at: 1_700_000_000_000_000,
+        request: format!("req_{key}").into(),
+        organization: "org-default".into(),
+        project: "proj_1".into(),
+        key: format!("key_{key}").into(),
+        model: "big".into(),
+        endpoint: Endpoint::Completions,
+        status: 200,
+        batch: false,
+        input_tokens: 10,
+        cached_tokens: 4,
+        output_tokens: 5,
+        images: 0,
+        audio_milliseconds: 0,
+        cost: 7,
+    }
+}
+
+async fn open(folder: &tempfile::TempDir) -> Arc<Database> {
+    let url = StoreUrl::Sqlite(folder.path().join("gateway.db"));
+    Arc::new(Database::open(&url).await.unwrap())
+}
+
+#[tokio::test]
+async fn what_is_recorded_is_there_after_a_flush_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder).await;
+    let ledger = Ledger::start(Arc::clone(&database), "one".into());
+    (0..1000).for_each(|key| ledger.record(entry(key)));
+    ledger.flush(PATIENCE).await.unwrap();
+    assert_eq!(ledger.state(), State::default());
+    let month = gateway_policy::dates::month(entry(0).at);
+    let spent = month_spend(&database, "org-default", month).await.unwrap();
+    let sums: Vec<_> = spent.iter().map(|sum| (sum.project.as_deref(), sum.cost)).collect();
+    assert_eq!(sums, [(None, 7000), (Some("proj_1"), 7000)]);
+    let (rows, next) = export(&database, "org-default", Cursor::new(0, u64::MAX)).await.unwrap();
+    assert_eq!((rows.len(), &rows[17].entry), (1000, &entry(17)));
+    assert!(export(&database, "org-default", next).await.unwrap().0.is_empty());
+}
+
+#[tokio::test]
+async fn a_group_whose_answer_was_lost_is_not_written_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder).await;
+    for _ in 0..2 {
+        // The same writer begins anew at the same number, as after a commit without an answer.
+        let ledger = Ledger::start(Arc::clone(&database), "one".into());
+        ledger.record(entry(1));
+        ledger.flush(PATIENCE).await.unwrap();
+    }
+    let month = gateway_policy::dates::month(entry(0).at);
+    assert_eq!(month_spend_of(&database, "org-default", None, month).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder).await;
+    let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ledger = Ledger::start(Arc::clone(&database), "one".into());
+    ledger.record(entry(1));
+    let left = ledger.flush(Duration::from_millis(1900)).await.unwrap_err();
+    assert_eq!((left.waiting, left.error.is_some()), (1, true), "{left:?}");
+    other.execute_batch("COMMIT").unwrap();
+    ledger.flush(PATIENCE).await.unwrap();
+    assert_eq!(ledger.state(), State::default());
+}
+
+#[tokio::test]
+async fn a_row_that_the_store_refuses_takes_no_other_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder).await;
+    let trap = "CREATE TRIGGER trap BEFORE INSERT ON ledger WHEN NEW.model = 'bad' \
+                BEGIN SELECT RAISE(ABORT, 'no'); END";
+    let other = rusqlite::Connection::open(folder.path().join("gateway.db")).unwrap();
+    other.execute_batch(trap).unwrap();
+    let ledger = Ledger::start(Arc::clone(&database), "one".into());
+    for key in 0..100 {
+        let model = if key == 40 { "bad" } else { "big" }.into();
+        ledger.record(Entry { model, ..entry(key) });
+    }
+    ledger.flush(PATIENCE).await.unwrap();
+    let state = ledger.state();
+    assert_eq!((state.lost_requests, state.lost_cost, state.waiting), (1, 7, 0));
+    let month = gateway_policy::dates::month(entry(0).at);
+    assert_eq!(month_spend_of(&database, "org-default", None, month).await.unwrap(), 99 * 7);
+}

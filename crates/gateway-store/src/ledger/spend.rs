@@ -1,0 +1,79 @@
+//! What was spent in a month, as the ledger has it.
+
+use std::collections::HashMap;
+
+use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use gateway_policy::tenants::MicroDollars;
+
+/// What was spent in one month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MonthSpend {
+    /// `None`: the organization's sum, over all its projects.
+    pub project: Option<Box<str>>,
+    /// What was spent.
+    pub cost: MicroDollars,
+    /// With so many requests.
+    pub requests: u64,
+}
+
+/// The sums of an organization and its projects; `month` as in [`gateway_policy::dates::month`]. Limits are
+/// seeded with them. At most 100,000 projects, the organization's sum first.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn month_spend(
+    database: &Database,
+    organization: &str,
+    month: u32,
+) -> Result<Vec<MonthSpend>, DatabaseError> {
+    let sql = "SELECT project, cost, requests FROM spend_months \
+               WHERE organization = $1 AND month = $2 ORDER BY project LIMIT 100000";
+    let rows = database.query(Statement::new(sql, [organization.into(), month.into()])).await?;
+    rows.iter().map(read).collect()
+}
+
+/// The sum of an organization, or of one of its projects.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn month_spend_of(
+    database: &Database,
+    organization: &str,
+    project: Option<&str>,
+    month: u32,
+) -> Result<MicroDollars, DatabaseError> {
+    let sql = "SELECT project, cost, requests FROM spend_months \
+               WHERE organization = $1 AND month = $2 AND project = $3";
+    let values = [organization.into(), month.into(), project.unwrap_or("").into()];
+    let rows = database.query(Statement::new(sql, values)).await?;
+    rows.first().map_or(Ok(0), |row| Ok(read(row)?.cost))
+}
+
+/// The sums of some organizations; one that spent nothing is not among them.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn month_spend_by(
+    database: &Database,
+    organizations: &[&str],
+    month: u32,
+) -> Result<HashMap<Box<str>, MicroDollars>, DatabaseError> {
+    if organizations.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let places: Vec<String> = (2..organizations.len() + 2).map(|at| format!("${at}")).collect();
+    let sql = format!(
+        "SELECT organization, cost FROM spend_months \
+         WHERE month = $1 AND project = '' AND organization IN ({})",
+        places.join(", ")
+    );
+    let mut values: Vec<Value> = vec![month.into()];
+    values.extend(organizations.iter().map(|id| Value::from(*id)));
+    let rows = database.query(Statement::composed(sql, values)).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.count(1)?))).collect()
+}
+
+fn read(row: &Row) -> Result<MonthSpend, DatabaseError> {
+    let project = Some(row.text(0)?).filter(|project| !project.is_empty());
+    Ok(MonthSpend { project, cost: row.count(1)?, requests: row.count(2)? })
+}

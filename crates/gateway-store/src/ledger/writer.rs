@@ -1,0 +1,185 @@
+//! Writes what waits: groups of rows with the sums of their months, each group once. A group whose
+//! commit was not answered is tried again under its number and finds itself written.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use super::Shared;
+use super::entry::Endpoint;
+use super::queue::Row;
+use crate::database::{Database, DatabaseError, Statement, Value};
+use gateway_policy::dates::{month, seconds};
+
+/// Most rows of a group.
+const GROUP: usize = 4096;
+/// How long rows are gathered.
+const GATHER: Duration = Duration::from_millis(50);
+/// How long to wait after a failure: at first, and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Rows of one statement.
+const ROWS: usize = 64;
+const COLUMNS: usize = 16;
+
+static INSERT_ONE: LazyLock<String> = LazyLock::new(|| insert(1));
+static INSERT_MANY: LazyLock<String> = LazyLock::new(|| insert(ROWS));
+
+/// Runs until all clones of the ledger are gone and all is written.
+pub(super) async fn run(database: Arc<Database>, writer: Box<str>, ledger: Arc<Shared>) {
+    let mut sequence = 0;
+    loop {
+        if ledger.queue().is_empty() {
+            if Arc::strong_count(&ledger) == 1 {
+                return;
+            }
+            // Woken now and then to look whether anybody is left.
+            let _ = tokio::time::timeout(RETRY.1, ledger.filled.notified()).await;
+            continue;
+        }
+        let _ = tokio::time::timeout(GATHER, ledger.hurry.notified()).await;
+        let mut parts = vec![ledger.queue().take(GROUP)];
+        while let Some(rows) = parts.pop() {
+            sequence += 1;
+            if let Err(error) = write(&database, &writer, sequence, &rows, &ledger).await {
+                parts.extend(give_up(&ledger, rows, &error));
+            } else {
+                settle(&ledger, &rows);
+            }
+        }
+    }
+}
+
+/// Writes one group, however long the store is away.
+async fn write(
+    database: &Database,
+    writer: &str,
+    sequence: u64,
+    rows: &[Row],
+    ledger: &Shared,
+) -> Result<(), DatabaseError> {
+    let statements = statements(writer, sequence, rows);
+    let mut pause = RETRY.0;
+    loop {
+        let result = match database.transact(statements.clone()).await {
+            // It was written, and the answer was lost.
+            Err(DatabaseError::Unmet(0)) => Ok(()),
+            other => other.map(drop),
+        };
+        ledger.tell(result.as_ref().err());
+        match result {
+            Err(error) if error.is_unavailable() => {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A group that the store refuses is halved, down to the row that it refuses.
+fn give_up(ledger: &Shared, mut rows: Vec<Row>, error: &DatabaseError) -> Vec<Vec<Row>> {
+    if rows.len() > 1 {
+        let rest = rows.split_off(rows.len() / 2);
+        return vec![rest, rows];
+    }
+    ledger.tell(Some(error));
+    for row in &rows {
+        ledger.queue().lose(row.requests, row.entry.cost);
+    }
+    settle(ledger, &rows);
+    Vec::new()
+}
+
+fn settle(ledger: &Shared, rows: &[Row]) {
+    ledger.queue().settle(rows.len());
+    let requests: u64 = rows.iter().map(|row| row.requests).sum();
+    ledger.done.send_modify(|done| *done += requests);
+}
+
+fn statements(writer: &str, sequence: u64, rows: &[Row]) -> Vec<Statement> {
+    let at = rows.last().map_or(0, |row| seconds(row.entry.at));
+    let once = Statement::new(
+        "INSERT INTO ledger_writers (writer, sequence, at) VALUES ($1, $2, $3) \
+         ON CONFLICT (writer) DO UPDATE SET sequence = excluded.sequence, at = excluded.at \
+         WHERE ledger_writers.sequence < excluded.sequence",
+        [writer.into(), sequence.into(), at.into()],
+    );
+    let mut statements = vec![once.expecting(1)];
+    let (many, rest) = rows.as_chunks::<ROWS>();
+    statements.extend(many.iter().map(|rows| {
+        let mut values = Vec::with_capacity(ROWS * COLUMNS);
+        rows.iter().for_each(|row| push(&mut values, row));
+        Statement::new(&INSERT_MANY, values)
+    }));
+    statements.extend(rest.iter().map(|row| {
+        let mut values = Vec::with_capacity(COLUMNS);
+        push(&mut values, row);
+        Statement::new(&INSERT_ONE, values)
+    }));
+    statements.extend(sums(rows));
+    statements
+}
+
+/// The sums of months, in one order for all nodes, so that they wait for each other and never
+/// crosswise.
+fn sums(rows: &[Row]) -> impl Iterator<Item = Statement> {
+    let mut sums: BTreeMap<(&str, u32, &str), (u64, u64)> = BTreeMap::new();
+    for Row { entry, requests } in rows {
+        for project in ["", &*entry.project] {
+            let key = (&*entry.organization, month(entry.at), project);
+            let (cost, count) = sums.entry(key).or_default();
+            *cost = cost.saturating_add(entry.cost);
+            *count += requests;
+        }
+    }
+    sums.into_iter().map(|((organization, month, project), (cost, requests))| {
+        Statement::new(
+            "INSERT INTO spend_months (organization, month, project, cost, requests) \
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (organization, month, project) \
+             DO UPDATE SET cost = spend_months.cost + excluded.cost, \
+             requests = spend_months.requests + excluded.requests",
+            [organization.into(), month.into(), project.into(), cost.into(), requests.into()],
+        )
+    })
+}
+
+fn insert(rows: usize) -> String {
+    let row = |row: usize| {
+        let places: Vec<String> =
+            (1..=COLUMNS).map(|column| format!("${}", row * COLUMNS + column)).collect();
+        format!("({})", places.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(row).collect();
+    format!(
+        "INSERT INTO ledger (at, organization, project, api_key, request, model, endpoint, \
+         status, batch, requests, input_tokens, cached_tokens, output_tokens, images, \
+         audio_milliseconds, cost) VALUES {}",
+        rows.join(", ")
+    )
+}
+
+fn push(values: &mut Vec<Value>, Row { entry, requests }: &Row) {
+    values.extend([
+        entry.at.into(),
+        (&entry.organization).into(),
+        (&entry.project).into(),
+        (&entry.key).into(),
+        (&entry.request).into(),
+        (&entry.model).into(),
+        number(entry.endpoint).into(),
+        i64::from(entry.status).into(),
+        entry.batch.into(),
+        (*requests).into(),
+        entry.input_tokens.into(),
+        entry.cached_tokens.into(),
+        entry.output_tokens.into(),
+        entry.images.into(),
+        entry.audio_milliseconds.into(),
+        entry.cost.into(),
+    ]);
+}
+
+/// An endpoint as the store has it.
+pub(super) fn number(endpoint: Endpoint) -> i64 {
+    endpoint as i64
+}

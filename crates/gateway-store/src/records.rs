@@ -1,0 +1,56 @@
+//! What the store keeps, a file for each resource: typed functions over statements. A change that
+//! caches must see writes its line of `changes` in the same transaction. Nothing is cached here,
+//! nothing is decided about requests.
+
+pub mod admin_keys;
+pub mod batch_lines;
+pub mod batch_queue;
+pub mod batches;
+pub mod changes;
+pub mod facts;
+pub mod files;
+pub mod ids;
+pub mod key_text;
+pub mod keys;
+pub mod organizations;
+pub mod owned_objects;
+mod page;
+pub mod payments;
+pub mod project_limits;
+pub mod projects;
+pub mod responses;
+pub mod service_accounts;
+pub mod spend;
+
+pub use page::{Listed, Page};
+
+use ratelimit::Micros;
+
+use crate::database::{Database, DatabaseError, Statement};
+use gateway_policy::dates::seconds;
+
+/// The default organization: it exists from the first start.
+pub const DEFAULT_ORGANIZATION: &str = "org-default";
+
+/// Forgets what is too old: responses, files that have expired, and the numbers of ledger writers
+/// that ended a week ago. Little at once; to be called every minute or so, by any node.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn prune(database: &Database, now: Micros) -> Result<(), DatabaseError> {
+    let now = seconds(now);
+    responses::prune(database, now).await?;
+    files::prune(database, now).await?;
+    let sql = "DELETE FROM ledger_writers WHERE at < $1";
+    let delete = Statement::new(sql, [(now - 7 * 86_400).into()]);
+    database.transact(vec![delete]).await.map(drop)
+}
+
+/// Turns "the statement found no such row" into `None`.
+fn found<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(DatabaseError::Unmet(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

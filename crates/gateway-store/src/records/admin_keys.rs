@@ -1,0 +1,155 @@
+//! Admin keys: each opens the administration of one organization. They are looked up in the store
+//! for each request, so that a revoked one is refused at once.
+
+use ratelimit::Micros;
+
+use super::page::{self, Listed, Page, Source};
+use super::{found, ids, key_text};
+use crate::database::{Database, DatabaseError, Row, Statement};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::Random;
+use gateway_policy::settings::Secret;
+
+const COLUMNS: &str = "id, organization, name, redacted, created_at, expires_at, last_used_at";
+
+/// An admin key as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminKey {
+    /// `key_…`.
+    pub id: Box<str>,
+    /// What it opens.
+    pub organization: Box<str>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// What may be shown of it.
+    pub redacted: Box<str>,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// From then on it opens nothing.
+    pub expires_at: Option<Micros>,
+    /// Unix seconds, up to a minute late.
+    pub last_used_at: Option<i64>,
+}
+
+/// Makes one, and its text, which cannot be had again. `None`: there is no such organization.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create(
+    database: &Database,
+    organization: &str,
+    name: &str,
+    expires_at: Option<Micros>,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<(AdminKey, Secret)>, DatabaseError> {
+    let text = key_text::new(key_text::Kind::Admin, random);
+    let key = AdminKey {
+        id: ids::new("key_", now, random),
+        organization: organization.into(),
+        name: name.into(),
+        redacted: key_text::redacted(&text).into(),
+        created_at: seconds(now),
+        expires_at,
+        last_used_at: None,
+    };
+    let insert = Statement::new(
+        "INSERT INTO admin_keys (hash, id, organization, name, redacted, created_at, expires_at) \
+         SELECT $1, $2, id, $3, $4, $5, $6 FROM organizations \
+         WHERE id = $7 AND deleted_at IS NULL",
+        [
+            key_text::hash(text.reveal()).as_slice().into(),
+            (&key.id).into(),
+            name.into(),
+            (&key.redacted).into(),
+            key.created_at.into(),
+            expires_at.into(),
+            organization.into(),
+        ],
+    );
+    Ok(found(database.transact(vec![insert.expecting(1)]).await)?.map(|_| (key, text)))
+}
+
+/// The admin key of that text, if it opens anything now. Its use is written down when a minute has
+/// passed since the last one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn open(
+    database: &Database,
+    text: &str,
+    now: Micros,
+) -> Result<Option<AdminKey>, DatabaseError> {
+    if key_text::kind(text) != Some(key_text::Kind::Admin) {
+        return Ok(None);
+    }
+    let sql = "SELECT id, organization, name, redacted, created_at, expires_at, last_used_at \
+               FROM admin_keys WHERE hash = $1 AND COALESCE(expires_at, $2) >= $2 \
+               AND organization IN (SELECT id FROM organizations WHERE deleted_at IS NULL)";
+    let hash = key_text::hash(text);
+    let values = [hash.as_slice().into(), now.into()];
+    let rows = database.query(Statement::new(sql, values)).await?;
+    let Some(key) = rows.first().map(read).transpose()? else { return Ok(None) };
+    let at = seconds(now);
+    if key.last_used_at.is_none_or(|used| used + 60 <= at) {
+        let sql = "UPDATE admin_keys SET last_used_at = $1 WHERE hash = $2";
+        let update = Statement::new(sql, [at.into(), hash.as_slice().into()]);
+        database.transact(vec![update]).await?;
+    }
+    Ok(Some(key))
+}
+
+/// An organization's admin key of that id.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(
+    database: &Database,
+    organization: &str,
+    id: &str,
+) -> Result<Option<AdminKey>, DatabaseError> {
+    let sql = "SELECT id, organization, name, redacted, created_at, expires_at, last_used_at \
+               FROM admin_keys WHERE id = $1 AND organization = $2";
+    let rows = database.query(Statement::new(sql, [id.into(), organization.into()])).await?;
+    rows.first().map(read).transpose()
+}
+
+/// A part of an organization's admin keys.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(
+    database: &Database,
+    organization: &str,
+    page: &Page,
+) -> Result<Listed<AdminKey>, DatabaseError> {
+    let (value, condition) = (organization.into(), "organization = $1");
+    let source = Source { columns: COLUMNS, table: "admin_keys", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// Revokes one. `None`: the organization has no such admin key.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn revoke(
+    database: &Database,
+    organization: &str,
+    id: &str,
+) -> Result<Option<()>, DatabaseError> {
+    let sql = "DELETE FROM admin_keys WHERE id = $1 AND organization = $2";
+    let delete = Statement::new(sql, [id.into(), organization.into()]).expecting(1);
+    found(database.transact(vec![delete]).await.map(drop))
+}
+
+fn read(row: &Row) -> Result<AdminKey, DatabaseError> {
+    Ok(AdminKey {
+        id: row.text(0)?,
+        organization: row.text(1)?,
+        name: row.text(2)?,
+        redacted: row.text(3)?,
+        created_at: row.integer(4)?,
+        expires_at: row.optional_count(5)?,
+        last_used_at: row.optional_integer(6)?,
+    })
+}

@@ -1,0 +1,54 @@
+//! Ids: a prefix, the time and chance, in hexadecimal. Sorted as texts they are in
+//! the order they were made in, which is what lists are paged by.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ratelimit::Micros;
+
+use gateway_policy::environment::Random;
+
+/// An id such as `proj_018b…`: the prefix and 32 digits. Half of them are the time in milliseconds
+/// and a count within it, so that ids of one process are in the order they were made in, and half
+/// are chance.
+#[must_use]
+pub fn new(prefix: &str, now: Micros, random: &dyn Random) -> Box<str> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let place = (now / 1000) << 16;
+    let next = |last: u64| Some(place.max(last.saturating_add(1)));
+    // The closure always answers.
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(place);
+    let mut chance = [0; 8];
+    random.fill(&mut chance);
+    let mut id = format!("{prefix}{:016x}", place.max(last.saturating_add(1)));
+    push_hex(&mut id, &chance);
+    id.into()
+}
+
+/// Bytes in hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    push_hex(&mut text, bytes);
+    text
+}
+
+/// The 32 bytes that a text of 64 hexadecimal digits stands for.
+#[must_use]
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+}

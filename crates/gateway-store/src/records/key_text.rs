@@ -1,0 +1,124 @@
+//! The text of a key: `sk-proj-`, 40 characters of chance, and 4 that sum them up, by which text
+//! that never was a key is refused without a look into the store. Not how keys are stored.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use gateway_policy::environment::Random;
+use gateway_policy::settings::Secret;
+
+/// Characters of chance: 240 bits.
+const CHANCE: usize = 40;
+/// Characters of the sum.
+const SUM: usize = 4;
+
+/// What a key opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A project's key.
+    Project,
+    /// A key of a service account of a project.
+    ServiceAccount,
+    /// The administration of one organization.
+    Admin,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Project, Self::ServiceAccount, Self::Admin];
+
+    /// What its keys begin with.
+    #[must_use]
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Self::Project => "sk-proj-",
+            Self::ServiceAccount => "sk-svcacct-",
+            Self::Admin => "sk-admin-",
+        }
+    }
+}
+
+/// A new key's text.
+#[must_use]
+pub fn new(kind: Kind, random: &dyn Random) -> Secret {
+    let mut chance = [0; CHANCE / 4 * 3];
+    random.fill(&mut chance);
+    let mut text = format!("{}{}", kind.prefix(), URL_SAFE_NO_PAD.encode(chance));
+    let sum = sum(&text);
+    text.push_str(&sum);
+    Secret::new(text)
+}
+
+/// What kind of key it may be; `None`: it never was one.
+#[must_use]
+pub fn kind(text: &str) -> Option<Kind> {
+    let kind = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.prefix()))?;
+    if text.len() != kind.prefix().len() + CHANCE + SUM || !text.is_ascii() {
+        return None;
+    }
+    let (body, told) = text.split_at(text.len() - SUM);
+    (sum(body) == told).then_some(kind)
+}
+
+/// What is stored of it.
+#[must_use]
+pub fn hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// What is shown of it: the prefix and the last four characters.
+#[must_use]
+pub fn redacted(text: &Secret) -> String {
+    let text = text.reveal();
+    let prefix = kind(text).map_or("", Kind::prefix);
+    format!("{prefix}********{}", text.get(text.len().saturating_sub(4)..).unwrap_or_default())
+}
+
+fn sum(body: &str) -> String {
+    let digest = Sha256::new().chain_update("gateway key ").chain_update(body).finalize();
+    URL_SAFE_NO_PAD.encode(&digest[..SUM / 4 * 3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Bytes(u8);
+
+    impl Random for Bytes {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_made_is_a_key() {
+        for made in Kind::ALL {
+            let text = new(made, &Bytes(7));
+            assert_eq!(kind(text.reveal()), Some(made));
+            let shown = redacted(&text);
+            assert!(
+                shown.starts_with(made.prefix())
+                    && text.reveal().ends_with(&shown[shown.len() - 4..])
+            );
+            assert!(shown.len() < 30);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_changed_is_none(at in 8_usize..52, to in "[A-Za-z0-9_-]") {
+            let text = new(Kind::Project, &Bytes(9)).reveal().to_owned();
+            let mut changed = text.clone();
+            changed.replace_range(at..=at, &to);
+            prop_assert_eq!(kind(&changed).is_some(), changed == text);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,80}", tail in ".{0,60}") {
+            prop_assert_eq!(kind(&text), None);
+            prop_assert_eq!(kind(&format!("sk-proj-{tail}")), None);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Keys of projects. The store has their hashes only; a revoked key is gone, and the ledger keeps
+//! its id.
+
+use ratelimit::Micros;
+
+use super::changes::{Change, announce};
+use super::page::{self, Listed, Page, Source};
+use super::{found, ids, key_text};
+use crate::database::{Database, DatabaseError, Row, Statement, Value};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::Random;
+use gateway_policy::settings::Secret;
+
+const COLUMNS: &str =
+    "id, project, service_account, name, redacted, created_at, expires_at, last_used_at, hash";
+/// Keys whose last use is written in one statement's transaction.
+const TOUCHED: usize = 500;
+
+/// A key as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// `key_…`.
+    pub id: Box<str>,
+    /// The project that it opens.
+    pub project: Box<str>,
+    /// Who owns it.
+    pub service_account: Option<Box<str>>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// What may be shown of it.
+    pub redacted: Box<str>,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// From then on it opens nothing.
+    pub expires_at: Option<Micros>,
+    /// Unix seconds, up to a minute late.
+    pub last_used_at: Option<i64>,
+    /// The hash of its text.
+    pub hash: Box<[u8]>,
+}
+
+/// What a new key is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NewKey<'a> {
+    /// The project that it opens.
+    pub project: &'a str,
+    /// Who owns it.
+    pub service_account: Option<&'a str>,
+    /// What people call it.
+    pub name: &'a str,
+    /// When it ends.
+    pub expires_at: Option<Micros>,
+}
+
+/// Makes a key, and its text, which cannot be had again. `None`: there is no such project that is
+/// not archived.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create(
+    database: &Database,
+    new: NewKey<'_>,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<(Key, Secret)>, DatabaseError> {
+    let (key, text) = make(new, now, random);
+    let made = found(database.transact(vec![insert(&key).expecting(1)]).await)?;
+    Ok(made.map(|_| (key, text)))
+}
+
+/// A key that is nowhere yet.
+pub(super) fn make(new: NewKey<'_>, now: Micros, random: &dyn Random) -> (Key, Secret) {
+    let kind = match new.service_account {
+        Some(_) => key_text::Kind::ServiceAccount,
+        None => key_text::Kind::Project,
+    };
+    let text = key_text::new(kind, random);
+    let key = Key {
+        id: ids::new("key_", now, random),
+        project: new.project.into(),
+        service_account: new.service_account.map(Into::into),
+        name: new.name.into(),
+        redacted: key_text::redacted(&text).into(),
+        created_at: seconds(now),
+        expires_at: new.expires_at,
+        last_used_at: None,
+        hash: key_text::hash(text.reveal()).into(),
+    };
+    (key, text)
+}
+
+/// The statement that stores it, if its project is there.
+pub(super) fn insert(key: &Key) -> Statement {
+    Statement::new(
+        "INSERT INTO keys (hash, id, project, service_account, name, redacted, created_at, \
+         expires_at) SELECT $1, $2, id, $3, $4, $5, $6, $7 FROM projects \
+         WHERE id = $8 AND archived_at IS NULL",
+        [
+            (&*key.hash).into(),
+            (&key.id).into(),
+            key.service_account.clone().into(),
+            (&key.name).into(),
+            (&key.redacted).into(),
+            key.created_at.into(),
+            key.expires_at.into(),
+            (&key.project).into(),
+        ],
+    )
+}
+
+/// The key with that hash: what the hot path asks for when it does not know it.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn by_hash(database: &Database, hash: &[u8; 32]) -> Result<Option<Key>, DatabaseError> {
+    let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
+               last_used_at, hash FROM keys WHERE hash = $1";
+    let rows = database.query(Statement::new(sql, [hash.as_slice().into()])).await?;
+    rows.first().map(read).transpose()
+}
+
+/// A project's key of that id.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(
+    database: &Database,
+    project: &str,
+    id: &str,
+) -> Result<Option<Key>, DatabaseError> {
+    let sql = "SELECT id, project, service_account, name, redacted, created_at, expires_at, \
+               last_used_at, hash FROM keys WHERE id = $1 AND project = $2";
+    let rows = database.query(Statement::new(sql, [id.into(), project.into()])).await?;
+    rows.first().map(read).transpose()
+}
+
+/// A part of a project's keys.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(
+    database: &Database,
+    project: &str,
+    page: &Page,
+) -> Result<Listed<Key>, DatabaseError> {
+    let value = project.into();
+    let condition = "project = $1";
+    let source = Source { columns: COLUMNS, table: "keys", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// Revokes a key. `None`: the project has no such key.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn revoke(
+    database: &Database,
+    project: &str,
+    id: &str,
+    now: Micros,
+) -> Result<Option<Key>, DatabaseError> {
+    let Some(key) = get(database, project, id).await? else { return Ok(None) };
+    let delete = Statement::new("DELETE FROM keys WHERE hash = $1", [(&*key.hash).into()]);
+    let mut statements = vec![delete.expecting(1)];
+    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
+    Ok(found(database.transact(statements).await)?.map(|_| key))
+}
+
+/// When a key ends. `None`: the project has no such key, or it has ended already.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn expire(
+    database: &Database,
+    project: &str,
+    id: &str,
+    expires_at: Option<Micros>,
+    now: Micros,
+) -> Result<Option<Key>, DatabaseError> {
+    let Some(mut key) = get(database, project, id).await? else { return Ok(None) };
+    let mut statements = vec![
+        Statement::new(
+            "UPDATE keys SET expires_at = $1 WHERE hash = $2 AND COALESCE(expires_at, $3) >= $3",
+            [expires_at.into(), (&*key.hash).into(), now.into()],
+        )
+        .expecting(1),
+    ];
+    statements.extend(announce(&Change::Key(ids::hex(&key.hash).into()), seconds(now)));
+    key.expires_at = expires_at;
+    Ok(found(database.transact(statements).await)?.map(|_| key))
+}
+
+/// Replaces a key by a new one of the same name, owner and end. The old one opens the project for
+/// `grace` more, never for longer than it would have. `None`: the project has no such key, it has
+/// ended, or the project is archived.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn rotate(
+    database: &Database,
+    project: &str,
+    id: &str,
+    grace: Micros,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<(Key, Secret)>, DatabaseError> {
+    let Some(old) = get(database, project, id).await? else { return Ok(None) };
+    let new = NewKey {
+        project,
+        service_account: old.service_account.as_deref(),
+        name: &old.name,
+        expires_at: old.expires_at,
+    };
+    let (key, text) = make(new, now, random);
+    let retire = Statement::new(
+        "UPDATE keys SET expires_at = CASE WHEN expires_at < $1 THEN expires_at ELSE $1 END \
+         WHERE hash = $2 AND COALESCE(expires_at, $3) >= $3",
+        [now.saturating_add(grace).into(), (&*old.hash).into(), now.into()],
+    );
+    let mut statements = vec![retire.expecting(1), insert(&key).expecting(1)];
+    statements.extend(announce(&Change::Key(ids::hex(&old.hash).into()), seconds(now)));
+    Ok(found(database.transact(statements).await)?.map(|_| (key, text)))
+}
+
+/// Writes down when keys were last used, in seconds. Keys that are gone are passed over.
+///
+/// # Errors
+/// See [`DatabaseError`]. What came before the failure is written.
+pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), DatabaseError> {
+    for part in used.chunks(TOUCHED) {
+        let update = |(id, at): &(Box<str>, i64)| {
+            Statement::new(
+                "UPDATE keys SET last_used_at = $1 \
+                 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1",
+                [Value::from(*at), id.into()],
+            )
+        };
+        database.transact(part.iter().map(update).collect()).await?;
+    }
+    Ok(())
+}
+
+fn read(row: &Row) -> Result<Key, DatabaseError> {
+    Ok(Key {
+        id: row.text(0)?,
+        project: row.text(1)?,
+        service_account: row.optional_text(2)?,
+        name: row.text(3)?,
+        redacted: row.text(4)?,
+        created_at: row.integer(5)?,
+        expires_at: row.optional_count(6)?,
+        last_used_at: row.optional_integer(7)?,
+        hash: row.bytes(8)?,
+    })
+}

@@ -1,0 +1,184 @@
+//! Organizations: made, changed and ended by administrators, and how data of theirs is kept. An
+//! organization that is ended keeps its rows, for the ledger's sake; its keys open nothing.
+
+use ratelimit::Micros;
+
+use super::changes::{Change, announce};
+use super::page::{self, Listed, Page, Source};
+use super::{DEFAULT_ORGANIZATION, found, ids, spend};
+use crate::database::{Database, DatabaseError, Row, Statement};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::Random;
+use gateway_policy::tenants::{Organization, SpendLimits, Tier};
+
+const COLUMNS: &str =
+    "id, name, tier_set, tier_paid, paid_cents, created_at, retention, hard_limit_cents";
+
+/// How an organization's data may be kept.
+pub const ZERO_DATA_RETENTION: &str = "zero_data_retention";
+
+/// Makes the default organization, unless it is there.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn ensure_default(database: &Database, now: Micros) -> Result<(), DatabaseError> {
+    let insert = Statement::new(
+        "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
+         VALUES ($1, 'Default', 0, 0, 0, $2) ON CONFLICT (id) DO NOTHING",
+        [DEFAULT_ORGANIZATION.into(), seconds(now).into()],
+    );
+    database.transact(vec![insert]).await.map(drop)
+}
+
+/// Makes one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create(
+    database: &Database,
+    name: &str,
+    tier: Tier,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Organization, DatabaseError> {
+    let (id, created_at) = (ids::new("org-", now, random), seconds(now));
+    let insert = Statement::new(
+        "INSERT INTO organizations (id, name, tier_set, tier_paid, paid_cents, created_at) \
+         VALUES ($1, $2, $3, 0, 0, $4)",
+        [(&id).into(), name.into(), number(tier).into(), created_at.into()],
+    );
+    database.transact(vec![insert]).await?;
+    Ok(Organization { id, name: name.into(), tier, created_at, ..Organization::default() })
+}
+
+/// The one of that id with its limits, unless it was ended.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(database: &Database, id: &str) -> Result<Option<Organization>, DatabaseError> {
+    let sql = "SELECT id, name, tier_set, tier_paid, paid_cents, created_at, retention, \
+               hard_limit_cents FROM organizations WHERE id = $1 AND deleted_at IS NULL";
+    let rows = database.query(Statement::new(sql, [id.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut organization = read(row)?;
+    organization.spend.alerts = spend::alerts_of(database, id).await?;
+    Ok(Some(organization))
+}
+
+/// A part of all of them, without their alerts.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(database: &Database, page: &Page) -> Result<Listed<Organization>, DatabaseError> {
+    let source = Source {
+        columns: COLUMNS,
+        table: "organizations",
+        condition: "COALESCE(deleted_at, 0) = $1",
+        key: "id",
+        value: 0_i64.into(),
+    };
+    page::list(database, source, page, read).await
+}
+
+/// Those whose name or id holds `text`, in any case, without their alerts. It looks at all of
+/// them.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn search(
+    database: &Database,
+    text: &str,
+    page: &Page,
+) -> Result<Listed<Organization>, DatabaseError> {
+    let mut pattern = String::from("%");
+    for c in text.chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    let condition = "deleted_at IS NULL AND (LOWER(name) LIKE LOWER($1) ESCAPE '!' \
+                     OR LOWER(id) LIKE LOWER($1) ESCAPE '!')";
+    let (columns, value) = (COLUMNS, pattern.into());
+    let source = Source { columns, table: "organizations", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// Changes its name and the tier set by hand, as far as given. `None`: there is no such one.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn update(
+    database: &Database,
+    id: &str,
+    name: Option<&str>,
+    tier: Option<Tier>,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE organizations SET name = COALESCE($1, name), tier_set = COALESCE($2, tier_set) \
+         WHERE id = $3 AND deleted_at IS NULL",
+        [name.into(), tier.map(number).into(), id.into()],
+    );
+    change(database, id, update, now).await
+}
+
+/// Says how its data is kept: [`ZERO_DATA_RETENTION`], or `None` for as usual.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn retain(
+    database: &Database,
+    id: &str,
+    retention: Option<&str>,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let sql = "UPDATE organizations SET retention = $1 WHERE id = $2 AND deleted_at IS NULL";
+    change(database, id, Statement::new(sql, [retention.into(), id.into()]), now).await
+}
+
+/// Ends it: all its keys are refused from now on.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn delete(
+    database: &Database,
+    id: &str,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let sql = "UPDATE organizations SET deleted_at = $1 WHERE id = $2 AND deleted_at IS NULL";
+    change(database, id, Statement::new(sql, [seconds(now).into(), id.into()]), now).await
+}
+
+async fn change(
+    database: &Database,
+    id: &str,
+    update: Statement,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let [count, line] = announce(&Change::Organization(id.into()), seconds(now));
+    found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
+}
+
+/// A tier as the store has it.
+pub(super) fn number(tier: Tier) -> i64 {
+    tier as i64
+}
+
+fn tier(number: i64) -> Result<Tier, DatabaseError> {
+    let known = usize::try_from(number).ok().and_then(|number| Tier::ALL.get(number));
+    known.copied().ok_or_else(|| DatabaseError::Failed(format!("there is no tier {number}")))
+}
+
+fn read(row: &Row) -> Result<Organization, DatabaseError> {
+    Ok(Organization {
+        id: row.text(0)?,
+        name: row.text(1)?,
+        tier: tier(row.integer(2)?)?.max(tier(row.integer(3)?)?),
+        paid_cents: row.count(4)?,
+        created_at: row.integer(5)?,
+        zero_data_retention: row.optional_text(6)?.as_deref() == Some(ZERO_DATA_RETENTION),
+        spend: SpendLimits { hard: row.optional_count(7)?.map(spend::from_cents), alerts: vec![] },
+    })
+}

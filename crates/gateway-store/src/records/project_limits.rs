@@ -1,0 +1,78 @@
+//! What a project may use of a model. A limit that is given stays until it is given anew.
+
+use ratelimit::Micros;
+
+use super::changes::{Change, announce};
+use super::found;
+use crate::database::{Database, DatabaseError, Row, Statement};
+use gateway_policy::dates::seconds;
+use gateway_policy::tenants::ProjectLimits;
+
+/// All limits of a project, by model in the order of names. There is at most one for each model of
+/// the configuration.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn all(
+    database: &Database,
+    project: &str,
+) -> Result<Vec<(Box<str>, ProjectLimits)>, DatabaseError> {
+    let sql = "SELECT model, requests_minute, requests_day, tokens_minute, images_minute, \
+               audio_minutes_minute, audio_megabytes_minute, batch_tokens_day \
+               FROM project_limits WHERE project = $1 ORDER BY model";
+    let rows = database.query(Statement::new(sql, [project.into()])).await?;
+    rows.iter().map(|row| Ok((row.text(0)?, read(row)?))).collect()
+}
+
+/// Sets those that are given and leaves the others. `None`: there is no such project.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn set(
+    database: &Database,
+    project: &str,
+    model: &str,
+    limits: &ProjectLimits,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let upsert = Statement::new(
+        "INSERT INTO project_limits (project, model, requests_minute, requests_day, \
+         tokens_minute, images_minute, audio_minutes_minute, audio_megabytes_minute, \
+         batch_tokens_day) SELECT id, $1, $2, $3, $4, $5, $6, $7, $8 FROM projects WHERE id = $9 \
+         ON CONFLICT (project, model) DO UPDATE SET \
+         requests_minute = COALESCE(excluded.requests_minute, project_limits.requests_minute), \
+         requests_day = COALESCE(excluded.requests_day, project_limits.requests_day), \
+         tokens_minute = COALESCE(excluded.tokens_minute, project_limits.tokens_minute), \
+         images_minute = COALESCE(excluded.images_minute, project_limits.images_minute), \
+         audio_minutes_minute = \
+         COALESCE(excluded.audio_minutes_minute, project_limits.audio_minutes_minute), \
+         audio_megabytes_minute = \
+         COALESCE(excluded.audio_megabytes_minute, project_limits.audio_megabytes_minute), \
+         batch_tokens_day = COALESCE(excluded.batch_tokens_day, project_limits.batch_tokens_day)",
+        [
+            model.into(),
+            limits.max_requests_per_1_minute.into(),
+            limits.max_requests_per_1_day.into(),
+            limits.max_tokens_per_1_minute.into(),
+            limits.max_images_per_1_minute.into(),
+            limits.max_audio_minutes_per_1_minute.into(),
+            limits.max_audio_megabytes_per_1_minute.into(),
+            limits.batch_1_day_max_input_tokens.into(),
+            project.into(),
+        ],
+    );
+    let [count, line] = announce(&Change::Project(project.into()), seconds(now));
+    found(database.transact(vec![upsert.expecting(1), count, line]).await.map(drop))
+}
+
+fn read(row: &Row) -> Result<ProjectLimits, DatabaseError> {
+    Ok(ProjectLimits {
+        max_requests_per_1_minute: row.optional_count(1)?,
+        max_requests_per_1_day: row.optional_count(2)?,
+        max_tokens_per_1_minute: row.optional_count(3)?,
+        max_images_per_1_minute: row.optional_count(4)?,
+        max_audio_minutes_per_1_minute: row.optional_count(5)?,
+        max_audio_megabytes_per_1_minute: row.optional_count(6)?,
+        batch_1_day_max_input_tokens: row.optional_count(7)?,
+    })
+}

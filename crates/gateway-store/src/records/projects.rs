@@ -1,0 +1,154 @@
+//! Projects: made, renamed and archived by administrators. An archived project's keys open nothing;
+//! it is never deleted.
+
+use ratelimit::Micros;
+
+use super::changes::{Change, announce};
+use super::page::{self, Listed, Page, Source};
+use super::{found, ids, project_limits, spend};
+use crate::database::{Database, DatabaseError, Row, Statement};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::Random;
+use gateway_policy::tenants::{Project, SpendLimits};
+
+const COLUMNS: &str =
+    "id, name, geography, created_at, archived_at, hard_limit_cents, organization";
+
+/// A project as the store has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// What requests need of it.
+    pub project: Project,
+    /// Whose it is.
+    pub organization: Box<str>,
+    /// Unix seconds.
+    pub archived_at: Option<i64>,
+}
+
+/// Makes one. `None`: there is no such organization.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create(
+    database: &Database,
+    organization: &str,
+    name: &str,
+    geography: Option<&str>,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<Stored>, DatabaseError> {
+    let (id, created_at) = (ids::new("proj_", now, random), seconds(now));
+    let insert = Statement::new(
+        "INSERT INTO projects (id, organization, name, geography, created_at) \
+         SELECT $1, id, $2, $3, $4 FROM organizations WHERE id = $5 AND deleted_at IS NULL",
+        [(&id).into(), name.into(), geography.into(), created_at.into(), organization.into()],
+    );
+    let made = found(database.transact(vec![insert.expecting(1)]).await)?;
+    let geography = geography.map(Into::into);
+    let project = Project { id, name: name.into(), geography, created_at, ..Project::default() };
+    Ok(made.map(|_| Stored { project, organization: organization.into(), archived_at: None }))
+}
+
+/// The one of that id, with all its limits, whosever it is.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(database: &Database, id: &str) -> Result<Option<Stored>, DatabaseError> {
+    let sql = "SELECT id, name, geography, created_at, archived_at, hard_limit_cents, \
+               organization FROM projects WHERE id = $1";
+    let rows = database.query(Statement::new(sql, [id.into()])).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut stored = read(row)?;
+    stored.project.limits = project_limits::all(database, id).await?.into_iter().collect();
+    stored.project.spend.alerts = spend::alerts_of(database, id).await?;
+    Ok(Some(stored))
+}
+
+/// A part of an organization's, without their limits by model and alerts.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(
+    database: &Database,
+    organization: &str,
+    with_archived: bool,
+    page: &Page,
+) -> Result<Listed<Stored>, DatabaseError> {
+    let condition = match with_archived {
+        true => "organization = $1",
+        false => "organization = $1 AND archived_at IS NULL",
+    };
+    let value = organization.into();
+    let source = Source { columns: COLUMNS, table: "projects", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// Changes its name and geography, as far as given. `None`: the organization has no such project,
+/// or it is archived.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn update(
+    database: &Database,
+    organization: &str,
+    id: &str,
+    name: Option<&str>,
+    geography: Option<Option<&str>>,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE projects SET name = COALESCE($1, name), \
+         geography = CASE WHEN $2 = 1 THEN $3 ELSE geography END \
+         WHERE id = $4 AND organization = $5 AND archived_at IS NULL",
+        [
+            name.into(),
+            i64::from(geography.is_some()).into(),
+            geography.flatten().into(),
+            id.into(),
+            organization.into(),
+        ],
+    );
+    change(database, id, update, now).await
+}
+
+/// Archives it. `None`: the organization has no such project that is not archived.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn archive(
+    database: &Database,
+    organization: &str,
+    id: &str,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE projects SET archived_at = $1 \
+         WHERE id = $2 AND organization = $3 AND archived_at IS NULL",
+        [seconds(now).into(), id.into(), organization.into()],
+    );
+    change(database, id, update, now).await
+}
+
+async fn change(
+    database: &Database,
+    id: &str,
+    update: Statement,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let [count, line] = announce(&Change::Project(id.into()), seconds(now));
+    found(database.transact(vec![update.expecting(1), count, line]).await.map(drop))
+}
+
+fn read(row: &Row) -> Result<Stored, DatabaseError> {
+    let archived_at = row.optional_integer(4)?;
+    let project = Project {
+        id: row.text(0)?,
+        name: row.text(1)?,
+        geography: row.optional_text(2)?,
+        archived: archived_at.is_some(),
+        created_at: row.integer(3)?,
+        spend: SpendLimits { hard: row.optional_count(5)?.map(spend::from_cents), alerts: vec![] },
+        ..Project::default()
+    };
+    Ok(Stored { project, organization: row.text(6)?, archived_at })
+}

@@ -1,0 +1,181 @@
+//! Service accounts: owners of keys that are no persons. With an account go its keys.
+
+use ratelimit::Micros;
+
+use super::changes::{Change, announce};
+use super::keys::{self, Key, NewKey};
+use super::page::{self, Listed, Page, Source};
+use super::{found, ids};
+use crate::database::{Database, DatabaseError, Row, Statement};
+use gateway_policy::dates::seconds;
+use gateway_policy::environment::Random;
+use gateway_policy::settings::Secret;
+
+const COLUMNS: &str = "id, name, role, created_at";
+/// Most keys of one account, so that it can be deleted in one transaction.
+pub const MOST_KEYS: u32 = 1000;
+
+/// An account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccount {
+    /// `svc_…`.
+    pub id: Box<str>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// `owner`, `member` or `none`.
+    pub role: Box<str>,
+    /// Unix seconds.
+    pub created_at: i64,
+}
+
+/// Makes an account, with a first key that ends as said unless none is wanted. `None`: there is no
+/// such project that is not archived.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create(
+    database: &Database,
+    project: &str,
+    name: &str,
+    key: Option<Option<Micros>>,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<(ServiceAccount, Option<(Key, Secret)>)>, DatabaseError> {
+    let account = ServiceAccount {
+        id: ids::new("svc_", now, random),
+        name: name.into(),
+        role: if key.is_some() { "member" } else { "none" }.into(),
+        created_at: seconds(now),
+    };
+    let key = key.map(|expires_at| {
+        let service_account = Some(&*account.id);
+        keys::make(NewKey { project, service_account, name, expires_at }, now, random)
+    });
+    let insert = Statement::new(
+        "INSERT INTO service_accounts (id, project, name, role, created_at) \
+         SELECT $1, id, $2, $3, $4 FROM projects WHERE id = $5 AND archived_at IS NULL",
+        [
+            (&account.id).into(),
+            name.into(),
+            (&account.role).into(),
+            account.created_at.into(),
+            project.into(),
+        ],
+    );
+    let mut statements = vec![insert.expecting(1)];
+    statements.extend(key.iter().map(|(key, _)| keys::insert(key).expecting(1)));
+    Ok(found(database.transact(statements).await)?.map(|_| (account, key)))
+}
+
+/// One more key for an account. `None`: there is no such account in a project that is not archived,
+/// or it has [`MOST_KEYS`].
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn create_key(
+    database: &Database,
+    project: &str,
+    id: &str,
+    name: Option<&str>,
+    expires_at: Option<Micros>,
+    now: Micros,
+    random: &dyn Random,
+) -> Result<Option<(Key, Secret)>, DatabaseError> {
+    let Some(account) = get(database, project, id).await? else { return Ok(None) };
+    let name = name.unwrap_or(&account.name);
+    let new = NewKey { project, service_account: Some(id), name, expires_at };
+    let (key, text) = keys::make(new, now, random);
+    // The account's row is locked, so that it cannot be deleted in the meantime.
+    let check = Statement::new(
+        "UPDATE service_accounts SET name = name WHERE id = $1 \
+         AND (SELECT COUNT(*) FROM keys WHERE service_account = $1) < $2",
+        [id.into(), MOST_KEYS.into()],
+    );
+    let statements = vec![check.expecting(1), keys::insert(&key).expecting(1)];
+    Ok(found(database.transact(statements).await)?.map(|_| (key, text)))
+}
+
+/// A project's account of that id.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn get(
+    database: &Database,
+    project: &str,
+    id: &str,
+) -> Result<Option<ServiceAccount>, DatabaseError> {
+    let sql = "SELECT id, name, role, created_at FROM service_accounts \
+               WHERE id = $1 AND project = $2";
+    let rows = database.query(Statement::new(sql, [id.into(), project.into()])).await?;
+    rows.first().map(read).transpose()
+}
+
+/// A part of a project's accounts.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list(
+    database: &Database,
+    project: &str,
+    page: &Page,
+) -> Result<Listed<ServiceAccount>, DatabaseError> {
+    let (value, condition) = (project.into(), "project = $1");
+    let source =
+        Source { columns: COLUMNS, table: "service_accounts", condition, key: "id", value };
+    page::list(database, source, page, read).await
+}
+
+/// Changes name and role, as far as given. `None`: the project has no such account.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn update(
+    database: &Database,
+    project: &str,
+    id: &str,
+    name: Option<&str>,
+    role: Option<&str>,
+) -> Result<Option<()>, DatabaseError> {
+    let update = Statement::new(
+        "UPDATE service_accounts SET name = COALESCE($1, name), role = COALESCE($2, role) \
+         WHERE id = $3 AND project = $4",
+        [name.into(), role.into(), id.into(), project.into()],
+    );
+    found(database.transact(vec![update.expecting(1)]).await.map(drop))
+}
+
+/// Deletes an account and revokes its keys. `None`: the project has no such account, or it got a
+/// key in this moment.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn delete(
+    database: &Database,
+    project: &str,
+    id: &str,
+    now: Micros,
+) -> Result<Option<()>, DatabaseError> {
+    let sql = "SELECT hash FROM keys WHERE service_account = $1";
+    let rows = database.query(Statement::new(sql, [id.into()])).await?;
+    let delete = Statement::new(
+        "DELETE FROM service_accounts WHERE id = $1 AND project = $2",
+        [id.into(), project.into()],
+    );
+    let sql = "DELETE FROM keys WHERE service_account = $1";
+    let revoke = Statement::new(sql, [id.into()]).expecting(rows.len() as u64);
+    let mut statements = vec![delete.expecting(1), revoke];
+    for row in &rows {
+        let change = Change::Key(ids::hex(&row.bytes(0)?).into());
+        statements.extend(announce(&change, seconds(now)));
+    }
+    found(database.transact(statements).await.map(drop))
+}
+
+fn read(row: &Row) -> Result<ServiceAccount, DatabaseError> {
+    Ok(ServiceAccount {
+        id: row.text(0)?,
+        name: row.text(1)?,
+        role: row.text(2)?,
+        created_at: row.integer(3)?,
+    })
+}

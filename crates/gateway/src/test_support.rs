@@ -1,0 +1,53 @@
+//! What tests need to see of a gateway in their own process.
+
+use std::sync::Arc;
+
+use gateway_policy::environment::{Clock, Random};
+use gateway_store::database::Database;
+use gateway_store::directory::Directory;
+use gateway_store::ledger::Ledger;
+use ratelimit::{Limits, RequestId};
+
+use crate::state::Gateway;
+
+#[allow(missing_docs, reason = "accessors of the services that a gateway is made of")]
+impl Gateway {
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    pub fn random(&self) -> &dyn Random {
+        &*self.random
+    }
+
+    /// A request number that no request has.
+    pub fn next_request(&self) -> RequestId {
+        self.ids.next()
+    }
+
+    /// Requests that are being answered.
+    pub fn open_requests(&self) -> i64 {
+        self.metrics.open.get()
+    }
+
+    /// Stops running batches as a crash does: other nodes continue once the leases have expired.
+    pub fn crash_batches(&self) {
+        self.batches.abort();
+    }
+}
