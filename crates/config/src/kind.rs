@@ -219,7 +219,7 @@ impl Setting for bool {
     fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
         match node.value {
             Value::Boolean(b) => Ok(b),
-            _ => Err(misread(node)),
+            _ => Err(error(node)),
         }
     }
 
@@ -233,8 +233,8 @@ impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
 
     fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
         match node.value {
-            Value::Integer(n) => u64::try_from(n).map(Self::new).map_err(|_| misread(node)),
-            _ => Err(misread(node)),
+            Value::Integer(n) => u64::try_from(n).map(Self::new).map_err(|_| error(node)),
+            _ => Err(error(node)),
         }
     }
 
@@ -249,7 +249,7 @@ impl Setting for String {
     fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Text(text) => Ok(text.clone()),
-            _ => Err(misread(node)),
+            _ => Err(error(node)),
         }
     }
 
@@ -264,7 +264,7 @@ impl Setting for PathBuf {
     fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Text(text) => Ok(cx.absolute(text, &node.origin)),
-            _ => Err(misread(node)),
+            _ => Err(error(node)),
         }
     }
 
@@ -299,7 +299,7 @@ impl<T: Setting> Setting for Vec<T> {
     fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Array(all) => all.iter().map(|one| T::read(one, cx)).collect(),
-            _ => Err(misread(node)),
+            _ => Err(error(node)),
         }
     }
 
@@ -330,13 +330,13 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
 pub(crate) fn table(node: &Node) -> Result<&Table, Error> {
     match &node.value {
         Value::Table(table) => Ok(table),
-        _ => Err(misread(node)),
+        _ => Err(error(node)),
     }
 }
 
 /// Layers are checked before they are read, so this names a fault of ours rather than of the file;
 /// it is an error like any other all the same.
-pub(crate) fn misread(node: &Node) -> Error {
+pub(crate) fn error(node: &Node) -> Error {
     wrong_type(node, "", "a value of the kind that its key has", None)
 }
 

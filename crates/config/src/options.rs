@@ -160,7 +160,7 @@ macro_rules! choices {
                     $crate::value::Value::Text(name) => Self::parse(name),
                     _ => None,
                 }
-                .ok_or_else(|| $crate::kind::misread(node))
+                .ok_or_else(|| $crate::kind::error(node))
             }
 
             fn show(&self) -> Option<serde_json::Value> {

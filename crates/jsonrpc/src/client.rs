@@ -13,26 +13,26 @@ use tokio::sync::{mpsc, oneshot};
 use crate::encode::{EncodeError, encode_error, encode_notification, encode_request};
 use crate::outbox::WeakOutbox;
 use crate::{
-    Connection, ErrorObject, Inbox, Incoming, Limits, Message, Method, Notification, Outbox,
-    RequestId, decode_result, encode_response,
+    Connection, DecodeError, ErrorObject, Inbox, Incoming, Limits, Message, Method, Notification,
+    Outbox, RequestId, encode_response, read_result,
 };
 
 /// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The peer answered with an error.
+    /// The peer responded with an error.
     #[error("{0}")]
     Rpc(ErrorObject),
-    /// The connection ended before the answer came, or before the message could be sent.
+    /// The connection ended before the response arrived, or before the message was sent.
     #[error("the connection was closed")]
     Closed,
-    /// The answer does not have the shape that the method promises.
-    #[error("the result of `{method}` cannot be read: {why}")]
+    /// The result does not fit the type that the method declares.
+    #[error("the result of `{method}` cannot be decoded: {source}")]
     Decode {
         /// The method that was called.
         method: String,
         /// The member and what was expected there.
-        why: String,
+        source: DecodeError,
     },
     /// The parameters have no JSON form.
     #[error(transparent)]
@@ -115,7 +115,8 @@ impl Client {
     /// See [`CallError`].
     pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, CallError> {
         let result = self.call(M::NAME, params).await?;
-        decode_result(&result).map_err(|why| CallError::Decode { method: M::NAME.to_owned(), why })
+        read_result(&result)
+            .map_err(|source| CallError::Decode { method: M::NAME.to_owned(), source })
     }
 
     /// Calls a method by name; `Value::Null` sends no parameters.
@@ -124,7 +125,8 @@ impl Client {
     /// See [`CallError`].
     pub async fn request_raw(&self, method: &str, params: &Value) -> Result<Value, CallError> {
         let result = self.call(method, params).await?;
-        decode_result(&result).map_err(|why| CallError::Decode { method: method.to_owned(), why })
+        read_result(&result)
+            .map_err(|source| CallError::Decode { method: method.to_owned(), source })
     }
 
     /// Sends a notification.

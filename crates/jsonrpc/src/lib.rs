@@ -13,6 +13,7 @@
 mod client;
 mod close;
 mod connection;
+mod decode_error;
 mod encode;
 mod error;
 mod id;
@@ -24,7 +25,6 @@ mod limits;
 mod line;
 mod message;
 mod method;
-mod misread;
 mod outbox;
 mod params;
 mod queued;
@@ -41,6 +41,7 @@ mod writer;
 pub use client::{CallError, Client, Event, Events};
 pub use close::CloseReason;
 pub use connection::Connection;
+pub use decode_error::{DecodeError, same_name};
 pub use encode::{
     DeltaFrame, EncodeError, encode_answer, encode_error, encode_notification, encode_request,
     encode_response, escape,
@@ -53,9 +54,8 @@ pub use limits::Limits;
 pub use line::{Line, LineReader};
 pub use message::{Malformed, Message, UnreadableAnswer, decode};
 pub use method::{Method, Notification};
-pub use misread::{Misread, same_name};
 pub use outbox::{Outbox, OutboxReceiver, outbox};
-pub use params::{decode_params, decode_result, read_params};
+pub use params::{decode_params, decode_result, read_params, read_result};
 pub use queued::{Answer, Outgoing, Queued};
 pub use spool::Spool;
 pub use stdio::{FdReader, FdWriter};

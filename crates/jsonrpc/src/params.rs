@@ -1,15 +1,15 @@
-//! From raw JSON to typed parameters and results, with errors that name the member and what was
-//! expected there. Values are checked by the crates above.
+//! Decodes raw JSON into typed parameters and results. Errors name the member and what was expected.
+//! Whether a value makes sense is for the crates above to check.
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::ErrorObject;
-use crate::misread::Misread;
+use crate::decode_error::DecodeError;
 use crate::respell::respelled;
 
-/// Reads the parameters of a method. Absent parameters are read as `{}`, so that a method whose
-/// members are all optional needs none; `()` takes `{}`.
+/// Decodes the parameters of a method. Absent parameters decode as `{}`, so a method whose members
+/// are all optional needs none; `()` decodes from `{}`.
 ///
 /// # Errors
 /// -32602; the message names the member and what was expected.
@@ -17,28 +17,36 @@ pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T
     read_params(params).map_err(|why| ErrorObject::invalid_params(format!("Invalid params: {why}")))
 }
 
-/// [`decode_params`] for callers that word the error otherwise.
+/// Like [`decode_params`], for callers with an error of their own.
 ///
 /// # Errors
-/// Where the parameters do not fit, and what was expected there.
-pub fn read_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, Misread> {
+/// When the parameters do not fit the type.
+pub fn read_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T, DecodeError> {
     let json = params.map_or("{}", RawValue::get);
-    // Derived structs would also read an array by position; the specification has objects only.
+    // A derived struct also decodes from an array; the specification allows objects only.
     if !json.starts_with('{') {
-        return Err(Misread::other("`params` must be an object".to_owned()));
+        return Err(DecodeError::other("`params` must be an object".to_owned()));
     }
     decode(json)
 }
 
-/// Reads the result of a call; `()` takes `{}` and `null`.
+/// Decodes the result of a call; `()` decodes from `{}` and `null`.
 ///
 /// # Errors
-/// A sentence that names the member and what was expected.
-pub fn decode_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
-    decode(result.get()).map_err(|why| why.to_string())
+/// When the result does not fit the type.
+pub fn read_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, DecodeError> {
+    decode(result.get())
 }
 
-fn decode<T: DeserializeOwned>(json: &str) -> Result<T, Misread> {
+/// Like [`read_result`], with the error as text.
+///
+/// # Errors
+/// When the result does not fit the type.
+pub fn decode_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
+    read_result(result).map_err(|error| error.to_string())
+}
+
+fn decode<T: DeserializeOwned>(json: &str) -> Result<T, DecodeError> {
     serde_json::from_str(json).or_else(|error| {
         if is_empty_object(json)
             && let Ok(unit) = serde_json::from_str("null")
@@ -46,7 +54,7 @@ fn decode<T: DeserializeOwned>(json: &str) -> Result<T, Misread> {
             return Ok(unit);
         }
         let respelled = respelled(json, error, &|json| serde_json::from_str::<T>(json).err())?;
-        serde_json::from_str(&respelled).map_err(|error| Misread::other(error.to_string()))
+        serde_json::from_str(&respelled).map_err(|error| DecodeError::other(error.to_string()))
     })
 }
 
@@ -228,9 +236,9 @@ mod tests {
         check(Some(r#"{"limit":3,"unknown":[]}"#), Ok(AllOptional { limit: Some(3) }));
         check(None, Ok(()));
         check(Some("{ }"), Ok(()));
-        assert_eq!(decode_result::<()>(&raw("null")), Ok(()));
-        assert_eq!(decode_result::<()>(&raw("{}")), Ok(()));
-        assert_eq!(decode_result::<u8>(&raw("7")), Ok(7));
+        assert!(read_result::<()>(&raw("null")).is_ok());
+        assert!(read_result::<()>(&raw("{}")).is_ok());
+        assert_eq!(read_result::<u8>(&raw("7")).unwrap(), 7);
     }
 
     #[test]

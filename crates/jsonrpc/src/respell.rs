@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
+use crate::decode_error::{DecodeError, Unknown};
 use crate::json_path::{Step, message, shown, steps_of, string_end};
-use crate::misread::{Misread, Unknown};
 
 /// Most names of one message that are understood in another spelling.
 const MAX_RESPELLED: usize = 64;
@@ -24,7 +24,7 @@ pub(crate) fn respelled(
     json: &str,
     mut error: serde_json::Error,
     decode: &dyn Fn(&str) -> Option<serde_json::Error>,
-) -> Result<String, Misread> {
+) -> Result<String, DecodeError> {
     let mut text = json.to_owned();
     for _ in 0..MAX_RESPELLED {
         text = respell_one(&text, &error, decode)?;
@@ -33,7 +33,7 @@ pub(crate) fn respelled(
             Some(next) => error = next,
         }
     }
-    Err(Misread::other(format!(
+    Err(DecodeError::other(format!(
         "more than {MAX_RESPELLED} names are not spelled as the specification spells them"
     )))
 }
@@ -42,7 +42,7 @@ fn respell_one(
     text: &str,
     error: &serde_json::Error,
     decode: &dyn Fn(&str) -> Option<serde_json::Error>,
-) -> Result<String, Misread> {
+) -> Result<String, DecodeError> {
     let message = message(error);
     let steps = steps_of(text, error, decode).unwrap_or_default();
     let Some(unknown) = Unknown::read(&message) else {
@@ -53,7 +53,7 @@ fn respell_one(
             true => "invalid type: array, expected an object".to_owned(),
             false => message,
         };
-        return Err(Misread::other(message).at(shown(&steps)));
+        return Err(DecodeError::other(message).at(shown(&steps)));
     };
     let respelled = match value_at(text, &steps) {
         None => None,
@@ -63,7 +63,7 @@ fn respell_one(
             .and_then(|right| find_name(text, &value, &unknown.name, 0).map(|at| (at, right)))
             .map(|(at, right)| replaced(text, at, &format!("\"{right}\""))),
     };
-    respelled.ok_or_else(|| Misread::unknown(unknown).at(shown(&steps)))
+    respelled.ok_or_else(|| DecodeError::unknown(unknown).at(shown(&steps)))
 }
 
 /// `None` when there is no other spelling of the member.
@@ -72,7 +72,7 @@ fn respell_member(
     value: &Range<usize>,
     steps: &[Step<'_>],
     unknown: &Unknown,
-) -> Result<Option<String>, Misread> {
+) -> Result<Option<String>, DecodeError> {
     let mut below = steps.to_vec();
     let Some(owner) = find_owner(text, value, &unknown.name, &mut below) else { return Ok(None) };
     let is_it = |child: &Child<'_>| child.is_named(&unknown.name);
@@ -82,11 +82,11 @@ fn respell_member(
         return Ok(Some(removed(text, key.start..member.value.end)));
     }
     let Some(right) = unknown.respelled() else {
-        return Err(Misread::unknown(unknown.clone()).at(shown(&below)));
+        return Err(DecodeError::unknown(unknown.clone()).at(shown(&below)));
     };
     if children(text, &owner).any(|child| child.is_named(right)) {
         let twice = format!("`{}` and `{right}` are the same member: give one", unknown.name);
-        return Err(Misread::other(twice).at(shown(&below)));
+        return Err(DecodeError::other(twice).at(shown(&below)));
     }
     Ok(Some(replaced(text, key, &format!("\"{right}\""))))
 }
@@ -275,13 +275,13 @@ mod tests {
         AsGiven(u8),
     }
 
-    fn read(json: &str) -> Result<Outer, String> {
+    fn read(json: &str) -> Result<Outer, DecodeError> {
         let decode = |json: &str| serde_json::from_str::<Outer>(json).err();
         match decode(json) {
             None => Ok(serde_json::from_str(json).unwrap()),
-            Some(error) => respelled(json, error, &decode)
-                .map(|text| serde_json::from_str(&text).unwrap())
-                .map_err(|misread| misread.to_string()),
+            Some(error) => {
+                respelled(json, error, &decode).map(|text| serde_json::from_str(&text).unwrap())
+            }
         }
     }
 
@@ -306,7 +306,7 @@ mod tests {
             ),
         ] {
             let expect = serde_json::from_str::<Outer>(same).unwrap();
-            assert_eq!(read(json), Ok(expect), "{json}");
+            assert_eq!(read(json).unwrap(), expect, "{json}");
         }
     }
 
@@ -332,14 +332,14 @@ mod tests {
             ),
             (r#"{"one_name":1,"mode":"onRequest","mode":"onRequest"}"#, "duplicate field `mode`"),
         ] {
-            assert_eq!(read(json), Err(expected.to_owned()), "{json}");
+            assert_eq!(read(json).unwrap_err().to_string(), expected, "{json}");
         }
     }
 
     #[test]
     fn too_many_names_are_an_error() {
         let many: Vec<String> = (0..200).map(|_| r#"{"type":"other_kind"}"#.to_owned()).collect();
-        let error = read(&format!(r#"{{"list":[{}]}}"#, many.join(","))).unwrap_err();
+        let error = read(&format!(r#"{{"list":[{}]}}"#, many.join(","))).unwrap_err().to_string();
         assert!(error.contains("more than 64 names"), "{error}");
     }
 

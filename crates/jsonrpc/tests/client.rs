@@ -82,7 +82,7 @@ async fn typed_calls_and_their_errors() {
     let error = client.request_raw("any", &json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Rpc(error) if error.code == code::OVERLOADED));
     let error = client.request::<Add>(&add).await.unwrap_err();
-    let says = "the result of `add` cannot be read: `sum`: invalid type: string \"three\", expected a whole number";
+    let says = "the result of `add` cannot be decoded: `sum`: invalid type: string \"three\", expected a whole number";
     assert_eq!(error.to_string(), says);
     let mut peer = serving.await.unwrap();
     client.notify::<Done>(&()).unwrap();

@@ -1,7 +1,8 @@
-//! JSON Schema and TypeScript, made from the types and the tables. Only built with the feature
-//! `schema`: the released program carries the committed files (see `artifacts`).
+//! Generates JSON Schema and TypeScript from the types and the tables. Built only with the feature
+//! `schema`: the released program embeds the committed files (see `artifacts`).
 
 mod bundle;
+mod error;
 mod example;
 mod surface;
 mod typescript;
@@ -14,13 +15,14 @@ use serde_json::value::RawValue;
 
 use crate::table::Stability;
 
+pub use error::{SchemaError, SchemaErrorKind};
 pub use example::{example_of, minimal_example, minimal_params, minimal_result};
 pub use validate::{Validator, validator};
 
 /// A file to write: its name and its content.
 pub type GeneratedFile = (&'static str, String);
 
-/// What a table entry says of a message, with references into the definitions.
+/// A message of the tables, with references into the definitions.
 pub(crate) struct MessageSchema {
     pub(crate) method: &'static str,
     pub(crate) doc: &'static str,
@@ -33,27 +35,27 @@ pub(crate) struct MessageSchema {
 pub(crate) struct Part {
     /// Refers into the definitions.
     pub(crate) schema: Value,
-    recode: fn(&str) -> Result<Value, String>,
+    recode: fn(&str) -> Result<Value, SchemaError>,
 }
 
 impl Part {
-    pub(crate) fn of<T>(generator: &mut schemars::SchemaGenerator) -> Self
+    pub(crate) fn for_type<T>(generator: &mut schemars::SchemaGenerator) -> Self
     where
         T: schemars::JsonSchema + Serialize + DeserializeOwned,
     {
         Self {
             schema: generator.subschema_for::<T>().to_value(),
-            // As the server reads it, other spellings included.
+            // Decodes as the server does, including names in another case style.
             recode: |json| {
-                let raw = RawValue::from_string(json.to_owned()).map_err(|why| why.to_string())?;
-                let value = jsonrpc::decode_result::<T>(&raw)?;
-                serde_json::to_value(value).map_err(|why| why.to_string())
+                let raw = RawValue::from_string(json.to_owned()).map_err(SchemaError::decode)?;
+                let value = jsonrpc::read_result::<T>(&raw).map_err(SchemaError::decode)?;
+                serde_json::to_value(value).map_err(SchemaError::decode)
             },
         }
     }
 }
 
-/// The JSON Schema bundle and the table of methods; `experimental` adds what is gated.
+/// The JSON Schema bundle and the table of methods; `experimental` adds the gated ones.
 #[must_use]
 pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
     let surface = surface::Surface::cached(experimental);
@@ -63,15 +65,15 @@ pub fn json_schema(experimental: bool) -> Vec<GeneratedFile> {
     ]
 }
 
-/// The TypeScript declarations; `experimental` adds what is gated.
+/// The TypeScript declarations; `experimental` adds the gated ones.
 #[must_use]
 pub fn typescript(experimental: bool) -> Vec<GeneratedFile> {
     let surface = surface::Surface::cached(experimental);
     vec![("protocol.ts", typescript::render(surface))]
 }
 
-/// Every generated file: its path below the `schema` folder, and its content. `cargo xtask
-/// generate` writes them.
+/// Every generated file, which `cargo xtask generate` writes: its path below the `schema` folder and
+/// its content.
 #[must_use]
 pub fn all_files() -> Vec<(String, String)> {
     let mut files = Vec::new();
@@ -86,7 +88,7 @@ pub fn all_files() -> Vec<(String, String)> {
     files
 }
 
-/// Name of the definition that a schema refers to.
+/// The name of the definition that a schema refers to.
 pub(crate) fn definition_name(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
 }

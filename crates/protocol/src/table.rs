@@ -230,8 +230,8 @@ macro_rules! methods {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::of::<$params>(generator),
-                    result: Some(crate::generate::Part::of::<$result>(generator)),
+                    params: crate::generate::Part::for_type::<$params>(generator),
+                    result: Some(crate::generate::Part::for_type::<$result>(generator)),
                 },)+
             ]
         }
@@ -274,8 +274,8 @@ macro_rules! server_requests {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::of::<$params>(generator),
-                    result: Some(crate::generate::Part::of::<$result>(generator)),
+                    params: crate::generate::Part::for_type::<$params>(generator),
+                    result: Some(crate::generate::Part::for_type::<$result>(generator)),
                 },)+
             ]
         }
@@ -318,7 +318,7 @@ macro_rules! notifications {
                     method: $name,
                     doc: concat!($($doc),+),
                     stability: crate::table::Stability::$stability,
-                    params: crate::generate::Part::of::<$params>(generator),
+                    params: crate::generate::Part::for_type::<$params>(generator),
                     result: None,
                 },)+
             ]

@@ -35,9 +35,12 @@ fn the_schema_knows_the_older_spellings() {
         validator.check_params("thread/start", &json!({"approvalPolicy": policy})).unwrap();
     }
     validator.check_params("thread/start", &json!({"sandbox": "workspace-write"})).unwrap();
-    let wrong = validator.check_params("thread/start", &json!({"sandbox": "none"})).unwrap_err();
+    let wrong = validator
+        .check_params("thread/start", &json!({"sandbox": "none"}))
+        .unwrap_err()
+        .to_string();
     assert!(wrong.starts_with("params.sandbox: "), "{wrong}");
-    let wrong = validator.check_params("thread/read", &json!({})).unwrap_err();
+    let wrong = validator.check_params("thread/read", &json!({})).unwrap_err().to_string();
     assert_eq!(wrong, "params: `threadId` is missing");
     assert!(validator.check_params("thread/goal/get", &json!({})).is_err(), "not stable");
 }

@@ -1,9 +1,9 @@
-//! The protocol as a contract on every message of a connection: it has the shape of its schema,
-//! and no member that the connection's surface does not name.
+//! The protocol as a contract: every message of a connection fits its schema and has no member that
+//! the connection's surface does not define.
 
 use std::sync::OnceLock;
 
-use protocol::generate::{Validator, validator};
+use protocol::generate::{SchemaError, Validator, validator};
 use serde_json::{Map, Value};
 
 /// Checks messages against the surface that a connection may see.
@@ -18,18 +18,42 @@ struct Surface {
     messages: Vec<Value>,
 }
 
+/// How a message breaks the contract.
+#[derive(Debug, thiserror::Error)]
+pub enum ContractError {
+    /// The message does not fit its schema.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The surface has no such message, or the message no such part.
+    #[error("`{method}` has no {part} on this surface")]
+    NotOnSurface {
+        /// The method of the message.
+        method: String,
+        /// `params` or `result`.
+        part: String,
+    },
+    /// The surface does not define the member.
+    #[error("{path}: `{name}` is not defined on this surface")]
+    UnknownMember {
+        /// Path of the object.
+        path: String,
+        /// Name of the member.
+        name: String,
+    },
+}
+
 impl Contract {
     /// The contract of connections with or without `experimentalApi`.
     #[must_use]
     pub fn new(experimental: bool) -> Self {
-        Self { validator: validator(experimental), surface: Surface::of(experimental) }
+        Self { validator: validator(experimental), surface: Surface::committed(experimental) }
     }
 
     /// Checks the parameters of a message of either side.
     ///
     /// # Errors
-    /// The first member that does not fit, or that is not of this surface.
-    pub fn check_params(&self, method: &str, params: &Value) -> Result<(), String> {
+    /// At the first member that does not fit, or that the surface does not have.
+    pub fn check_params(&self, method: &str, params: &Value) -> Result<(), ContractError> {
         self.validator.check_params(method, params)?;
         self.check_members(method, "params", params)
     }
@@ -38,22 +62,25 @@ impl Contract {
     ///
     /// # Errors
     /// As for [`Self::check_params`].
-    pub fn check_result(&self, method: &str, result: &Value) -> Result<(), String> {
+    pub fn check_result(&self, method: &str, result: &Value) -> Result<(), ContractError> {
         self.validator.check_result(method, result)?;
         self.check_members(method, "result", result)
     }
 
-    fn check_members(&self, method: &str, part: &str, value: &Value) -> Result<(), String> {
+    fn check_members(&self, method: &str, part: &str, value: &Value) -> Result<(), ContractError> {
         let message = self.surface.messages.iter().find(|message| message["method"] == method);
         let definition = message.and_then(|message| message[part].as_str());
         let schema = definition.and_then(|name| self.surface.definitions.get(name));
-        let schema = schema.ok_or_else(|| format!("`{method}` has no {part} on this surface"))?;
-        self.surface.no_stranger(&[schema], value, &format!("{method} {part}"))
+        let schema = schema.ok_or_else(|| ContractError::NotOnSurface {
+            method: method.to_owned(),
+            part: part.to_owned(),
+        })?;
+        self.surface.check_known(&[schema], value, &format!("{method} {part}"))
     }
 }
 
 impl Surface {
-    fn of(experimental: bool) -> &'static Self {
+    fn committed(experimental: bool) -> &'static Self {
         static SURFACES: [OnceLock<Surface>; 2] = [OnceLock::new(), OnceLock::new()];
         SURFACES[usize::from(experimental)].get_or_init(|| {
             let read = |name: &str| -> Value {
@@ -72,8 +99,13 @@ impl Surface {
         Self { definitions: Value::Null, messages: Vec::new() }
     }
 
-    /// Every member of `value` is named by one of `schemas`, at every depth.
-    fn no_stranger(&self, schemas: &[&Value], value: &Value, path: &str) -> Result<(), String> {
+    /// Checks that one of `schemas` defines each member of `value`, at every depth.
+    fn check_known(
+        &self,
+        schemas: &[&Value],
+        value: &Value,
+        path: &str,
+    ) -> Result<(), ContractError> {
         let mut parts = Vec::new();
         for schema in schemas {
             self.parts(schema, value, &mut parts);
@@ -86,13 +118,13 @@ impl Surface {
                 let of_items: Vec<&Value> =
                     parts.iter().filter_map(|part| part.get("items")).collect();
                 let path = format!("{path}[]");
-                elements.iter().try_for_each(|element| self.no_stranger(&of_items, element, &path))
+                elements.iter().try_for_each(|element| self.check_known(&of_items, element, &path))
             }
             _ => Ok(()),
         }
     }
 
-    /// The schemas that speak of `value`: references resolved, alternatives that fit chosen.
+    /// Collects the schemas that apply to `value`: follows references and chooses alternatives.
     fn parts<'a>(
         &'a self,
         schema: &'a Value,
@@ -117,7 +149,7 @@ impl Surface {
         self.definitions.get(name)
     }
 
-    /// Whether the tags and the required members of an alternative are there.
+    /// Whether `value` has the tags and the required members of an alternative.
     fn may_fit(&self, variant: &Value, value: &Value) -> bool {
         let Some(variant) = variant.as_object() else { return true };
         if let Some(target) = self.referred(variant) {
@@ -142,7 +174,7 @@ fn check_member(
     name: &str,
     member: &Value,
     path: &str,
-) -> Result<(), String> {
+) -> Result<(), ContractError> {
     let named: Vec<&Value> =
         parts.iter().filter_map(|part| part.get("properties")?.get(name)).collect();
     // `true` is the schema of anything.
@@ -150,7 +182,7 @@ fn check_member(
         return Ok(());
     }
     if !named.is_empty() {
-        return surface.no_stranger(&named, member, &format!("{path}.{name}"));
+        return surface.check_known(&named, member, &format!("{path}.{name}"));
     }
     let is_open = |part: &&Map<String, Value>| match part.get("additionalProperties") {
         Some(others) => *others != Value::Bool(false),
@@ -162,7 +194,7 @@ fn check_member(
     if parts.iter().any(is_open) {
         return Ok(());
     }
-    Err(format!("{path}: `{name}` is not of this surface"))
+    Err(ContractError::UnknownMember { path: path.to_owned(), name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -171,21 +203,23 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn strangers_and_misfits_are_found() {
+    fn unknown_members_and_misfits_are_found() {
         let check = |experimental, method: &str, params: Value, expected: Option<&str>| {
             let found = Contract::new(experimental).check_params(method, &params).err();
             match (found, expected) {
                 (None, None) => {}
-                (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
+                (Some(found), Some(expected)) => {
+                    assert!(found.to_string().contains(expected), "{found}");
+                }
                 (found, expected) => panic!("{method}: {found:?}, expected {expected:?}"),
             }
         };
         let agent = json!({ "item": { "type": "agentMessage", "id": "i", "text": "x" },
             "threadId": "t", "turnId": "u", "startedAtMs": 1 });
         check(false, "item/started", agent.clone(), None);
-        let mut odd = agent;
-        odd["item"]["odd"] = json!(1);
-        check(false, "item/started", odd, Some("`odd`"));
+        let mut unknown = agent;
+        unknown["item"]["odd"] = json!(1);
+        check(false, "item/started", unknown, Some("`odd`"));
         check(false, "thread/start", json!({ "model": 1 }), Some("model"));
         let tools = json!({ "dynamicTools": [] });
         check(true, "thread/start", tools.clone(), None);

@@ -23,7 +23,7 @@ mod surroundings;
 mod transcript;
 mod world;
 
-pub use contract::Contract;
+pub use contract::{Contract, ContractError};
 pub use peer::{Asked, Fault, Peer};
 pub use scripted_model::ScriptedModel;
 pub use surroundings::{CountedIds, HandClock};

@@ -9,7 +9,7 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,
 };
 
-use crate::{Contract, Transcript};
+use crate::{Contract, ContractError, Transcript};
 
 /// How long anything may take before a test is given up: not a wait that is needed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -355,7 +355,7 @@ impl Peer {
             return self.sort_answer(id.unwrap_or_default(), &mut message);
         };
         let params = message["params"].take();
-        self.hold(&method, self.contract.check_params(&method, &params));
+        self.require(&method, self.contract.check_params(&method, &params));
         if let Some(cursor) = message["eventCursor"].as_str() {
             let thread = params.get("threadId").unwrap_or(&params["thread"]["id"]);
             self.cursors.insert(text(thread), cursor.to_owned());
@@ -382,15 +382,15 @@ impl Peer {
         }
         let result = message["result"].take();
         if let Some(method) = called {
-            self.hold(&method, self.contract.check_result(&method, &result));
+            self.require(&method, self.contract.check_result(&method, &result));
         }
         self.transcript.result(&method);
         Received::Response { id, outcome: Ok(result) }
     }
 
-    fn hold(&self, method: &str, checked: Result<(), String>) {
-        if let Err(why) = checked {
-            self.give_up(&format!("{method} breaks the contract: {why}"));
+    fn require(&self, method: &str, checked: Result<(), ContractError>) {
+        if let Err(error) = checked {
+            self.give_up(&format!("{method} breaks the contract: {error}"));
         }
     }
 

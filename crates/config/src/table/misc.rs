@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{TELEMETRY, TERMINAL};
 use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
-use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, misread};
+use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, error};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -205,7 +205,7 @@ impl Setting for Notifications {
         match &node.value {
             Value::Boolean(on) => Ok(Self::Switch(*on)),
             Value::Array(_) => Vec::read(node, cx).map(Self::Events),
-            _ => Err(misread(node)),
+            _ => Err(error(node)),
         }
     }
 

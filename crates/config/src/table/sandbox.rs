@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::WINDOWS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE};
-use crate::kind::{Effect, Kind, Reading, Setting, misread};
+use crate::kind::{Effect, Kind, Reading, Setting, error};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -90,7 +90,7 @@ impl Setting for ApprovalPolicy {
 
     fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
         match &node.value {
-            Value::Text(name) => Self::parse(name).ok_or_else(|| misread(node)),
+            Value::Text(name) => Self::parse(name).ok_or_else(|| error(node)),
             _ => Ok(Self::Granular(GranularApproval::read(node, cx)?.granular)),
         }
     }

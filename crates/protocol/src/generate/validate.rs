@@ -1,23 +1,23 @@
-//! Checks a message against the generated schema, for tests. It knows the keywords that the
-//! generated schema uses and refuses any other, so that nothing is passed over.
+//! Checks a message against the generated schema, for tests. It supports the keywords that the
+//! generated schema uses and fails on any other, so that no constraint is skipped.
 
 use serde_json::{Map, Value};
 
 use super::surface::Surface;
-use super::{MessageSchema, Part};
+use super::{MessageSchema, Part, SchemaError};
 
 /// Checks values against the definitions of one surface.
 pub struct Validator {
     surface: &'static Surface,
 }
 
-/// A validator; `experimental` chooses the surface.
+/// A validator for the stable or the experimental surface.
 #[must_use]
 pub fn validator(experimental: bool) -> Validator {
     Validator { surface: Surface::cached(experimental) }
 }
 
-/// Keywords that describe and do not constrain.
+/// Keywords that constrain nothing.
 const ANNOTATIONS: &[&str] =
     &["description", "title", "default", "deprecated", "format", "x-experimental"];
 
@@ -25,8 +25,8 @@ impl Validator {
     /// Checks the parameters of a method or notification, of either side.
     ///
     /// # Errors
-    /// The path of the first member that does not fit, and why; or that the name is unknown.
-    pub fn check_params(&self, method: &str, params: &Value) -> Result<(), String> {
+    /// When a member does not fit, with its path, or when the name is unknown.
+    pub fn check_params(&self, method: &str, params: &Value) -> Result<(), SchemaError> {
         self.check(&self.message(method)?.params.schema, params, "params")
     }
 
@@ -34,23 +34,23 @@ impl Validator {
     ///
     /// # Errors
     /// As for [`Self::check_params`].
-    pub fn check_result(&self, method: &str, result: &Value) -> Result<(), String> {
+    pub fn check_result(&self, method: &str, result: &Value) -> Result<(), SchemaError> {
         self.check(&self.result(method)?.schema, result, "result")
     }
 
-    /// Reads parameters into their type and writes them again.
+    /// Decodes parameters into their type and encodes them again.
     ///
     /// # Errors
-    /// When they do not fit the type; or that the name is unknown.
-    pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, String> {
+    /// When they do not fit the type, or when the name is unknown.
+    pub fn recode_params(&self, method: &str, params: &Value) -> Result<Value, SchemaError> {
         (self.message(method)?.params.recode)(&params.to_string())
     }
 
-    /// Reads a result into its type and writes it again.
+    /// Decodes a result into its type and encodes it again.
     ///
     /// # Errors
     /// As for [`Self::recode_params`].
-    pub fn recode_result(&self, method: &str, result: &Value) -> Result<Value, String> {
+    pub fn recode_result(&self, method: &str, result: &Value) -> Result<Value, SchemaError> {
         (self.result(method)?.recode)(&result.to_string())
     }
 
@@ -58,29 +58,35 @@ impl Validator {
     ///
     /// # Errors
     /// As for [`Self::check_params`].
-    pub fn check_definition(&self, definition: &str, value: &Value) -> Result<(), String> {
+    pub fn check_definition(&self, definition: &str, value: &Value) -> Result<(), SchemaError> {
         self.check(self.definition(definition)?, value, definition)
     }
 
-    fn message(&self, method: &str) -> Result<&MessageSchema, String> {
+    fn message(&self, method: &str) -> Result<&MessageSchema, SchemaError> {
         let message = self.surface.messages().find(|message| message.method == method);
-        message.ok_or_else(|| format!("no message is named `{method}`"))
+        message.ok_or_else(|| SchemaError::unknown_name(format!("no message is named `{method}`")))
     }
 
-    fn result(&self, method: &str) -> Result<&Part, String> {
+    fn result(&self, method: &str) -> Result<&Part, SchemaError> {
         let result = self.message(method)?.result.as_ref();
-        result.ok_or_else(|| format!("`{method}` is a notification, it has no result"))
+        result.ok_or_else(|| {
+            SchemaError::unknown_name(format!("`{method}` is a notification: it has no result"))
+        })
     }
 
-    fn definition(&self, name: &str) -> Result<&Value, String> {
-        self.surface.definitions.get(name).ok_or_else(|| format!("no type is named `{name}`"))
+    fn definition(&self, name: &str) -> Result<&Value, SchemaError> {
+        let definition = self.surface.definitions.get(name);
+        definition.ok_or_else(|| SchemaError::unknown_name(format!("no type is named `{name}`")))
     }
 
-    fn check(&self, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+    fn check(&self, schema: &Value, value: &Value, path: &str) -> Result<(), SchemaError> {
         let keywords = match schema {
             Value::Bool(true) => return Ok(()),
             Value::Object(keywords) => keywords,
-            other => return Err(format!("{path}: `{other}` is no schema")),
+            other => {
+                let message = format!("{path}: `{other}` is not a schema");
+                return Err(SchemaError::unsupported(message));
+            }
         };
         for (keyword, argument) in keywords {
             self.check_keyword(keyword, argument, keywords, value, path)?;
@@ -95,11 +101,13 @@ impl Validator {
         schema: &Map<String, Value>,
         value: &Value,
         path: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), SchemaError> {
         match keyword {
             "$ref" => {
                 let name = argument.as_str().and_then(|name| name.strip_prefix("#/$defs/"));
-                let name = name.ok_or_else(|| format!("{path}: odd reference {argument}"))?;
+                let name = name.ok_or_else(|| {
+                    SchemaError::unsupported(format!("{path}: unsupported reference {argument}"))
+                })?;
                 self.check(self.definition(name)?, value, path)
             }
             "type" => check_type(argument, value, path),
@@ -120,14 +128,25 @@ impl Validator {
             "anyOf" => self.check_variants(argument, value, path).map(|_| ()),
             "oneOf" => match self.check_variants(argument, value, path)? {
                 1 => Ok(()),
-                several => Err(format!("{path}: fits {several} alternatives, not one")),
+                several => {
+                    let message = format!("{path}: fits {several} alternatives, not one");
+                    Err(SchemaError::mismatch(message))
+                }
             },
             known if ANNOTATIONS.contains(&known) => Ok(()),
-            unknown => Err(format!("{path}: the validator does not know `{unknown}`")),
+            unknown => {
+                let message = format!("{path}: the keyword `{unknown}` is not supported");
+                Err(SchemaError::unsupported(message))
+            }
         }
     }
 
-    fn check_properties(&self, schemas: &Value, value: &Value, path: &str) -> Result<(), String> {
+    fn check_properties(
+        &self,
+        schemas: &Value,
+        value: &Value,
+        path: &str,
+    ) -> Result<(), SchemaError> {
         let (Some(schemas), Some(members)) = (schemas.as_object(), value.as_object()) else {
             return Ok(());
         };
@@ -145,12 +164,13 @@ impl Validator {
         schema: &Map<String, Value>,
         value: &Value,
         path: &str,
-    ) -> Result<(), String> {
+    ) -> Result<(), SchemaError> {
         let named = schema.get("properties").and_then(Value::as_object);
         for (name, member) in value.as_object().into_iter().flatten() {
             if !named.is_some_and(|named| named.contains_key(name)) {
                 if *others == Value::Bool(false) {
-                    return Err(format!("{path}: `{name}` is not a member"));
+                    let message = format!("{path}: `{name}` is not a member");
+                    return Err(SchemaError::mismatch(message));
                 }
                 self.check(others, member, &format!("{path}.{name}"))?;
             }
@@ -158,21 +178,26 @@ impl Validator {
         Ok(())
     }
 
-    fn check_items(&self, schema: &Value, value: &Value, path: &str) -> Result<(), String> {
+    fn check_items(&self, schema: &Value, value: &Value, path: &str) -> Result<(), SchemaError> {
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             self.check(schema, item, &format!("{path}[{index}]"))?;
         }
         Ok(())
     }
 
-    /// How many alternatives fit; an error when none does.
-    fn check_variants(&self, variants: &Value, value: &Value, path: &str) -> Result<usize, String> {
+    /// The number of alternatives that fit; an error when none does.
+    fn check_variants(
+        &self,
+        variants: &Value,
+        value: &Value,
+        path: &str,
+    ) -> Result<usize, SchemaError> {
         let mut reasons = Vec::new();
         let mut fitting = 0;
         for variant in variants.as_array().into_iter().flatten() {
             match self.check(variant, value, path) {
                 Ok(()) => fitting += 1,
-                Err(reason) => reasons.push(reason),
+                Err(error) => reasons.push(error.to_string()),
             }
         }
         expect(fitting > 0, || format!("{path}: fits no alternative: {}", reasons.join("; ")))?;
@@ -180,7 +205,7 @@ impl Validator {
     }
 }
 
-fn check_type(expected: &Value, value: &Value, path: &str) -> Result<(), String> {
+fn check_type(expected: &Value, value: &Value, path: &str) -> Result<(), SchemaError> {
     let fits = match expected {
         Value::Array(kinds) => kinds.iter().any(|kind| is_kind(kind, value)),
         kind => is_kind(kind, value),
@@ -201,7 +226,7 @@ fn is_kind(kind: &Value, value: &Value) -> bool {
     }
 }
 
-fn check_required(names: &Value, value: &Value, path: &str) -> Result<(), String> {
+fn check_required(names: &Value, value: &Value, path: &str) -> Result<(), SchemaError> {
     let Some(members) = value.as_object() else { return Ok(()) };
     for name in names.as_array().into_iter().flatten().filter_map(Value::as_str) {
         expect(members.contains_key(name), || format!("{path}: `{name}` is missing"))?;
@@ -209,11 +234,11 @@ fn check_required(names: &Value, value: &Value, path: &str) -> Result<(), String
     Ok(())
 }
 
-/// The value as a number; what is none has no bounds.
+/// The value as a number. Any other value is infinite, so that no minimum excludes it.
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::INFINITY)
 }
 
-fn expect(fits: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
-    if fits { Ok(()) } else { Err(reason()) }
+fn expect(fits: bool, reason: impl FnOnce() -> String) -> Result<(), SchemaError> {
+    if fits { Ok(()) } else { Err(SchemaError::mismatch(reason())) }
 }

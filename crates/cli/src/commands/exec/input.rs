@@ -102,12 +102,11 @@ mod tests {
 
     use super::*;
 
-    fn read(cwd: &Path, line: &[&str]) -> Result<Input, String> {
+    fn read(cwd: &Path, line: &[&str]) -> anyhow::Result<Input> {
         let command = Arguments::augment_args(clap::Command::new("exec"));
         let line = std::iter::once(&"exec").chain(line);
-        let matches = command.try_get_matches_from(line).map_err(|error| error.to_string())?;
-        let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
-        Input::read(&arguments, cwd).map_err(|error| format!("{error:#}"))
+        let matches = command.try_get_matches_from(line)?;
+        Input::read(&Arguments::from_arg_matches(&matches)?, cwd)
     }
 
     #[test]
@@ -117,7 +116,7 @@ mod tests {
         std::fs::write(dir.path().join("list.json"), "[]").unwrap();
         std::fs::write(dir.path().join("no.json"), "{").unwrap();
         let fails = |line: &[&str], expect: &str| {
-            let error = read(dir.path(), line).unwrap_err();
+            let error = format!("{:#}", read(dir.path(), line).unwrap_err());
             assert!(error.contains(expect), "{line:?}: {error}");
         };
         fails(&[" "], "the prompt is empty");

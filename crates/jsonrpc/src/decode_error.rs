@@ -1,14 +1,14 @@
-//! Why JSON does not fit a type: where, and what was expected there. Knows when an unknown name is
-//! another spelling of a known one, or nearly a known one.
+//! Errors of decoding: the path of the value that does not fit its type, and what was expected there.
+//! Suggests a known name for an unknown one that differs from it in spelling or by a few letters.
 
 use std::fmt;
 
 use crate::json_words::in_json_words;
 
-/// The reason why parameters or a result cannot be read.
+/// Why parameters or a result cannot be decoded.
 #[derive(Debug)]
-pub struct Misread {
-    /// Where; `None` for the outermost object.
+pub struct DecodeError {
+    /// Path of the value; `None` for the outermost object.
     path: Option<String>,
     kind: Kind,
 }
@@ -19,16 +19,16 @@ enum Kind {
     Other(String),
 }
 
-/// A name that a type does not have.
+/// A name that the type does not define.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unknown {
-    /// Whether it is a member's; otherwise it is a value's, of an enumeration.
+    /// `true` for a member of an object, `false` for a variant of an enumeration.
     pub(crate) is_member: bool,
     pub(crate) name: String,
     pub(crate) known: Vec<String>,
 }
 
-impl Misread {
+impl DecodeError {
     pub(crate) fn other(message: String) -> Self {
         Self { path: None, kind: Kind::Other(message) }
     }
@@ -41,7 +41,7 @@ impl Misread {
         Self { path, ..self }
     }
 
-    /// Names the member of the outermost object that it does not have.
+    /// The unknown member, if the error is one of the outermost object.
     #[must_use]
     pub fn unknown_member(&self) -> Option<&str> {
         match &self.kind {
@@ -54,7 +54,7 @@ impl Misread {
 }
 
 impl Unknown {
-    /// Reads what `serde` says of an unknown name: a `serde_json::Error` has its text only.
+    /// Parses serde's message about an unknown name, which a `serde_json::Error` only has as text.
     pub(crate) fn read(message: &str) -> Option<Self> {
         let (is_member, rest) = match message.strip_prefix("unknown field `") {
             Some(rest) => (true, rest),
@@ -66,15 +66,15 @@ impl Unknown {
         Some(Self { is_member, name: name.to_owned(), known })
     }
 
-    /// The known name that differs in spelling only.
+    /// The known name that differs only in case style.
     pub(crate) fn respelled(&self) -> Option<&str> {
         self.known.iter().map(String::as_str).find(|known| same_name(&self.name, known))
     }
 }
 
-impl std::error::Error for Misread {}
+impl std::error::Error for DecodeError {}
 
-impl fmt::Display for Misread {
+impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
             write!(f, "`{path}`: ")?;
@@ -103,13 +103,13 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// Whether two names differ in spelling only: `camelCase`, `snake_case` or `kebab-case`.
+/// Whether two names differ only in case style: `camelCase`, `snake_case` or `kebab-case`.
 #[must_use]
 pub fn same_name(one: &str, other: &str) -> bool {
     camel(one).eq(camel(other))
 }
 
-/// The characters of a name in camel case.
+/// The characters of a name in `camelCase`.
 fn camel(name: &str) -> impl Iterator<Item = char> {
     let mut begins_word = false;
     name.chars().filter_map(move |c| {
@@ -123,14 +123,14 @@ fn camel(name: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// The known name that a mistyped one was probably meant to be.
+/// The known name closest to a mistyped one.
 fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     let plain = |name: &str| -> Vec<char> {
         let letters = name.chars().filter(|c| c.is_alphanumeric());
         letters.flat_map(char::to_lowercase).collect()
     };
     let name = plain(name);
-    // The bound keeps the table of the distance small.
+    // Bounds the cost, which is the product of the lengths.
     if name.len() > 100 {
         return None;
     }
@@ -139,7 +139,7 @@ fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
 }
 
-/// Levenshtein's distance with one row of the table.
+/// Levenshtein distance, with one row of the table in memory.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
