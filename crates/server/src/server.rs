@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) config: ConfigSource,
     pub(crate) model: model::Client,
     pub(crate) models: Models,
+    /// Tools of threads, with their definitions written once.
+    pub(crate) offers: Mutex<session::OfferCache>,
     pub(crate) notifier: Notifier,
     log: Log,
     pub(crate) sandbox: Sandbox,
@@ -113,6 +115,7 @@ impl Server {
             config: ConfigSource::new(&options),
             model: model_server::ScriptedTransport::client(),
             models: Models::default(),
+            offers: Mutex::default(),
             notifier: Notifier::default(),
             log: Log::default(),
             sandbox,

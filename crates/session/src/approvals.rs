@@ -1,455 +1,108 @@
-//! Decides whether a command or a patch runs, is asked about, or is refused (specification:
-//! Server-initiated requests), and remembers what the user allowed for the session.
+//! What may run: the approval policy, the grants of the session, and open prompts about hosts.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+mod grants;
+mod network;
+mod policy;
 
-use crate::input::{Assessment, PatchPlan, RuleDecision};
-use crate::item::{Action, Change, ChangeKind};
-use crate::network::{NetworkProtocol, NetworkTarget};
-use crate::planning::{CHANGES_NOTHING, Reach, STAYS_CONFINED};
-use crate::settings::{ApprovalPolicy, Mode, SandboxPolicy, Settings};
+use std::path::Path;
 
-/// What the clients are asked.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
-    /// May this command run?
-    Command {
-        /// Why it is asked.
-        reason: Option<String>,
-        /// The command in display form.
-        command: String,
-        /// Where it would run.
-        cwd: PathBuf,
-        /// What it does.
-        actions: Vec<Action>,
-        /// The prefix that could be allowed for good.
-        amendment: Option<Vec<String>>,
-        /// See [`Assessment::amendable`].
-        amendable: Vec<Vec<String>>,
-    },
-    /// May this host be reached?
-    Network {
-        /// What for, in words: host, port and protocol.
-        reason: String,
-        /// A name or an address.
-        host: String,
-        /// How it would be reached.
-        protocol: NetworkProtocol,
-        /// The command that wants to reach it, in display form.
-        command: String,
-        /// Where that runs.
-        cwd: PathBuf,
-    },
-    /// May this patch be applied?
-    Patch {
-        /// Why it is asked.
-        reason: Option<String>,
-    },
+use crate::Id;
+use crate::cx::Cx;
+use crate::plan_mode::Reach;
+use crate::port::approval::Decision;
+use crate::port::item::{Change, CommandItem};
+use crate::port::settings::{ApprovalPolicy, Settings};
+use crate::port::tool::PatchPlan;
+use grants::Grants;
+use network::Prompts;
+pub(crate) use network::{Answered, Question};
+pub(crate) use policy::{CommandRequest, Verdict};
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Approvals {
+    grants: Grants,
+    prompts: Prompts,
 }
 
-/// What a client answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Yes.
-    Accept,
-    /// Yes, and the same again without asking.
-    AcceptForSession,
-    /// Yes, and everything with this prefix from now on.
-    AcceptWithAmendment(Vec<String>),
-    /// No; the turn goes on.
-    Decline,
-    /// No, and the turn ends.
-    Cancel,
-    /// No client gave an answer that can be used: a no that is not the user's, with the reason.
-    Undecided(String),
-}
-
-/// What is to happen with a call.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// Do it; `unsandboxed` when it may leave the sandbox.
-    Run { unsandboxed: bool },
-    /// Ask first.
-    Ask { reason: Option<String>, unsandboxed: bool },
-    /// Tell the model why not: it is not allowed.
-    Refuse(String),
-    /// Tell the model why not: the call makes no sense in this mode.
-    Fail(String),
-}
-
-/// What the user allowed for the session.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Grants {
-    commands: BTreeSet<(Vec<String>, PathBuf, Reach)>,
-    paths: BTreeSet<String>,
-    hosts: BTreeSet<NetworkTarget>,
-}
-
-/// How many grants are remembered; past it the user is asked again.
-const MAX_GRANTS: usize = 10_000;
-
-impl Grants {
-    /// `identity` says what runs (shell included, which the display form leaves out).
-    pub(crate) fn allow_command(&mut self, identity: Vec<String>, cwd: &Path, reach: Reach) {
-        if self.commands.len() < MAX_GRANTS {
-            self.commands.insert((identity, cwd.to_owned(), reach));
-        }
+impl Approvals {
+    /// Decides about a command of the agent.
+    pub(crate) fn command(&self, settings: &Settings, request: &CommandRequest<'_>) -> Verdict {
+        policy::command(settings, &self.grants, request)
     }
 
-    pub(crate) fn allow_changes(&mut self, changes: &[Change]) {
-        for path in touched(changes) {
-            if self.paths.len() < MAX_GRANTS {
-                self.paths.insert(path.to_owned());
+    /// Decides about a patch of the agent.
+    pub(crate) fn patch(&self, settings: &Settings, plan: &PatchPlan) -> Verdict {
+        policy::patch(settings, &self.grants, plan)
+    }
+
+    /// The user allows a command for the session.
+    pub(crate) fn grant_command(&mut self, identity: Vec<String>, cwd: &Path, reach: Reach) {
+        self.grants.allow_command(identity, cwd, reach);
+    }
+
+    /// The user allows changes of these files for the session.
+    pub(crate) fn grant_changes(&mut self, changes: &[Change]) {
+        self.grants.allow_changes(changes);
+    }
+
+    /// Whether a prompt about a host is open.
+    pub(crate) fn has_prompts(&self) -> bool {
+        !self.prompts.is_empty()
+    }
+
+    /// A running command wants to reach a host. `turn` and `command` are the running turn and the
+    /// command's item: without either nobody can be asked. The caller reports a new prompt.
+    pub(crate) fn network_asked(
+        &mut self,
+        question: Question,
+        policy: ApprovalPolicy,
+        turn: Option<&Id>,
+        command: Option<&CommandItem>,
+        cx: &mut Cx,
+    ) {
+        if self.grants.has_host(&question.target) {
+            return network::answer(question.key, true, cx);
+        }
+        let may_ask = match policy {
+            ApprovalPolicy::Never => false,
+            ApprovalPolicy::Granular(granular) => granular.sandbox_approval,
+            ApprovalPolicy::OnRequest | ApprovalPolicy::UnlessTrusted => true,
+        };
+        match (turn, command) {
+            (Some(turn), Some(command)) if may_ask => {
+                self.prompts.ask(question, turn, command, cx);
             }
+            _ => network::answer(question.key, false, cx),
         }
     }
 
-    pub(crate) fn allow_host(&mut self, target: NetworkTarget) {
-        if self.hosts.len() < MAX_GRANTS {
-            self.hosts.insert(target);
+    /// The connection that asked is gone. Returns whether a prompt was withdrawn.
+    pub(crate) fn network_withdrawn(&mut self, key: u64, cx: &mut Cx) -> bool {
+        self.prompts.withdraw(|_, asked| asked == key, cx)
+    }
+
+    /// A command ended: no prompt shows it. Returns whether a prompt was withdrawn.
+    pub(crate) fn command_ended(&mut self, process: u64, cx: &mut Cx) -> bool {
+        self.prompts.withdraw(|asking, _| asking == process, cx)
+    }
+
+    /// A client answered; `None` when the request is not about a host.
+    pub(crate) fn network_decided(
+        &mut self,
+        request: u64,
+        decision: &Decision,
+        cx: &mut Cx,
+    ) -> Option<Answered> {
+        let (target, answered) = self.prompts.decide(request, decision, cx)?;
+        if *decision == Decision::AcceptForSession {
+            self.grants.allow_host(target);
         }
+        Some(answered)
     }
 
-    pub(crate) fn has_host(&self, target: &NetworkTarget) -> bool {
-        self.hosts.contains(target)
-    }
-
-    /// What was allowed in the sandbox may also run where it can only read.
-    fn has_command(&self, identity: &[String], cwd: &Path, reach: Reach) -> bool {
-        let granted: &[Reach] = match reach {
-            Reach::ReadOnly => &[Reach::ReadOnly, Reach::Sandbox],
-            Reach::Sandbox => &[Reach::Sandbox],
-            Reach::Outside => &[Reach::Outside],
-        };
-        let allows =
-            |reach: &Reach| self.commands.contains(&(identity.to_owned(), cwd.to_owned(), *reach));
-        granted.iter().any(allows)
-    }
-
-    fn has_changes(&self, changes: &[Change]) -> bool {
-        !changes.is_empty() && touched(changes).all(|path| self.paths.contains(path))
-    }
-}
-
-/// Every path that a patch writes, new names included.
-fn touched(changes: &[Change]) -> impl Iterator<Item = &str> {
-    changes.iter().flat_map(|change| {
-        let target = match &change.kind {
-            ChangeKind::Update { move_to } => move_to.as_deref(),
-            ChangeKind::Add | ChangeKind::Delete => None,
-        };
-        std::iter::once(change.path.as_str()).chain(target)
-    })
-}
-
-/// A command, as the model asks for it.
-pub(crate) struct CommandRequest<'a> {
-    pub(crate) assessment: &'a Assessment,
-    /// What runs, for the session's grants.
-    pub(crate) identity: &'a [String],
-    pub(crate) escalate: bool,
-    pub(crate) justification: Option<&'a str>,
-}
-
-/// Decides about a command.
-pub(crate) fn command(
-    settings: &Settings,
-    grants: &Grants,
-    request: &CommandRequest<'_>,
-) -> Verdict {
-    let CommandRequest { assessment, identity, escalate, justification } = *request;
-    let unsandboxed = escalate && !settings.sandbox.is_unconfined();
-    let rule = assessment.rule.as_ref().map(|(decision, why)| (*decision, why.as_deref()));
-    if let Some((RuleDecision::Forbidden, why)) = rule {
-        return Verdict::Refuse(refusal("a rule forbids this command", why));
-    }
-    if settings.mode == Mode::Plan && escalate {
-        return Verdict::Fail(STAYS_CONFINED.to_owned());
-    }
-    let reach = Reach::of(settings.mode, unsandboxed);
-    if grants.has_command(identity, &assessment.cwd, reach) {
-        return Verdict::Run { unsandboxed };
-    }
-    let ask = |why: Option<&str>| Verdict::Ask { reason: why.map(str::to_owned), unsandboxed };
-    let demanded = matches!(rule, Some((RuleDecision::Prompt, _)));
-    let allowed = matches!(rule, Some((RuleDecision::Allow, _)));
-    match settings.approval {
-        ApprovalPolicy::Never if demanded => Verdict::Refuse(refusal(
-            "a rule wants this command approved, and nobody can be asked",
-            rule.and_then(|(_, why)| why),
-        )),
-        ApprovalPolicy::Never if unsandboxed && !allowed => Verdict::Refuse(
-            "nobody can be asked to approve a command outside the sandbox; do without".into(),
-        ),
-        ApprovalPolicy::Never => Verdict::Run { unsandboxed },
-        _ if allowed => Verdict::Run { unsandboxed },
-        ApprovalPolicy::UnlessTrusted if assessment.known_safe && !unsandboxed && !demanded => {
-            Verdict::Run { unsandboxed }
-        }
-        ApprovalPolicy::UnlessTrusted => {
-            let why = rule.and_then(|(_, why)| why);
-            ask(if demanded { why.or(justification) } else { justification.or(why) })
-        }
-        ApprovalPolicy::Granular(granular) if demanded && !granular.rules => {
-            Verdict::Refuse(refusal(
-                "a rule wants this command approved, and such prompts are switched off",
-                rule.and_then(|(_, why)| why),
-            ))
-        }
-        ApprovalPolicy::Granular(granular) if unsandboxed && !granular.sandbox_approval => {
-            Verdict::Refuse("prompts for leaving the sandbox are switched off; do without".into())
-        }
-        ApprovalPolicy::OnRequest | ApprovalPolicy::Granular(_) => {
-            let risky = assessment.dangerous && settings.sandbox == SandboxPolicy::DangerFullAccess;
-            if demanded {
-                ask(rule.and_then(|(_, why)| why).or(justification))
-            } else if unsandboxed {
-                ask(justification)
-            } else if risky {
-                ask(Some("this command can destroy data, and no sandbox holds it"))
-            } else {
-                Verdict::Run { unsandboxed }
-            }
-        }
-    }
-}
-
-/// Decides about a patch.
-pub(crate) fn patch(settings: &Settings, grants: &Grants, plan: &PatchPlan) -> Verdict {
-    if settings.mode == Mode::Plan {
-        return Verdict::Fail(CHANGES_NOTHING.to_owned());
-    }
-    let outside = plan.outside.as_deref().filter(|_| !settings.sandbox.is_unconfined());
-    let unsandboxed = outside.is_some();
-    if grants.has_changes(&plan.changes) {
-        return Verdict::Run { unsandboxed };
-    }
-    match (settings.approval, outside) {
-        (ApprovalPolicy::Never, Some(why)) => {
-            Verdict::Refuse(format!("{why}, and nobody can be asked to approve it"))
-        }
-        (ApprovalPolicy::Granular(granular), Some(why)) if !granular.sandbox_approval => {
-            Verdict::Refuse(format!("{why}, and prompts for it are switched off"))
-        }
-        (ApprovalPolicy::UnlessTrusted, why) => {
-            Verdict::Ask { reason: why.map(str::to_owned), unsandboxed }
-        }
-        (_, Some(why)) => Verdict::Ask { reason: Some(why.to_owned()), unsandboxed },
-        (_, None) => Verdict::Run { unsandboxed: false },
-    }
-}
-
-fn refusal(what: &str, why: Option<&str>) -> String {
-    why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::{Granular, ReadAccess};
-
-    fn settings(approval: ApprovalPolicy, sandbox: SandboxPolicy) -> Settings {
-        Settings {
-            model: "m".into(),
-            provider: "p".into(),
-            cwd: "/w".into(),
-            approval,
-            sandbox,
-            effort: None,
-            summary: None,
-            verbosity: None,
-            personality: None,
-            service_tier: None,
-            mode: Mode::Default,
-            mode_instructions: None,
-        }
-    }
-
-    fn read_only() -> SandboxPolicy {
-        SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false }
-    }
-
-    const GRANULAR_OFF: ApprovalPolicy = ApprovalPolicy::Granular(Granular {
-        sandbox_approval: false,
-        rules: false,
-        mcp_elicitations: false,
-        request_permissions: false,
-        skill_approval: false,
-    });
-
-    #[derive(Clone, Copy, PartialEq, Debug)]
-    enum Outcome {
-        Run,
-        Outside,
-        Ask,
-        Refuse,
-        Fail,
-    }
-    use Outcome::{Ask as Asks, Fail, Outside, Refuse, Run};
-
-    fn outcome(verdict: &Verdict) -> Outcome {
-        match verdict {
-            Verdict::Run { unsandboxed: false } => Run,
-            Verdict::Run { unsandboxed: true } => Outside,
-            Verdict::Ask { .. } => Asks,
-            Verdict::Refuse(_) => Refuse,
-            Verdict::Fail(_) => Fail,
-        }
-    }
-
-    #[test]
-    fn commands() {
-        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
-        let safe = Assessment { known_safe: true, ..Assessment::default() };
-        let plain = Assessment::default();
-        let dangerous = Assessment { dangerous: true, ..Assessment::default() };
-        let ruled = |decision| Assessment { rule: Some((decision, None)), ..Assessment::default() };
-        let (allow, prompt, forbid) = (
-            ruled(RuleDecision::Allow),
-            ruled(RuleDecision::Prompt),
-            ruled(RuleDecision::Forbidden),
-        );
-        let full = SandboxPolicy::DangerFullAccess;
-        let rows = [
-            (Never, read_only(), &plain, false, Run),
-            (Never, read_only(), &plain, true, Refuse),
-            (Never, read_only(), &allow, true, Outside),
-            (Never, read_only(), &prompt, false, Refuse),
-            (Never, full.clone(), &dangerous, false, Run),
-            (Never, full.clone(), &forbid, false, Refuse),
-            (UnlessTrusted, read_only(), &safe, false, Run),
-            (UnlessTrusted, read_only(), &safe, true, Asks),
-            (UnlessTrusted, read_only(), &plain, false, Asks),
-            (UnlessTrusted, read_only(), &allow, false, Run),
-            (UnlessTrusted, full.clone(), &plain, true, Asks),
-            (OnRequest, read_only(), &plain, false, Run),
-            (OnRequest, read_only(), &dangerous, false, Run),
-            (OnRequest, full.clone(), &dangerous, false, Asks),
-            (OnRequest, read_only(), &plain, true, Asks),
-            (OnRequest, full, &plain, true, Run),
-            (OnRequest, read_only(), &prompt, false, Asks),
-            (OnRequest, read_only(), &forbid, true, Refuse),
-            (GRANULAR_OFF, read_only(), &plain, true, Refuse),
-            (GRANULAR_OFF, read_only(), &prompt, false, Refuse),
-            (GRANULAR_OFF, read_only(), &plain, false, Run),
-        ];
-        for (row, (approval, sandbox, assessment, escalate, expected)) in
-            rows.into_iter().enumerate()
-        {
-            let request =
-                CommandRequest { assessment, identity: &[], escalate, justification: None };
-            let verdict = command(&settings(approval, sandbox), &Grants::default(), &request);
-            assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
-        }
-    }
-
-    #[test]
-    fn a_grant_holds_for_the_same_command_in_the_same_place_only() {
-        let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
-        let mut grants = Grants::default();
-        grants.allow_command(vec!["make".into()], Path::new("/w"), Reach::Sandbox);
-        let check = |script: &str, cwd: &str, escalate, expected| {
-            let assessment = Assessment { cwd: cwd.into(), ..Assessment::default() };
-            let identity = &[script.to_owned()];
-            let assessment = &assessment;
-            let request = CommandRequest { assessment, identity, escalate, justification: None };
-            assert_eq!(outcome(&command(&settings, &grants, &request)), expected);
-        };
-        check("make", "/w", false, Run);
-        check("make", "/w", true, Asks);
-        check("make", "/v", false, Asks);
-        check("make x", "/w", false, Asks);
-    }
-
-    #[test]
-    fn in_plan_mode_nothing_widens() {
-        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
-        let plain = Assessment::default();
-        let ruled = |decision| Assessment { rule: Some((decision, None)), ..Assessment::default() };
-        let (allow, forbid) = (ruled(RuleDecision::Allow), ruled(RuleDecision::Forbidden));
-        let dangerous = Assessment { dangerous: true, ..Assessment::default() };
-        let mut outside = Grants::default();
-        outside.allow_command(Vec::new(), Path::new(""), Reach::Outside);
-        let mut in_sandbox = Grants::default();
-        in_sandbox.allow_command(Vec::new(), Path::new(""), Reach::Sandbox);
-        let none = Grants::default();
-        for (approval, grants, assessment, escalate, expected) in [
-            (Never, &none, &plain, false, Run),
-            (Never, &none, &allow, true, Fail),
-            (Never, &outside, &plain, true, Fail),
-            (Never, &none, &forbid, true, Refuse),
-            (OnRequest, &none, &plain, true, Fail),
-            (OnRequest, &none, &dangerous, false, Run),
-            (UnlessTrusted, &none, &plain, false, Asks),
-            (UnlessTrusted, &outside, &plain, false, Asks),
-            (UnlessTrusted, &in_sandbox, &plain, false, Run),
-            (UnlessTrusted, &none, &allow, false, Run),
-        ] {
-            let settings = settings(approval, SandboxPolicy::DangerFullAccess);
-            let settings = Settings { mode: Mode::Plan, ..settings };
-            let identity = &[];
-            let request = CommandRequest { assessment, identity, escalate, justification: None };
-            let verdict = command(&settings.in_force(), grants, &request);
-            assert_eq!(outcome(&verdict), expected, "{approval:?} {assessment:?} {escalate}");
-        }
-        // What was granted in plan mode holds in plan mode only.
-        let mut grants = Grants::default();
-        grants.allow_command(Vec::new(), Path::new(""), Reach::ReadOnly);
-        let settings = settings(UnlessTrusted, read_only());
-        let (assessment, identity) = (&plain, &[]);
-        let request = CommandRequest { assessment, identity, escalate: false, justification: None };
-        assert_eq!(outcome(&command(&settings, &grants, &request)), Asks);
-    }
-
-    #[test]
-    fn a_grant_for_a_file_does_not_let_it_move_elsewhere() {
-        let settings = settings(ApprovalPolicy::UnlessTrusted, read_only());
-        let change = |move_to: Option<&str>| Change {
-            path: "/w/x".into(),
-            kind: ChangeKind::Update { move_to: move_to.map(str::to_owned) },
-            diff: String::new(),
-        };
-        let mut grants = Grants::default();
-        grants.allow_changes(&[change(Some("/w/y"))]);
-        let check = |changes: Vec<Change>, expected| {
-            let plan = PatchPlan { changes, outside: Some("outside".into()) };
-            assert_eq!(outcome(&patch(&settings, &grants, &plan)), expected);
-        };
-        check(vec![change(None)], Outside);
-        check(vec![change(Some("/w/y"))], Outside);
-        check(vec![change(Some("/etc/passwd"))], Asks);
-        check(vec![], Asks);
-    }
-
-    #[test]
-    fn patches() {
-        use ApprovalPolicy::{Never, OnRequest, UnlessTrusted};
-        let inside = PatchPlan { changes: Vec::new(), outside: None };
-        let outside = PatchPlan {
-            changes: vec![Change {
-                path: "/etc/x".into(),
-                kind: ChangeKind::Delete,
-                diff: String::new(),
-            }],
-            outside: Some("/etc/x is read-only".into()),
-        };
-        let inside = PatchPlan {
-            changes: vec![Change { path: "/w/x".into(), ..outside.changes[0].clone() }],
-            ..inside
-        };
-        let rows = [
-            (Never, read_only(), &inside, Run),
-            (Never, read_only(), &outside, Refuse),
-            (Never, SandboxPolicy::DangerFullAccess, &outside, Run),
-            (OnRequest, read_only(), &inside, Run),
-            (OnRequest, read_only(), &outside, Asks),
-            (UnlessTrusted, read_only(), &inside, Asks),
-            (GRANULAR_OFF, read_only(), &outside, Refuse),
-        ];
-        for (row, (approval, sandbox, plan, expected)) in rows.into_iter().enumerate() {
-            let verdict = patch(&settings(approval, sandbox), &Grants::default(), plan);
-            assert_eq!(outcome(&verdict), expected, "row {row}: {verdict:?}");
-        }
+    /// The turn ends: withdraws every prompt.
+    pub(crate) fn close_prompts(&mut self, cx: &mut Cx) {
+        self.prompts.close(cx);
     }
 }

@@ -1,415 +1,347 @@
-//! The tool calls of a response: prepared, decided, run in parallel where they may be, answered
-//! in order.
+//! The tool calls of a response and where each stands: begun in order, in parallel where they may
+//! be, answered in order.
+//!
+//! Which calls may begin is decided here; what a call does is its tool's, and the turn carries it
+//! out.
 
-use serde_json::json;
+use std::sync::Arc;
 
-use crate::approvals::{self, Ask, CommandRequest, Verdict};
-use crate::effect::{Effect, ExecSpec, Record, ToolRequest};
-use crate::event::Event;
-use crate::history::{self, ABORTED, CallKind, CallOutput, Fragment};
-use crate::input::{Assessment, Attempted, ImageData, PatchPlan, Prepared};
-use crate::item::{CommandItem, CommandSource, Item, ItemStatus};
-use crate::machine::Machine;
-use crate::planning::CHANGES_NOTHING;
-use crate::processes::Process;
-use crate::tools::{self, ExecCall, ShellCall, WriteStdin};
-use crate::turn::closed_item;
+use crate::cx::Cx;
+use crate::history::{self, ABORTED, CallKind, CallOutput};
+use crate::port::effect::Effect;
+use crate::port::event::{Event, TurnStatus};
+use crate::port::fragment::Fragment;
+use crate::port::item::{Change, CommandItem, DynamicCall, Item, ItemStatus};
+use crate::port::tool::PatchPlan;
+use crate::tools::{CallCx, CommandCall, Found, Step, ToolCall};
 use crate::{Id, Millis};
 
-/// The tool that types into a running command.
-const WRITE: &str = "write_stdin";
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Calls(Vec<Call>);
 
-/// A call and where it stands.
-pub(crate) struct Call {
-    pub(crate) number: u64,
+struct Call {
+    number: u64,
+    /// The provider's id.
     call_id: String,
     kind: CallKind,
-    pub(crate) tool: Option<tools::Call>,
-    pub(crate) state: CallState,
-    /// The item shown for it, while it is not final and not a running command's.
-    pub(crate) item: Option<Item>,
-    pub(crate) plan: Option<PatchPlan>,
-    /// Its command is known to be a patch.
-    pub(crate) hides_patch: bool,
-    pub(crate) assessment: Option<Assessment>,
+    /// Whether nothing may run beside it.
+    is_exclusive: bool,
+    state: State,
 }
 
-#[derive(Debug)]
-pub(crate) enum CallState {
+enum State {
     /// Not begun.
-    Queued,
-    /// Being looked at.
-    Preparing,
+    Queued(Arc<dyn ToolCall>),
+    /// The driver looks at it.
+    Preparing(Arc<dyn ToolCall>),
     /// The user is asked.
-    Asking { request: u64, unsandboxed: bool },
+    Asking(Asking),
+    /// The user allowed it; the next state follows within the same step.
+    Approved,
     /// A client runs its tool.
-    AtClient { request: u64, since: Millis },
+    AtClient { request: u64, since: Millis, item: DynamicCall },
     /// A patch is being applied.
-    Applying,
-    /// Its command runs; `process` tells which.
+    Applying(FileChange),
+    /// Its command runs.
     Waiting { process: u64 },
     /// Answered.
     Done(CallOutput),
 }
 
+/// A call that the user is asked about.
+pub(crate) struct Asking {
+    /// The request to the clients.
+    pub(crate) request: u64,
+    /// Whether it leaves the sandbox.
+    pub(crate) unsandboxed: bool,
+    /// What it is about.
+    pub(crate) about: AskedAbout,
+}
+
+/// What the user is asked about.
+pub(crate) enum AskedAbout {
+    /// A command, and its item.
+    Command(Box<CommandCall>, CommandItem),
+    /// A patch.
+    Patch(FileChange),
+}
+
+impl AskedAbout {
+    /// The item that shows it.
+    pub(crate) fn item(&self) -> Item {
+        match self {
+            Self::Command(_, item) => Item::Command(item.clone()),
+            Self::Patch(change) => change.item(),
+        }
+    }
+}
+
+/// A patch that is not final: its item's id and the changed files.
+pub(crate) struct FileChange {
+    pub(crate) id: Id,
+    pub(crate) changes: Vec<Change>,
+}
+
+impl FileChange {
+    pub(crate) fn new(id: Id, plan: PatchPlan) -> Self {
+        Self { id, changes: plan.changes }
+    }
+
+    /// The item that shows it.
+    pub(crate) fn item(&self) -> Item {
+        let (id, changes) = (self.id.clone(), self.changes.clone());
+        Item::FileChange { id, changes, status: ItemStatus::InProgress, reason: None }
+    }
+}
+
+/// A call as the model made it.
+pub(crate) struct Called {
+    /// The provider's id.
+    pub(crate) call_id: String,
+    /// The type of the item that called it: says whether `input` is free text rather than JSON.
+    pub(crate) kind: CallKind,
+    /// The tool.
+    pub(crate) name: String,
+    /// Its arguments.
+    pub(crate) input: String,
+}
+
+impl Calls {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether every call is answered.
+    pub(crate) fn are_done(&self) -> bool {
+        self.0.iter().all(|call| matches!(call.state, State::Done(_)))
+    }
+
+    /// Whether the user is asked about any.
+    pub(crate) fn are_asked_about(&self) -> bool {
+        self.0.iter().any(|call| matches!(call.state, State::Asking(_)))
+    }
+
+    /// Whether a patch is being applied.
+    pub(crate) fn is_applying(&self) -> bool {
+        self.0.iter().any(|call| matches!(call.state, State::Applying(_)))
+    }
+
+    /// Whether ending the calls now would cut work short. A call that only asks somebody can wait
+    /// for ever.
+    pub(crate) fn are_working(&self) -> bool {
+        let works = |call: &Call| matches!(call.state, State::Applying(_) | State::Waiting { .. });
+        self.0.iter().any(works)
+    }
+
+    /// Queues a call.
+    pub(crate) fn push(&mut self, number: u64, called: Called, tool: Box<dyn ToolCall>) {
+        let is_exclusive = tool.is_exclusive();
+        self.add(number, called, is_exclusive, State::Queued(tool.into()));
+    }
+
+    /// Adds a call that is answered already, because it cannot be read.
+    pub(crate) fn push_answered(&mut self, number: u64, called: Called, message: String) {
+        self.add(number, called, false, State::Done(CallOutput::Text(message)));
+    }
+
+    fn add(&mut self, number: u64, called: Called, is_exclusive: bool, state: State) {
+        let Called { call_id, kind, .. } = called;
+        self.0.push(Call { number, call_id, kind, is_exclusive, state });
+    }
+
+    /// Begins the next call, when it may run beside those that do.
+    pub(crate) fn begin_next(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Step)> {
+        let is_queued = |call: &Call| matches!(call.state, State::Queued(_));
+        let next = self.0.iter().find(|call| is_queued(call))?;
+        let mut running = self.0.iter().filter(|call| !call.is_done() && !is_queued(call));
+        let may_begin = match next.is_exclusive {
+            true => running.next().is_none(),
+            false => !running.any(|call| call.is_exclusive),
+        };
+        if !may_begin {
+            return None;
+        }
+        self.0.iter_mut().find_map(|call| call.begin(cx))
+    }
+
+    /// Goes on with a call that was being prepared; `None` when it is not, or `found` does not fit.
+    pub(crate) fn prepared(
+        &mut self,
+        number: u64,
+        found: Found,
+        cx: &mut CallCx<'_>,
+    ) -> Option<Step> {
+        let tool = self.preparing(number)?;
+        cx.number = number;
+        tool.prepared(found, cx)
+    }
+
+    /// The call of this number, while it is being prepared.
+    pub(crate) fn preparing(&self, number: u64) -> Option<Arc<dyn ToolCall>> {
+        self.0.iter().find_map(|call| match &call.state {
+            State::Preparing(tool) if call.number == number => Some(tool.clone()),
+            _ => None,
+        })
+    }
+
+    /// A call turned out to be a patch, which runs alone. When another one runs or comes before it,
+    /// it goes back into the queue, to be prepared again when it is alone: by then the files may
+    /// have changed. Returns whether it is alone.
+    pub(crate) fn hides_patch(&mut self, number: u64) -> bool {
+        let is_alone = self.0.iter().all(|call| {
+            let is_behind = call.number > number && matches!(call.state, State::Queued(_));
+            call.number == number || call.is_done() || is_behind
+        });
+        for call in self.0.iter_mut().filter(|call| call.number == number) {
+            call.is_exclusive = true;
+            if let (false, State::Preparing(tool)) = (is_alone, &call.state) {
+                call.state = State::Queued(tool.clone());
+            }
+        }
+        is_alone
+    }
+
+    /// The user is asked about a call.
+    pub(crate) fn ask(&mut self, number: u64, asking: Asking) {
+        self.set(number, State::Asking(asking));
+    }
+
+    /// A client runs the tool of a call.
+    pub(crate) fn delegate(&mut self, number: u64, request: u64, item: DynamicCall, now: Millis) {
+        self.set(number, State::AtClient { request, since: now, item });
+    }
+
+    /// The patch of a call is being applied.
+    pub(crate) fn apply(&mut self, number: u64, change: FileChange) {
+        self.set(number, State::Applying(change));
+    }
+
+    /// A call waits for a running command.
+    pub(crate) fn wait_for(&mut self, number: u64, process: u64) {
+        self.set(number, State::Waiting { process });
+    }
+
+    /// Answers a call. Returns whether there is such a call.
+    pub(crate) fn answer(&mut self, number: u64, output: CallOutput) -> bool {
+        self.set(number, State::Done(output))
+    }
+
+    fn set(&mut self, number: u64, state: State) -> bool {
+        let call = self.0.iter_mut().find(|call| call.number == number);
+        call.map(|call| call.state = state).is_some()
+    }
+
+    /// The command that a call waits for.
+    pub(crate) fn awaited(&self, number: u64) -> Option<u64> {
+        self.0.iter().find_map(|call| match call.state {
+            State::Waiting { process } if call.number == number => Some(process),
+            _ => None,
+        })
+    }
+
+    /// Takes out the call that the answer to `request` is about.
+    pub(crate) fn take_asked(&mut self, request: u64) -> Option<(u64, Asking)> {
+        let is_it = |state: &State| matches!(state, State::Asking(it) if it.request == request);
+        match self.take_if(is_it)? {
+            (number, State::Asking(asking)) => Some((number, asking)),
+            _ => None,
+        }
+    }
+
+    /// Takes out the call that a client answered with `request`, and when it was delegated.
+    pub(crate) fn take_delegated(&mut self, request: u64) -> Option<(u64, DynamicCall, Millis)> {
+        let is_it =
+            |state: &State| matches!(state, State::AtClient { request: it, .. } if *it == request);
+        match self.take_if(is_it)? {
+            (number, State::AtClient { item, since, .. }) => Some((number, item, since)),
+            _ => None,
+        }
+    }
+
+    /// Takes out the patch that a call applied.
+    pub(crate) fn take_applied(&mut self, number: u64) -> Option<FileChange> {
+        let call = self.0.iter_mut().find(|call| call.number == number)?;
+        match call.take_if(|state| matches!(state, State::Applying(_)))? {
+            (_, State::Applying(change)) => Some(change),
+            _ => None,
+        }
+    }
+
+    fn take_if(&mut self, is_it: impl Fn(&State) -> bool) -> Option<(u64, State)> {
+        self.0.iter_mut().find_map(|call| call.take_if(&is_it))
+    }
+
+    /// The items that are not final, but for those of running commands.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item> + '_ {
+        self.0.iter().filter_map(|call| match &call.state {
+            State::Asking(asking) => Some(asking.about.item()),
+            State::AtClient { item, .. } => Some(Item::DynamicCall(item.clone())),
+            State::Applying(change) => Some(change.item()),
+            State::Queued(_)
+            | State::Preparing(_)
+            | State::Approved
+            | State::Waiting { .. }
+            | State::Done(_) => None,
+        })
+    }
+
+    /// The turn ends: closes and answers every call, but for a patch that is being applied.
+    pub(crate) fn abandon(&mut self, turn: &Id, status: TurnStatus, why: &str, cx: &mut Cx) {
+        for call in &mut self.0 {
+            call.abandon(turn, status, why, cx);
+        }
+    }
+
+    /// Takes the calls out, and returns their outputs for the history.
+    pub(crate) fn take_outputs(&mut self) -> Vec<Fragment> {
+        let output = |call: Call| match call.state {
+            State::Done(output) => Some(history::call_output(&call.call_id, &call.kind, &output)),
+            _ => None,
+        };
+        self.0.drain(..).filter_map(output).collect()
+    }
+}
+
 impl Call {
-    pub(crate) fn new(number: u64, call_id: String, kind: CallKind, tool: tools::Call) -> Self {
-        Self {
-            number,
-            call_id,
-            kind,
-            tool: Some(tool),
-            state: CallState::Queued,
-            item: None,
-            plan: None,
-            hides_patch: false,
-            assessment: None,
-        }
+    fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
     }
 
-    /// A call that is answered already, because it cannot be read.
-    pub(crate) fn failed(number: u64, call_id: String, kind: CallKind, message: String) -> Self {
-        Self {
-            number,
-            call_id,
-            kind,
-            tool: None,
-            state: CallState::Done(CallOutput::Text(message)),
-            item: None,
-            plan: None,
-            hides_patch: false,
-            assessment: None,
-        }
+    fn begin(&mut self, cx: &mut CallCx<'_>) -> Option<(u64, Step)> {
+        let State::Queued(tool) = &self.state else { return None };
+        let tool = tool.clone();
+        self.state = State::Preparing(tool.clone());
+        cx.number = self.number;
+        Some((self.number, tool.begin(cx)))
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state, CallState::Done(_))
+    fn take_if(&mut self, is_it: impl Fn(&State) -> bool) -> Option<(u64, State)> {
+        let take = is_it(&self.state);
+        take.then(|| (self.number, std::mem::replace(&mut self.state, State::Approved)))
     }
 
-    /// Gives it an answer when it has none.
-    pub(crate) fn abort(&mut self) {
-        if !self.is_done() {
-            self.state = CallState::Done(CallOutput::Text(ABORTED.into()));
-        }
-    }
-
-    /// What the history needs of it.
-    pub(crate) fn into_fragment(self) -> Option<Fragment> {
-        let CallState::Done(output) = &self.state else { return None };
-        Some(history::call_output(&self.call_id, &self.kind, output))
-    }
-
-    /// A patch changes what others read, so nothing runs beside it.
-    fn is_exclusive(&self) -> bool {
-        let is_patch = matches!(self.tool, Some(tools::Call::Patch { .. }));
-        is_patch || self.hides_patch || self.plan.is_some()
-    }
-}
-
-impl Machine {
-    /// Begins the calls whose turn has come.
-    pub(crate) fn pump(&mut self, turn: &Id) {
-        while let Some(number) = self.next_call() {
-            self.begin(turn, number);
-        }
-    }
-
-    fn next_call(&self) -> Option<u64> {
-        let turn = self.turn.as_ref()?;
-        let is_queued = |call: &Call| matches!(call.state, CallState::Queued);
-        let next = turn.calls.iter().find(|call| is_queued(call))?;
-        let mut running = turn.calls.iter().filter(|call| !call.is_done() && !is_queued(call));
-        let free = if next.is_exclusive() {
-            running.next().is_none()
-        } else {
-            !running.any(Call::is_exclusive)
-        };
-        free.then_some(next.number)
-    }
-
-    pub(crate) fn find_call(&mut self, number: u64) -> Option<&mut Call> {
-        self.turn.as_mut()?.calls.iter_mut().find(|call| call.number == number)
-    }
-
-    fn begin(&mut self, turn: &Id, number: u64) {
-        let Some(call) = self.find_call(number) else { return };
-        call.state = CallState::Preparing;
-        let Some(tool) = call.tool.clone() else { return };
-        let request = match tool {
-            tools::Call::Exec(ExecCall { cmd, workdir, shell, login, .. }) => {
-                ToolRequest::Script { script: cmd, workdir, shell, login }
-            }
-            tools::Call::Shell(ShellCall { command, workdir, .. }) => {
-                ToolRequest::Argv { argv: command, workdir }
-            }
-            tools::Call::Patch { text } => ToolRequest::Patch { text },
-            tools::Call::Image { path } => ToolRequest::Image { path },
-            tools::Call::Plan { explanation, plan } => {
-                self.emit(Event::PlanUpdated { turn: turn.clone(), explanation, plan });
-                return self.answer(number, "Plan updated".into());
-            }
-            tools::Call::GetGoal => {
-                let goal = self.goal().and_then(|goal| serde_json::to_string(goal).ok());
-                return self.answer(number, goal.unwrap_or_else(|| "There is no goal".into()));
-            }
-            tools::Call::CompleteGoal if self.is_planning() => {
-                let arguments = json!({ "status": "complete" });
-                let message = CHANGES_NOTHING.to_owned();
-                return self.fail_tool(turn, number, "update_goal", &arguments, message);
-            }
-            tools::Call::CompleteGoal => {
-                let told = self.complete_goal();
-                return self.answer(number, told);
-            }
-            tools::Call::Dynamic { namespace, tool, arguments } => {
-                return self.call_client(turn, number, namespace, tool, arguments);
-            }
-            tools::Call::WriteStdin(write) => return self.write_stdin(turn, number, &write),
-        };
-        self.effect(Effect::Prepare { call: number, turn: turn.clone(), request });
-    }
-
-    /// Answers a call and goes on.
-    pub(crate) fn answer(&mut self, number: u64, text: String) {
-        self.answer_with(number, CallOutput::Text(text));
-    }
-
-    pub(crate) fn answer_with(&mut self, number: u64, output: CallOutput) {
-        let Some(call) = self.find_call(number) else { return };
-        call.state = CallState::Done(output);
-        call.plan = None;
-        let Some(turn) = self.active_turn().cloned() else { return };
-        self.pump(&turn);
-        self.advance();
-    }
-
-    /// Answers a call of a turn that ends.
-    pub(crate) fn answer_last(&mut self, number: u64, text: String) {
-        if let Some(call) = self.find_call(number) {
-            call.state = CallState::Done(CallOutput::Text(text));
-        }
-    }
-
-    pub(crate) fn prepared(&mut self, number: u64, outcome: Prepared) {
-        let Some(turn) = self.active_turn().cloned() else { return };
-        let Some(call) = self.find_call(number) else { return };
-        if !matches!(call.state, CallState::Preparing) {
-            return;
-        }
-        let is_command =
-            matches!(call.tool, Some(tools::Call::Exec(_)) | Some(tools::Call::Shell(_)));
-        let is_patch = matches!(call.tool, Some(tools::Call::Patch { .. }));
-        match outcome {
-            Prepared::Refused { attempted, message } => {
-                self.refuse_call(&turn, number, attempted, message);
-            }
-            Prepared::Command(assessment) if is_command => {
-                self.decide_command(&turn, number, assessment);
-            }
-            Prepared::Patch(plan) if is_command => self.found_patch(&turn, number, plan),
-            Prepared::Patch(plan) if is_patch => self.decide_patch(&turn, number, plan),
-            // Not what was asked for: the answer is still to come.
-            Prepared::Command(_) | Prepared::Patch(_) => {}
-        }
-    }
-
-    fn decide_command(&mut self, turn: &Id, number: u64, assessment: Assessment) {
-        if let Some(message) = self.too_many_processes() {
-            let Assessment { display, cwd, .. } = assessment;
-            let attempted = Attempted::Command { display, cwd };
-            return self.refuse_call(turn, number, attempted, message);
-        }
-        let id = self.ids.item();
-        let Some(call) = self.find_call(number) else { return };
-        let identity = call
-            .tool
-            .as_ref()
-            .map(|tool| tool.identity(assessment.normal_form.as_deref()))
-            .unwrap_or_default();
-        let (permissions, justification, prefix_rule) = match call.tool.clone() {
-            Some(tools::Call::Exec(call)) => {
-                (call.sandbox_permissions, call.justification, call.prefix_rule)
-            }
-            Some(tools::Call::Shell(call)) => (call.sandbox_permissions, call.justification, None),
-            _ => (None, None, None),
-        };
-        let item = Item::Command(CommandItem {
-            id,
-            command: assessment.display.clone(),
-            cwd: assessment.cwd.clone(),
-            status: ItemStatus::InProgress,
-            actions: assessment.actions.clone(),
-            output: None,
-            exit_code: None,
-            duration_ms: None,
-            process_id: Some(number.to_string()),
-            source: CommandSource::Agent,
-        });
-        call.item = Some(item.clone());
-        call.assessment = Some(assessment.clone());
-        let request = CommandRequest {
-            assessment: &assessment,
-            identity: &identity,
-            escalate: tools::wants_escalation(permissions.as_deref()),
-            justification: justification.as_deref(),
-        };
-        let verdict = approvals::command(&self.settings.in_force(), &self.grants, &request);
-        // In plan mode nothing is allowed from now on that the plan may want to do later.
-        let amends = !self.is_planning();
-        self.begin_item(turn, item);
-        match verdict {
-            Verdict::Run { unsandboxed } => self.run(turn, number, unsandboxed),
-            Verdict::Refuse(message) => self.decline(turn, number, message),
-            Verdict::Fail(message) => self.fail_item(turn, number, message),
-            Verdict::Ask { reason, unsandboxed } => {
-                let ask = Ask::Command {
-                    reason,
-                    command: assessment.display,
-                    cwd: assessment.cwd,
-                    actions: assessment.actions,
-                    amendment: narrower(prefix_rule, assessment.amendment).filter(|_| amends),
-                    amendable: if amends { assessment.amendable } else { Vec::new() },
+    fn abandon(&mut self, turn: &Id, status: TurnStatus, why: &str, cx: &mut Cx) {
+        let aborted = State::Done(CallOutput::Text(ABORTED.into()));
+        match std::mem::replace(&mut self.state, aborted) {
+            state @ (State::Applying(_) | State::Done(_)) => self.state = state,
+            State::Queued(_) | State::Approved | State::Waiting { .. } => {}
+            State::Preparing(_) => cx.push(Effect::Discard { call: self.number }),
+            State::Asking(Asking { request, about, .. }) => {
+                cx.emit(Event::RequestResolved { request });
+                cx.push(Effect::Discard { call: self.number });
+                let item = match status {
+                    TurnStatus::Interrupted => about.item().closed(ItemStatus::Declined, None),
+                    _ => about.item().closed(ItemStatus::Failed, Some(why)),
                 };
-                self.ask(turn, number, unsandboxed, ask);
+                cx.item_completed(turn, item);
+            }
+            State::AtClient { request, since, item } => {
+                cx.emit(Event::RequestResolved { request });
+                let duration_ms = Some((cx.now - since).max(0));
+                let item = Item::DynamicCall(DynamicCall { duration_ms, ..item });
+                cx.item_completed(turn, item.closed(ItemStatus::Failed, Some(why)));
             }
         }
     }
-
-    pub(crate) fn too_many_processes(&self) -> Option<String> {
-        let (running, limit) = (self.processes.len(), self.limits.processes);
-        let message = || format!("{running} commands are running, {limit} at most; end one first");
-        (running >= limit).then(message)
-    }
-
-    /// Stored when it begins too: what may have happened is never forgotten.
-    pub(crate) fn begin_item(&mut self, turn: &Id, item: Item) {
-        self.persist(Record::Item { turn: turn.clone(), item: item.clone() });
-        self.item_started(turn, item);
-    }
-
-    pub(crate) fn image_read(&mut self, number: u64, outcome: Result<ImageData, String>) {
-        let Some(turn) = self.active_turn().cloned() else { return };
-        let Some(call) = self.find_call(number) else { return };
-        let Some(tools::Call::Image { path: asked }) = call.tool.clone() else { return };
-        if !matches!(call.state, CallState::Preparing) {
-            return;
-        }
-        match outcome {
-            Err(message) => {
-                let path = self.settings.cwd.join(asked);
-                let item = self.image_item(path.display().to_string());
-                self.show_failed(&turn, item, &message);
-                self.answer(number, message);
-            }
-            Ok(ImageData { path, data_url }) => {
-                let item = self.image_item(path);
-                self.item_started(&turn, item.clone());
-                self.item_completed(&turn, item);
-                self.answer_with(number, CallOutput::Image { data_url });
-            }
-        }
-    }
-
-    pub(crate) fn run(&mut self, turn: &Id, number: u64, unsandboxed: bool) {
-        // While the user was asked, others may have started.
-        if let Some(message) = self.too_many_processes() {
-            return self.fail_item(turn, number, message);
-        }
-        let limits = self.limits;
-        let now = self.now;
-        let sandbox = self.policy_of_command(unsandboxed);
-        let reads_only = self.is_planning();
-        let Some(call) = self.find_call(number) else { return };
-        let Some(tool) = call.tool.clone() else { return };
-        let (Some(Item::Command(item)), Some(assessment)) =
-            (call.item.take(), call.assessment.take())
-        else {
-            return;
-        };
-        call.state = CallState::Waiting { process: number };
-        let (request, tty, timeout_ms, wait, tokens) = match tool {
-            tools::Call::Exec(exec) => {
-                let wait = exec.yield_time_ms.unwrap_or(10_000).clamp(250, 30_000);
-                let ExecCall { cmd, workdir, shell, login, tty, max_output_tokens, .. } = exec;
-                let request = ToolRequest::Script { script: cmd, workdir, shell, login };
-                (request, tty, None, Some(wait), max_output_tokens)
-            }
-            tools::Call::Shell(shell) => {
-                let timeout = shell.timeout_ms.unwrap_or(10_000);
-                let request = ToolRequest::Argv { argv: shell.command, workdir: shell.workdir };
-                (request, false, Some(timeout), None, None)
-            }
-            _ => return,
-        };
-        let cwd = assessment.cwd;
-        let mut process = Process::new(turn.clone(), item, tty, now, &limits, number, tokens);
-        process.reads_only = reads_only;
-        self.processes.insert(number, process);
-        let spec = ExecSpec { call: number, request, cwd, sandbox, tty, timeout_ms };
-        self.effect(Effect::Run { process: number, spec });
-        if let Some(ms) = wait {
-            self.effect(Effect::Wait { call: number, ms });
-        }
-    }
-
-    pub(crate) fn fail_item(&mut self, turn: &Id, number: u64, message: String) {
-        if let Some(item) = self.find_call(number).and_then(|call| call.item.take()) {
-            self.item_completed(turn, closed_item(item, ItemStatus::Failed, Some(&message)));
-        }
-        self.answer(number, message);
-    }
-
-    fn write_stdin(&mut self, turn: &Id, number: u64, write: &WriteStdin) {
-        let max_poll = self.limits.max_poll_ms;
-        let planning = self.is_planning();
-        let arguments = || json!({ "session_id": write.session_id, "chars": write.chars });
-        if let Some(answer) = self.take_ended(write.session_id, write.max_output_tokens) {
-            return self.answer(number, answer);
-        }
-        let Some(process) = self.processes.get_mut(&write.session_id) else {
-            let message = format!("no command with session id {} is running", write.session_id);
-            return self.fail_tool(turn, number, WRITE, &arguments(), message);
-        };
-        if process.waiting.is_some() {
-            let message = format!("another call waits for session {}; try again", write.session_id);
-            return self.fail_tool(turn, number, WRITE, &arguments(), message);
-        }
-        if !write.chars.is_empty() && !process.tty {
-            let message =
-                "this command has no input; start it again with `tty` set to type into it".into();
-            return self.fail_tool(turn, number, WRITE, &arguments(), message);
-        }
-        if planning && !write.chars.is_empty() && !process.reads_only {
-            let message = format!("this command may write, and {CHANGES_NOTHING}");
-            return self.fail_tool(turn, number, WRITE, &arguments(), message);
-        }
-        process.waiting = Some(number);
-        process.set_tokens(write.max_output_tokens);
-        process.asked_at = self.now;
-        let item = process.item.id.clone();
-        let ms = if write.chars.is_empty() {
-            write.yield_time_ms.unwrap_or(5_000).clamp(1_000, max_poll.max(1_000))
-        } else {
-            write.yield_time_ms.unwrap_or(250).clamp(50, 30_000)
-        };
-        if let Some(call) = self.find_call(number) {
-            call.state = CallState::Waiting { process: write.session_id };
-        }
-        self.emit(Event::TerminalInteraction {
-            turn: turn.clone(),
-            item,
-            process: write.session_id.to_string(),
-            stdin: write.chars.clone(),
-        });
-        if !write.chars.is_empty() {
-            self.effect(Effect::Write { process: write.session_id, text: write.chars.clone() });
-        }
-        self.effect(Effect::Wait { call: number, ms });
-    }
-}
-
-/// The prefix that the model proposes, when it allows no more than what the rules propose.
-fn narrower(asked: Option<Vec<String>>, proposed: Option<Vec<String>>) -> Option<Vec<String>> {
-    let proposed = proposed?;
-    Some(asked.filter(|asked| asked.starts_with(&proposed)).unwrap_or(proposed))
 }

@@ -5,31 +5,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::history::{self, Fragment, Mark};
-use crate::settings::{Access, ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
-
-/// Facts about the thread's surroundings that the driver looked up.
-#[derive(Clone, Debug, Default)]
-pub struct Context {
-    /// Base instructions; `None` means the built-in ones.
-    pub instructions: Option<Arc<str>>,
-    /// Developer instructions of the client or the configuration.
-    pub developer: Option<String>,
-    /// The project's own document for agents.
-    pub project_doc: Option<String>,
-    /// Co-author trailer for commit messages.
-    pub commit_attribution: Option<String>,
-    /// Whether the model takes a personality.
-    pub takes_personality: bool,
-    /// The user's shell, by name.
-    pub shell: String,
-    /// Today, `YYYY-MM-DD`.
-    pub date: String,
-    /// Name of the time zone.
-    pub time_zone: String,
-    /// What a compaction asks for; `None` means the built-in words.
-    pub compact_prompt: Option<Arc<str>>,
-}
+use crate::history;
+use crate::port::fragment::{Fragment, Mark};
+use crate::port::settings::{Access, ApprovalPolicy, Mode, ReadAccess, SandboxPolicy, Settings};
+use crate::port::thread::Context;
 
 /// The built-in base instructions.
 pub fn instructions() -> Arc<str> {

@@ -1,104 +1,12 @@
 //! The history that the model sees, as ready-made JSON fragments of the Responses API.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::json;
 
-use crate::item::{ToolContent, UserContent};
-
-/// One model item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// The item as JSON.
-    pub text: Arc<str>,
-    /// What a compaction does with it.
-    pub mark: Mark,
-}
-
-/// What a compaction does with a part of the history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mark {
-    /// Stored by a version that made no marks: told by its contents.
-    #[default]
-    Unknown,
-    /// Told anew: what the model knows of the settings and the surroundings.
-    Context,
-    /// Kept word for word: the user's messages, and what a client pinned.
-    Kept,
-    /// Summed up.
-    Passing,
-}
-
-impl Mark {
-    /// As a number, for the store.
-    pub fn code(self) -> u8 {
-        match self {
-            Self::Unknown => 0,
-            Self::Context => 1,
-            Self::Kept => 2,
-            Self::Passing => 3,
-        }
-    }
-
-    /// The reverse of [`Mark::code`].
-    pub fn of(code: u8) -> Self {
-        match code {
-            1 => Self::Context,
-            2 => Self::Kept,
-            3 => Self::Passing,
-            _ => Self::Unknown,
-        }
-    }
-}
-
-impl Fragment {
-    pub(crate) fn new(text: Arc<str>, mark: Mark) -> Self {
-        Self { text, mark }
-    }
-
-    /// Something that a compaction sums up.
-    pub(crate) fn passing(text: Arc<str>) -> Self {
-        Self::new(text, Mark::Passing)
-    }
-
-    /// Something that a compaction keeps.
-    pub(crate) fn kept(text: Arc<str>) -> Self {
-        Self::new(text, Mark::Kept)
-    }
-
-    /// The mark; one that was never made is told by the contents.
-    pub(crate) fn settled_mark(&self) -> Mark {
-        if self.mark != Mark::Unknown {
-            return self.mark;
-        }
-        let head: Head<'_> = match serde_json::from_str(&self.text) {
-            Ok(head) => head,
-            Err(_) => return Mark::Passing,
-        };
-        match (&*head.kind, head.role.as_deref()) {
-            ("message", Some("developer" | "system")) => Mark::Context,
-            ("message", Some("user")) if self.text.contains("<environment_context>") => {
-                Mark::Context
-            }
-            ("message", Some("user")) => Mark::Kept,
-            _ => Mark::Passing,
-        }
-    }
-}
-
-/// The head of a model item.
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    role: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    call_id: Option<Cow<'a, str>>,
-}
+use crate::port::fragment::{Fragment, Head, Mark};
+use crate::port::item::{ToolContent, UserContent};
 
 /// The model's history in memory.
 #[derive(Clone, Debug, Default)]

@@ -1,67 +1,53 @@
 //! What a thread *does*: the turn loop, its context, tool calls and approvals, as a state machine.
 //!
-//! [`Machine::step`] takes one [`Input`] and the time, and answers with the [`Effect`]s that its
-//! driver must carry out. Nothing here performs I/O, reads a clock or draws a random number, so
-//! any run can be replayed from its inputs, failures included. The types here are not wire types.
+//! [`Machine::step`] takes one [`Input`] and the time, and returns the [`Effect`]s that its driver
+//! must carry out. Nothing here performs I/O, reads a clock or draws a random number, so any run
+//! can be replayed from its inputs, failures included. The types here are not wire types.
+//!
+//! `port` holds the data that crosses the border. Each part owns its state: `turn` (with `sample`
+//! and `calls`), `approvals`, `processes`, `conversation`, `goal`, `configuration`. The tools of
+//! the model are one file each in `tools`.
 
 mod approvals;
-mod arguments;
-mod asking;
 mod calls;
-mod client_tools;
-mod compaction;
+mod configuration;
 mod context;
-mod effect;
-mod ending;
-mod event;
-mod failed_calls;
+mod conversation;
+mod cx;
 mod goal;
 mod history;
-mod input;
-mod item;
-mod live;
 mod machine;
-mod network;
-mod output;
-mod patches;
-mod plan_tags;
-mod planning;
+mod plan_mode;
+mod port;
 mod processes;
-mod reasoning;
-mod retry;
-mod review;
-mod review_findings;
-mod sampling;
-mod settings;
-mod tool_calls;
+mod sample;
+mod thread;
 mod tools;
 mod turn;
-mod user_shell;
 
-pub use approvals::{Ask, Decision};
-pub use client_tools::{BUILT_IN_TOOLS, DynamicTool};
-pub use context::{Context, instructions};
-pub use effect::{
-    Answer, Effect, ExecSpec, NotSteerable, Prompt, Record, Refusal, RefusalCause, ToolRequest,
-};
-pub use event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
-pub use goal::{Goal, GoalChange, GoalStatus};
-pub use history::{Fragment, Mark};
-pub use input::{
-    Assessment, Attempted, Failure, FailureKind, ImageData, Input, ModelEvent, ModelItem,
-    ModelItemKind, PatchPlan, Prepared, ProcessEnd, Retry, RuleDecision, Usage,
-};
-pub use item::{
+pub use context::instructions;
+pub use machine::{Live, Machine};
+pub use port::approval::{Ask, Decision, NetworkProtocol, NetworkTarget};
+pub use port::effect::{Answer, Effect, NotSteerable, Prompt, Record, Refusal, RefusalCause};
+pub use port::event::{Event, PlanStep, PlanStepStatus, Status, TurnError, TurnStatus, TurnView};
+pub use port::fragment::{Fragment, Mark};
+pub use port::goal::{Goal, GoalChange, GoalStatus};
+pub use port::input::Input;
+pub use port::item::{
     Action, Change, ChangeKind, CommandItem, CommandSource, DynamicCall, Item, ItemStatus, Phase,
     SearchAction, TextElement, ToolAnswer, ToolContent, UserContent,
 };
-pub use live::Live;
-pub use machine::{Configured, Ids, Limits, Machine, Restored};
-pub use network::{NetworkProtocol, NetworkTarget};
-pub use settings::{
+pub use port::model::{Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Retry, Usage};
+pub use port::settings::{
     Access, ApprovalPolicy, Granular, Mode, Overrides, ReadAccess, SandboxPolicy, Settings,
 };
-pub use tools::{CommandTool, PatchTool, ToolSet};
+pub use port::thread::{Configured, Context, Ids, Limits, Restored};
+pub use port::tool::{
+    Assessment, Attempted, ExecSpec, ImageData, PatchPlan, Prepared, ProcessEnd, RuleDecision,
+    ToolError, ToolRequest,
+};
+pub use port::tool_set::{CommandTool, DynamicTool, Offer, PatchTool, ToolSet};
+pub use tools::{OfferCache, is_reserved_tool};
 
 /// A thread, turn or item id. Shared, because every event about it carries it.
 pub type Id = std::sync::Arc<str>;

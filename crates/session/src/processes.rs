@@ -1,137 +1,202 @@
-//! The commands of a thread while they run: their output, their item, and the call that waits.
+//! The commands of a thread: those that run, with their output and the call that waits for it, and
+//! those that ended in the background, until the model asks for them.
 
-use serde_json::json;
+pub(crate) mod output;
 
-use crate::calls::CallState;
-use crate::effect::Effect;
-use crate::event::Event;
-use crate::input::{Failure, FailureKind, ProcessEnd};
-use crate::item::{CommandItem, Item, ItemStatus};
-use crate::machine::{Limits, Machine};
-use crate::output::{self, HeadTail};
+use std::collections::BTreeMap;
+
+use crate::cx::Cx;
+use crate::port::effect::Effect;
+use crate::port::event::Event;
+use crate::port::item::{CommandItem, Item, ItemStatus};
+use crate::port::thread::Limits;
+use crate::port::tool::{ProcessEnd, ToolError};
 use crate::{Id, Millis};
+use output::HeadTail;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Processes {
+    running: BTreeMap<u64, Process>,
+    /// At most [`Limits::processes`]; the oldest go first.
+    ended: BTreeMap<u64, Ended>,
+}
 
 /// A running command. It may outlive the call, and the turn, that began it.
-pub(crate) struct Process {
-    pub(crate) turn: Id,
-    pub(crate) item: CommandItem,
+struct Process {
+    turn: Id,
+    item: CommandItem,
     /// Whether it reads what is typed.
-    pub(crate) tty: bool,
+    tty: bool,
     /// Whether it was started in plan mode, so that nothing typed makes it write.
-    pub(crate) reads_only: bool,
+    reads_only: bool,
     started_at: Millis,
     /// When the call that waits began to wait.
-    pub(crate) asked_at: Millis,
+    asked_at: Millis,
     aggregated: HeadTail,
     /// Output that the model has not seen.
     unread: HeadTail,
-    /// The call that waits for output.
-    pub(crate) waiting: Option<u64>,
+    caller: Caller,
     default_tokens: u64,
+    /// Output of the next answer, in tokens.
     tokens: u64,
     streamed_bytes: usize,
+}
+
+/// Who has an interest in a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
     /// The user ran it.
-    by_user: bool,
+    User,
+    /// This call of the agent waits for output.
+    Call(u64),
+    /// It runs in the background.
+    None,
+}
+
+/// A command that ended while no call waited for it.
+struct Ended {
+    state: String,
+    unread: String,
+}
+
+/// How a command of the agent is started.
+pub(crate) struct AgentCommand {
+    /// The call that starts it and waits.
+    pub(crate) call: u64,
+    /// Whether it gets a terminal.
+    pub(crate) tty: bool,
+    /// Whether it can only read.
+    pub(crate) reads_only: bool,
+    /// Output of an answer, in tokens; `None`: the default, which is also the most.
+    pub(crate) tokens: Option<u64>,
+}
+
+/// A command that is over, its item completed.
+pub(crate) struct Exit {
+    /// The turn that it belongs to.
+    pub(crate) turn: Id,
+    /// What follows.
+    pub(crate) then: AfterExit,
+}
+
+/// What follows from the end of a command.
+pub(crate) enum AfterExit {
+    /// Nothing: it ran in the background.
+    Nothing,
+    /// The model is told of the user's command.
+    TellUserCommand(CommandItem),
+    /// The call that waited is answered.
+    Answer { call: u64, output: String },
+    /// The sandbox is not available. The turn that ran the command fails, and its call is answered.
+    FailTurn { message: String, call: Option<(u64, String)> },
 }
 
 impl Process {
-    /// A command of the user's: no call waits for it.
-    pub(crate) fn of_user(turn: Id, item: CommandItem, now: Millis, limits: &Limits) -> Self {
-        let process = Self::new(turn, item, false, now, limits, 0, None);
-        Self { waiting: None, by_user: true, ..process }
-    }
-
-    /// The item as it is now.
-    pub(crate) fn shown(&self, now: Millis) -> Item {
-        self.final_item(now, ItemStatus::InProgress, None)
-    }
-
-    pub(crate) fn new(
-        turn: Id,
-        item: CommandItem,
-        tty: bool,
-        now: Millis,
-        limits: &Limits,
-        call: u64,
-        tokens: Option<u64>,
-    ) -> Self {
-        let mut process = Self {
+    fn new(turn: Id, item: CommandItem, caller: Caller, now: Millis, limits: &Limits) -> Self {
+        Self {
             turn,
             item,
-            tty,
+            tty: false,
             reads_only: false,
             started_at: now,
             asked_at: now,
             aggregated: HeadTail::new(limits.output_bytes),
             unread: HeadTail::new(limits.output_bytes),
-            waiting: Some(call),
+            caller,
             default_tokens: limits.tool_output_tokens,
             tokens: limits.tool_output_tokens,
             streamed_bytes: limits.streamed_bytes,
-            by_user: false,
-        };
-        process.set_tokens(tokens);
-        process
+        }
     }
 
-    /// How much of its output the next answer holds.
-    pub(crate) fn set_tokens(&mut self, tokens: Option<u64>) {
+    fn set_tokens(&mut self, tokens: Option<u64>) {
         self.tokens = tokens.unwrap_or(self.default_tokens).min(self.default_tokens);
     }
 
-    /// What a call is answered: the state of the command and its new output.
+    /// The output of a call: the state of the command and its new output.
     fn answer(&mut self, now: Millis, state: &str) -> String {
         let waited = (now - self.asked_at).max(0);
         answer(waited, state, &self.unread.take(), self.tokens)
     }
 
-    fn final_item(&self, now: Millis, status: ItemStatus, exit_code: Option<i32>) -> Item {
-        let mut item = self.item.clone();
-        item.status = status;
-        item.exit_code = exit_code;
-        item.duration_ms = Some((now - self.started_at).max(0));
-        item.output = Some(self.aggregated.text());
-        Item::Command(item)
+    fn item(&self, now: Millis, status: ItemStatus, exit_code: Option<i32>) -> CommandItem {
+        CommandItem {
+            status,
+            exit_code,
+            duration_ms: Some((now - self.started_at).max(0)),
+            output: Some(self.aggregated.text()),
+            ..self.item.clone()
+        }
     }
 }
 
-/// A command that ended while no call waited for it.
-pub(crate) struct Ended {
-    state: String,
-    unread: String,
-}
-
-fn answer(waited: Millis, state: &str, text: &str, tokens: u64) -> String {
-    let cap = bytes(tokens);
-    let seconds = waited as f64 / 1000.0;
-    let mut answer = format!("Wall time: {seconds:.1} seconds\n{state}\n");
-    if text.len() > cap {
-        answer.push_str(&format!("Original token count: {}\n", text.len() / 4));
+impl Processes {
+    /// Refuses one more command than may run at once.
+    pub(crate) fn check_room(&self, limits: &Limits) -> Result<(), ToolError> {
+        let (running, limit) = (self.running.len(), limits.processes);
+        if running < limit {
+            return Ok(());
+        }
+        let message = format!("{running} commands are running, {limit} at most; end one first");
+        Err(ToolError::new(message))
     }
-    answer.push_str("Output:\n");
-    answer.push_str(&output::shorten(text, cap));
-    answer
-}
 
-fn bytes(tokens: u64) -> usize {
-    usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX)
-}
+    /// Whether no command runs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
 
-impl Machine {
-    pub(crate) fn process_output(&mut self, number: u64, text: String) {
-        let Some(process) = self.processes.get_mut(&number) else { return };
-        let stream = process.aggregated.seen() < process.streamed_bytes;
+    /// The item of a running command.
+    pub(crate) fn item(&self, process: u64) -> Option<&CommandItem> {
+        self.running.get(&process).map(|process| &process.item)
+    }
+
+    /// The items of the running commands as they are now, each with its turn.
+    pub(crate) fn items(&self, now: Millis) -> impl Iterator<Item = (Id, Item)> + '_ {
+        self.running.values().map(move |process| {
+            let item = process.item(now, ItemStatus::InProgress, None);
+            (process.turn.clone(), Item::Command(item))
+        })
+    }
+
+    /// Adds a command of the agent.
+    pub(crate) fn start(&mut self, turn: &Id, item: CommandItem, by: &AgentCommand, cx: &Cx) {
+        let caller = Caller::Call(by.call);
+        let mut process = Process::new(turn.clone(), item, caller, cx.now, &cx.limits);
+        process.tty = by.tty;
+        process.reads_only = by.reads_only;
+        process.set_tokens(by.tokens);
+        self.running.insert(by.call, process);
+    }
+
+    /// Adds a command of the user.
+    pub(crate) fn start_for_user(&mut self, number: u64, turn: &Id, item: CommandItem, cx: &Cx) {
+        let process = Process::new(turn.clone(), item, Caller::User, cx.now, &cx.limits);
+        self.running.insert(number, process);
+    }
+
+    /// A command wrote text.
+    pub(crate) fn output(&mut self, number: u64, text: String, cx: &mut Cx) {
+        let Some(process) = self.running.get_mut(&number) else { return };
+        let is_streamed = process.aggregated.seen() < process.streamed_bytes;
         process.aggregated.push(&text);
         process.unread.push(&text);
-        if stream {
+        if is_streamed {
             let (turn, item) = (process.turn.clone(), process.item.id.clone());
-            self.emit(Event::CommandOutput { turn, item, text });
+            cx.emit(Event::CommandOutput { turn, item, text });
         }
     }
 
-    pub(crate) fn process_exited(&mut self, number: u64, end: ProcessEnd) {
-        self.network_unused(number);
-        let Some(mut process) = self.processes.remove(&number) else { return };
+    /// A command ended; `None` when it was ended before. `active` is the running turn.
+    pub(crate) fn exited(
+        &mut self,
+        number: u64,
+        end: ProcessEnd,
+        active: Option<&Id>,
+        cx: &mut Cx,
+    ) -> Option<Exit> {
+        let mut process = self.running.remove(&number)?;
         let (status, exit_code, state) = match &end {
             ProcessEnd::Code(code) => {
                 let code = *code;
@@ -147,93 +212,177 @@ impl Machine {
                 (ItemStatus::Failed, None, format!("Process was not started: {message}"))
             }
         };
-        let item = process.final_item(self.now, status, exit_code);
-        let turn = process.turn.clone();
-        self.item_completed(&turn, item.clone());
-        if process.by_user {
-            return self.user_shell_ended(number, &turn, &item);
-        }
-        if let ProcessEnd::Unconfined(message) = end
-            && self.active_turn() == Some(&turn)
-        {
-            if let Some(call) = process.waiting {
-                self.answer_last(call, state);
-            }
+        let item = process.item(cx.now, status, exit_code);
+        cx.item_completed(&process.turn, Item::Command(item.clone()));
+        let then = match (process.caller, end) {
+            (Caller::User, _) => AfterExit::TellUserCommand(item),
             // No command of the turn can run, and only a person can mend this.
-            return self.fail(Failure::new(FailureKind::SandboxError, message));
-        }
-        match process.waiting {
-            Some(call) => {
-                let answer = process.answer(self.now, &state);
-                self.answer(call, answer);
+            (caller, ProcessEnd::Unconfined(message)) if active == Some(&process.turn) => {
+                let call = match caller {
+                    Caller::Call(call) => Some((call, state)),
+                    Caller::User | Caller::None => None,
+                };
+                AfterExit::FailTurn { message, call }
             }
-            None => self.keep_ended(number, state, &mut process),
-        }
+            (Caller::Call(call), _) => {
+                AfterExit::Answer { call, output: process.answer(cx.now, &state) }
+            }
+            (Caller::None, _) => {
+                self.keep_ended(number, state, &mut process, &cx.limits);
+                AfterExit::Nothing
+            }
+        };
+        Some(Exit { turn: process.turn, then })
     }
 
-    /// Keeps how a command ended for the call that will ask; the oldest go first.
-    fn keep_ended(&mut self, number: u64, state: String, process: &mut Process) {
+    fn keep_ended(&mut self, number: u64, state: String, process: &mut Process, limits: &Limits) {
         let unread = output::shorten(&process.unread.take(), bytes(process.default_tokens));
         self.ended.insert(number, Ended { state, unread });
-        if self.ended.len() > self.limits.processes {
+        if self.ended.len() > limits.processes {
             self.ended.pop_first();
         }
     }
 
-    /// What a call is answered that asks for a command that ended before; only once.
-    pub(crate) fn take_ended(&mut self, number: u64, tokens: Option<u64>) -> Option<String> {
+    /// The output of a call that asks for a command that ended before; given only once.
+    pub(crate) fn take_ended(
+        &mut self,
+        number: u64,
+        tokens: Option<u64>,
+        limits: &Limits,
+    ) -> Option<String> {
         let Ended { state, unread } = self.ended.remove(&number)?;
-        let most = self.limits.tool_output_tokens;
+        let most = limits.tool_output_tokens;
         Some(answer(0, &state, &unread, tokens.unwrap_or(most).min(most)))
     }
 
-    /// The call has waited long enough: it is answered with what there is.
-    pub(crate) fn elapsed(&mut self, number: u64) {
-        let Some(call) = self.find_call(number) else { return };
-        let CallState::Waiting { process } = call.state else { return };
-        let now = self.now;
-        let Some(running) = self.processes.get_mut(&process) else { return };
-        running.waiting = None;
-        let answer = running.answer(now, &format!("Process running with session ID {process}"));
-        self.answer(number, answer);
+    /// Forgets the commands that ended in the background.
+    pub(crate) fn forget_ended(&mut self) {
+        self.ended.clear();
     }
 
-    /// The call that typed fails: its text did not reach the command.
-    pub(crate) fn not_typed(&mut self, number: u64) {
-        let Some(process) = self.processes.get_mut(&number) else { return };
-        let Some(call) = process.waiting.take() else { return };
-        let Some(turn) = self.active_turn().cloned() else { return };
-        let message = format!(
-            "session {number} does not read its input: what was typed before still waits, and this \
-             was not passed on; wait until it reads, or end it"
-        );
-        self.fail_tool(&turn, call, "write_stdin", &json!({ "session_id": number }), message);
+    /// A call waits for a running command, and types `chars` into it where there are any. Returns
+    /// the id of the command's item.
+    pub(crate) fn interact(
+        &mut self,
+        number: u64,
+        interaction: &Interaction<'_>,
+        now: Millis,
+    ) -> Result<Id, InteractionError> {
+        let Interaction { call, chars, reads_only, tokens } = *interaction;
+        let process = self.running.get_mut(&number).ok_or(InteractionError::NotRunning)?;
+        match process.caller {
+            // The user's own commands are not the agent's to talk to.
+            Caller::User => return Err(InteractionError::NotRunning),
+            Caller::Call(_) => return Err(InteractionError::Busy),
+            Caller::None => {}
+        }
+        if !chars.is_empty() && !process.tty {
+            return Err(InteractionError::NoInput);
+        }
+        if reads_only && !chars.is_empty() && !process.reads_only {
+            return Err(InteractionError::MayWrite);
+        }
+        process.caller = Caller::Call(call);
+        process.set_tokens(tokens);
+        process.asked_at = now;
+        Ok(process.item.id.clone())
     }
 
-    /// Kills the commands that `which` names.
-    pub(crate) fn end_processes(&mut self, which: impl Fn(u64, &Process) -> bool) {
-        let numbers: Vec<u64> = self
-            .processes
-            .iter()
-            .filter(|(number, process)| which(**number, process))
-            .map(|(number, _)| *number)
-            .collect();
-        for number in numbers {
-            self.network_unused(number);
-            let Some(process) = self.processes.remove(&number) else { continue };
-            self.effect(Effect::Kill { process: number });
-            let item = process.final_item(self.now, ItemStatus::Failed, None);
-            self.item_completed(&process.turn, item.clone());
-            if process.by_user {
-                self.user_shell_ended(number, &process.turn, &item);
+    /// The call that waits for this command has waited long enough. Returns its output.
+    pub(crate) fn elapsed(&mut self, number: u64, now: Millis) -> Option<String> {
+        let process = self.running.get_mut(&number)?;
+        process.caller = Caller::None;
+        Some(process.answer(now, &format!("Process running with session ID {number}")))
+    }
+
+    /// What was typed did not reach the command. Returns the call that waits for it.
+    pub(crate) fn not_typed(&mut self, number: u64) -> Option<u64> {
+        let process = self.running.get_mut(&number)?;
+        let Caller::Call(call) = process.caller else { return None };
+        process.caller = Caller::None;
+        Some(call)
+    }
+
+    /// No call waits any longer, also not for a command of an earlier turn.
+    pub(crate) fn stop_waiting(&mut self) {
+        for process in self.running.values_mut() {
+            if matches!(process.caller, Caller::Call(_)) {
+                process.caller = Caller::None;
             }
         }
     }
 
-    /// No call waits any more, also not for a command of an earlier turn.
-    pub(crate) fn stop_waiting(&mut self) {
-        for process in self.processes.values_mut() {
-            process.waiting = None;
-        }
+    /// The numbers of the commands of a turn.
+    pub(crate) fn of_turn(&self, turn: &Id) -> Vec<u64> {
+        let of_turn = self.running.iter().filter(|(_, process)| process.turn == *turn);
+        of_turn.map(|(number, _)| *number).collect()
     }
+
+    /// The numbers of the commands that no call waits for.
+    pub(crate) fn without_call(&self) -> Vec<u64> {
+        let without = |process: &Process| !matches!(process.caller, Caller::Call(_));
+        let numbers = self.running.iter().filter(|(_, process)| without(process));
+        numbers.map(|(number, _)| *number).collect()
+    }
+
+    /// The numbers of all commands.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.running.keys().copied().collect()
+    }
+
+    /// Ends a running command now. No call is answered.
+    pub(crate) fn kill(&mut self, number: u64, cx: &mut Cx) -> Option<Exit> {
+        let process = self.running.remove(&number)?;
+        cx.push(Effect::Kill { process: number });
+        let item = process.item(cx.now, ItemStatus::Failed, None);
+        cx.item_completed(&process.turn, Item::Command(item.clone()));
+        let then = match process.caller {
+            Caller::User => AfterExit::TellUserCommand(item),
+            Caller::Call(_) | Caller::None => AfterExit::Nothing,
+        };
+        Some(Exit { turn: process.turn, then })
+    }
+}
+
+/// A call that waits for a running command.
+#[derive(Clone, Copy)]
+pub(crate) struct Interaction<'a> {
+    /// The call.
+    pub(crate) call: u64,
+    /// What it types; empty to wait only.
+    pub(crate) chars: &'a str,
+    /// Whether the call may not make a command write.
+    pub(crate) reads_only: bool,
+    /// See [`AgentCommand::tokens`].
+    pub(crate) tokens: Option<u64>,
+}
+
+/// Why a call cannot wait for a command or type into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InteractionError {
+    /// No such command of the agent runs.
+    NotRunning,
+    /// Another call waits for it.
+    Busy,
+    /// It has no terminal.
+    NoInput,
+    /// It was started outside of plan mode.
+    MayWrite,
+}
+
+fn answer(waited: Millis, state: &str, text: &str, tokens: u64) -> String {
+    let cap = bytes(tokens);
+    let seconds = waited as f64 / 1000.0;
+    let mut answer = format!("Wall time: {seconds:.1} seconds\n{state}\n");
+    if text.len() > cap {
+        answer.push_str(&format!("Original token count: {}\n", text.len() / 4));
+    }
+    answer.push_str("Output:\n");
+    answer.push_str(&output::shorten(text, cap));
+    answer
+}
+
+/// Bytes of about so many tokens.
+pub(crate) fn bytes(tokens: u64) -> usize {
+    usize::try_from(tokens.saturating_mul(4)).unwrap_or(usize::MAX)
 }

@@ -1,162 +1,238 @@
-//! A turn while it runs: starting, steering, joining, interrupting, going on.
+//! One running turn: its kind, the input that waits for the model, when the model is asked again,
+//! and the only place that emits the turn's end.
+//!
+//! `response` reads what the model sends, `steps` carries tool calls out.
+
+mod compaction;
+mod response;
+mod review;
+mod review_findings;
+mod steps;
+pub(crate) mod user_command;
 
 use std::sync::Arc;
 
 use crate::Id;
-use crate::calls::Call;
-use crate::compaction::Compaction;
-use crate::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
-use crate::event::{Event, TurnError, TurnStatus, TurnView};
-use crate::history::{self, Fragment};
-use crate::input::same;
-use crate::item::{Item, ItemStatus, UserContent};
-use crate::machine::Machine;
-use crate::retry::Attempts;
-use crate::review::Review;
-use crate::sampling::Sample;
-use crate::settings::Overrides;
+use crate::calls::Calls;
+use crate::history;
+use crate::port::effect::{Answer, Effect, NotSteerable, Record, Refusal, RefusalCause};
+use crate::port::event::{Event, Status, TurnError, TurnStatus, TurnView};
+use crate::port::fragment::Fragment;
+use crate::port::item::{CommandItem, Item, UserContent};
+use crate::port::model::Failure;
+use crate::processes::{AfterExit, Exit};
+use crate::sample::Sample;
+use crate::sample::retry::Attempts;
+use crate::thread::{Phase, Thread};
+use compaction::Compaction;
+pub(crate) use review::Review;
 
-/// Characters of a preview.
-const MAX_PREVIEW: usize = 1000;
-
-/// The running turn.
+/// See the module.
 pub(crate) struct Turn {
-    pub(crate) view: TurnView,
+    view: TurnView,
     /// Turns that were started while this one ran: they end with it.
-    pub(crate) joined: Vec<TurnView>,
-    pub(crate) output_schema: Option<Arc<str>>,
-    pub(crate) sample: Option<Sample>,
-    /// Tries of the current request that failed.
-    pub(crate) attempts: Attempts,
-    /// The sample whose retry is being waited for.
-    pub(crate) retry: Option<u64>,
-    /// The model must be asked again though no call was made.
-    pub(crate) again: bool,
-    pub(crate) calls: Vec<Call>,
+    joined: Vec<TurnView>,
+    /// Callers that interrupted: answered when the turn is over, so that they can start the next.
+    interrupters: Vec<u64>,
+    kind: Kind,
+    request: Request,
+    /// Failed tries of the current request.
+    attempts: Attempts,
+    calls: Calls,
+    /// Whether the model must be asked again though no call was made.
+    again: bool,
+    /// Whether the model called a tool.
+    made_calls: bool,
+    output_schema: Option<Arc<str>>,
     /// Input that the model has not seen: sent with the turn's next request, and behind the summary
     /// of a compaction.
-    pub(crate) pending: Vec<Fragment>,
+    pending: Vec<Fragment>,
+    compaction: Option<Compaction>,
+    /// Length of the history after the last compaction in this turn.
+    compacted_at: Option<usize>,
     /// Set once the turn is to end; its end may still wait for a patch that is being applied.
-    pub(crate) ending: Option<(TurnStatus, Option<TurnError>)>,
-    /// Callers that interrupted: answered when the turn is over, so that they can start the next.
-    pub(crate) interrupters: Vec<u64>,
-    pub(crate) kind: Kind,
-    pub(crate) compaction: Option<Compaction>,
-    /// Length of the history after a compaction in this turn.
-    pub(crate) compacted_at: Option<usize>,
-    /// How many kept parts the history had when the turn began: those are finished business.
-    pub(crate) kept_before: usize,
-    /// Whether the model called a tool.
-    pub(crate) made_calls: bool,
+    ending: Option<Ending>,
 }
 
 /// What a turn is for.
 pub(crate) enum Kind {
-    /// The user's input is worked on.
-    Ordinary,
+    /// The model works on the user's input.
+    Ordinary {
+        /// Kept parts of the history when the turn began: those are finished business.
+        kept_before: usize,
+    },
     /// The history is compacted.
     Compaction,
     /// A change is reviewed.
     Review(Box<Review>),
-    /// A command of the user's runs.
+    /// A command of the user runs.
     Shell {
         /// Its number.
         process: u64,
     },
 }
 
-impl Machine {
-    pub(crate) fn start(
-        &mut self,
-        reply: u64,
-        content: Vec<UserContent>,
-        overrides: Overrides,
-        output_schema: Option<Arc<str>>,
-    ) {
-        if content.is_empty() {
-            return self.refuse(reply, "input must not be empty".into());
+/// The request to the model.
+enum Request {
+    /// There is none.
+    None,
+    /// Its response streams in.
+    Streaming(Sample),
+    /// It failed, and is sent again later.
+    Waiting {
+        /// The request that failed.
+        sample: u64,
+    },
+}
+
+/// How a turn ends.
+struct Ending {
+    status: TurnStatus,
+    error: Option<TurnError>,
+}
+
+/// A turn that is over.
+pub(crate) struct Ended {
+    pub(crate) id: Id,
+    pub(crate) status: TurnStatus,
+    /// Whether the model called a tool.
+    pub(crate) made_calls: bool,
+}
+
+/// How a turn begins.
+pub(crate) struct Beginning {
+    pub(crate) kind: Kind,
+    /// The caller that started it; `None`: it starts by itself.
+    pub(crate) reply: Option<u64>,
+    /// Whether the model is asked at once.
+    pub(crate) asks_model: bool,
+    pub(crate) output_schema: Option<Arc<str>>,
+}
+
+impl Beginning {
+    /// Of a turn that does not ask the model at once.
+    pub(crate) fn new(kind: Kind, reply: u64) -> Self {
+        Self { kind, reply: Some(reply), asks_model: false, output_schema: None }
+    }
+}
+
+impl Turn {
+    /// Begins a turn: stored, answered, reported.
+    pub(crate) fn begin(beginning: Beginning, thread: &mut Thread) -> Self {
+        let Beginning { kind, reply, asks_model, output_schema } = beginning;
+        let view = new_view(thread);
+        let (turn, at) = (view.id.clone(), view.started_at);
+        thread.cx.persist(Record::TurnStarted { turn, at });
+        if let Some(reply) = reply {
+            thread.cx.reply(reply, Answer::Started(view.clone()));
         }
-        if self.closed {
-            return self.refuse(reply, "the server is shutting down".into());
+        thread.cx.set_status(Status::Active { waiting_on_approval: false });
+        thread.cx.emit(Event::TurnStarted(view.clone()));
+        thread.goal.start_clock(at);
+        thread.conversation.store_repairs(&view.id, &mut thread.cx);
+        Self {
+            view,
+            joined: Vec::new(),
+            interrupters: Vec::new(),
+            kind,
+            request: Request::None,
+            attempts: Attempts::default(),
+            calls: Calls::default(),
+            again: asks_model,
+            made_calls: false,
+            output_schema,
+            pending: Vec::new(),
+            compaction: None,
+            compacted_at: None,
+            ending: None,
         }
-        if self.turn.is_some() {
-            return self.join(reply, content, overrides, output_schema);
+    }
+
+    pub(crate) fn id(&self) -> &Id {
+        &self.view.id
+    }
+
+    /// The turn, then those that joined it.
+    pub(crate) fn views(&self) -> impl Iterator<Item = &TurnView> {
+        std::iter::once(&self.view).chain(&self.joined)
+    }
+
+    /// The items that are not final, but for those of running commands: calls, then what the model
+    /// is writing.
+    pub(crate) fn call_items(&self) -> impl Iterator<Item = Item> + '_ {
+        self.calls.items()
+    }
+
+    /// The item of a compaction, and what the model is writing.
+    pub(crate) fn streaming_items(&self) -> Vec<Item> {
+        let mut items: Vec<Item> = self.compaction.iter().map(Compaction::item).collect();
+        if let Request::Streaming(sample) = &self.request {
+            items.extend(sample.items());
         }
-        let view = self.new_turn();
-        self.override_settings(overrides);
-        let kept_before = self.kept_fragments();
-        let turn =
-            Turn { output_schema, again: true, kept_before, ..Turn::new(view, Kind::Ordinary) };
-        let turn = self.begin_turn(reply, turn);
-        self.store_repairs(&turn);
-        self.introduce(&turn);
-        self.preview(&content);
+        items
+    }
+
+    /// Whether the turn is ending.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Whether nothing is left to wait for before the turn's end.
+    pub(crate) fn can_finish(&self) -> bool {
+        self.ending.is_some() && !self.calls.is_applying()
+    }
+
+    /// Shows the user's message and adds it to the history.
+    pub(crate) fn add_user_message(&self, content: Vec<UserContent>, thread: &mut Thread) {
+        thread.conversation.preview(&content, &mut thread.cx);
         let fragment = history::user_message(&content);
-        self.remember(&turn, vec![fragment]);
-        self.show_user_message(&turn, content);
-        self.advance();
+        thread.conversation.remember(Some(&self.view.id), vec![fragment], &mut thread.cx);
+        show_user_message(&self.view.id, content, thread);
     }
 
-    pub(crate) fn new_turn(&mut self) -> TurnView {
-        TurnView {
-            id: self.ids.turn(),
-            status: TurnStatus::InProgress,
-            error: None,
-            started_at: self.now,
-            completed_at: None,
-        }
-    }
-
-    /// A turn started while another runs: its input joins that one, and it ends with it. Its
-    /// overrides and its schema hold from the next request to the model on.
-    fn join(
+    /// A turn started while this one runs: its input joins this one, and it ends with this one. Its
+    /// schema holds from the next request to the model on.
+    pub(crate) fn join(
         &mut self,
         reply: u64,
         content: Vec<UserContent>,
-        overrides: Overrides,
         output_schema: Option<Arc<str>>,
+        thread: &mut Thread,
     ) {
-        if let Err(refusal) = self.check_takes_input() {
-            return self.refuse_with(reply, refusal);
-        }
-        let view = self.new_turn();
-        self.override_settings(overrides);
-        let joined = view.id.clone();
-        if let Some(turn) = &mut self.turn {
-            turn.joined.push(view.clone());
-            turn.output_schema = output_schema.or(turn.output_schema.take());
-        }
-        self.persist(Record::TurnStarted { turn: joined.clone(), at: self.now });
-        self.effect(Effect::Reply { reply, result: Ok(Answer::Started(view.clone())) });
-        self.emit(Event::TurnStarted(view));
-        self.add_pending(&joined, content);
+        let view = new_view(thread);
+        let (turn, at) = (view.id.clone(), view.started_at);
+        self.joined.push(view.clone());
+        self.output_schema = output_schema.or(self.output_schema.take());
+        thread.cx.persist(Record::TurnStarted { turn: turn.clone(), at });
+        thread.cx.reply(reply, Answer::Started(view.clone()));
+        thread.cx.emit(Event::TurnStarted(view));
+        self.add_pending_message(&turn, content, thread);
     }
 
-    pub(crate) fn steer(&mut self, reply: u64, content: Vec<UserContent>, expected: &str) {
-        let Some(turn) = &self.turn else {
-            return self.refuse(reply, "no active turn to steer".into());
-        };
-        if !turn.answers_to(expected) {
-            let active = turn.view.id.clone();
-            let message = format!("expected active turn id `{expected}` but found `{active}`");
-            return self.refuse(reply, message);
+    /// Adds to the input that the model has not seen.
+    pub(crate) fn steer(&mut self, reply: u64, content: Vec<UserContent>, thread: &mut Thread) {
+        let turn = self.view.id.clone();
+        thread.cx.reply(reply, Answer::Steered { turn: turn.clone() });
+        self.add_pending_message(&turn, content, thread);
+    }
+
+    /// Refuses a turn id that is neither this turn's nor one that joined it.
+    pub(crate) fn check_id(&self, expected: &str) -> Result<(), Refusal> {
+        if self.has_id(expected) {
+            return Ok(());
         }
-        if content.is_empty() {
-            return self.refuse(reply, "input must not be empty".into());
-        }
-        if let Err(refusal) = self.check_takes_input() {
-            return self.refuse_with(reply, refusal);
-        }
-        let Some(id) = self.active_turn().cloned() else { return };
-        self.effect(Effect::Reply { reply, result: Ok(Answer::Steered { turn: id.clone() }) });
-        self.add_pending(&id, content);
+        let active = &self.view.id;
+        Err(format!("expected active turn id `{expected}` but found `{active}`").into())
+    }
+
+    fn has_id(&self, id: &str) -> bool {
+        self.views().any(|view| &*view.id == id)
     }
 
     /// Refuses input for a turn that is a review or a compaction, that is ending, or that has as
     /// much waiting input or joined turns as it may.
-    fn check_takes_input(&self) -> Result<(), Refusal> {
-        let Some(turn) = &self.turn else { return Ok(()) };
-        if let Some(kind) = turn.not_steerable() {
+    pub(crate) fn check_takes_input(&self, thread: &Thread) -> Result<(), Refusal> {
+        if let Some(kind) = self.not_steerable() {
             let what = match kind {
                 NotSteerable::Review => "a review",
                 NotSteerable::Compaction => "a compaction",
@@ -166,181 +242,12 @@ impl Machine {
             );
             return Err(Refusal { message, cause: RefusalCause::NotSteerable(kind) });
         }
-        let limit = self.limits.pending_inputs;
-        let full = turn.pending.len() >= limit || turn.joined.len() >= limit;
-        if full || turn.ending.is_some() {
-            return Err("the running turn takes no more input".to_owned().into());
+        let limit = thread.cx.limits.pending_inputs;
+        let is_full = self.pending.len() >= limit || self.joined.len() >= limit;
+        if is_full || self.is_ending() {
+            return Err("the running turn takes no more input".into());
         }
         Ok(())
-    }
-
-    /// Stored at once, seen by the model at its next request.
-    fn add_pending(&mut self, turn: &Id, content: Vec<UserContent>) {
-        self.preview(&content);
-        let fragment = history::user_message(&content);
-        self.add_pending_fragments(turn, vec![fragment]);
-        self.show_user_message(turn, content);
-    }
-
-    /// Adds to the thread's history beside a running turn, stored at once. An ordinary turn sends it
-    /// with its next request. A review has a history of its own and a compaction makes no request
-    /// after its summary, so there it is first sent by a later turn.
-    pub(crate) fn add_pending_fragments(&mut self, turn: &Id, fragments: Vec<Fragment>) {
-        let Some(active) = &mut self.turn else { return };
-        match active.is_review() {
-            true => self.history.extend(fragments.iter().cloned()),
-            false => active.pending.extend(fragments.iter().cloned()),
-        }
-        self.persist(Record::History { turn: Some(turn.clone()), fragments });
-    }
-
-    fn show_user_message(&mut self, turn: &Id, content: Vec<UserContent>) {
-        let item = Item::UserMessage { id: self.ids.item(), content };
-        self.item_started(turn, item.clone());
-        self.item_completed(turn, item);
-    }
-
-    fn preview(&mut self, content: &[UserContent]) {
-        if self.previewed {
-            return;
-        }
-        let text = content.iter().find_map(|part| match part {
-            UserContent::Text { text, .. } => Some(text.clone()),
-            _ => None,
-        });
-        if let Some(text) = text {
-            self.preview_text(&text);
-        }
-    }
-
-    /// The first words of a thread name it in lists.
-    pub(crate) fn preview_text(&mut self, text: &str) {
-        if !self.previewed {
-            self.previewed = true;
-            self.persist(Record::Preview(text.chars().take(MAX_PREVIEW).collect()));
-        }
-    }
-
-    pub(crate) fn interrupt(&mut self, reply: u64, expected: &str) {
-        let limit = self.limits.pending_inputs;
-        let Some(turn) = &mut self.turn else {
-            return self.refuse(reply, "no active turn to interrupt".into());
-        };
-        if !turn.answers_to(expected) {
-            let active = turn.view.id.clone();
-            let message = format!("expected active turn id `{expected}` but found `{active}`");
-            return self.refuse(reply, message);
-        }
-        if turn.interrupters.len() >= limit {
-            return self.refuse(reply, "the turn is being interrupted already".into());
-        }
-        turn.interrupters.push(reply);
-        self.end(TurnStatus::Interrupted, None);
-    }
-
-    pub(crate) fn refuse(&mut self, reply: u64, message: String) {
-        self.refuse_with(reply, message.into());
-    }
-
-    fn refuse_with(&mut self, reply: u64, refusal: Refusal) {
-        self.effect(Effect::Reply { reply, result: Err(refusal) });
-    }
-
-    /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
-    pub(crate) fn advance(&mut self) {
-        let Some(turn) = &mut self.turn else { return };
-        if turn.sample.is_some() || turn.calls.iter().any(|call| !call.is_done()) {
-            return;
-        }
-        let id = turn.view.id.clone();
-        let calls = std::mem::take(&mut turn.calls);
-        turn.again |= !calls.is_empty();
-        turn.made_calls |= !calls.is_empty();
-        let outputs: Vec<Fragment> = calls.into_iter().filter_map(Call::into_fragment).collect();
-        self.remember(&id, outputs);
-        let Some(turn) = &mut self.turn else { return };
-        if turn.retry.is_some() {
-            return;
-        }
-        if turn.compaction.is_some() && !self.draining {
-            return self.sample_compaction();
-        }
-        if turn.compaction.is_none() && !turn.needs_request() {
-            if turn.awaited().is_none() && !turn.awaits_prompt() {
-                self.end(TurnStatus::Completed, None);
-            }
-            return;
-        }
-        if self.draining {
-            // See `end_at_safe_point`.
-            return;
-        }
-        if self.must_compact() {
-            return self.begin_compaction(&id);
-        }
-        let Some(turn) = &mut self.turn else { return };
-        turn.again = false;
-        let pending = std::mem::take(&mut turn.pending);
-        let output_schema = turn.output_schema.clone();
-        self.history.extend(pending);
-        self.introduce(&id);
-        let number = self.number();
-        let prompt = self.prompt(output_schema);
-        if let Some(turn) = &mut self.turn {
-            turn.sample = Some(Sample::new(number));
-        }
-        self.effect(Effect::Sample { sample: number, prompt });
-    }
-
-    pub(crate) fn item_started(&mut self, turn: &Id, item: Item) {
-        self.emit(Event::ItemStarted { turn: turn.clone(), item, at: self.now });
-    }
-
-    /// Stores the item, then tells that it is final.
-    pub(crate) fn item_completed(&mut self, turn: &Id, item: Item) {
-        self.persist(Record::Item { turn: turn.clone(), item: item.clone() });
-        self.emit(Event::ItemCompleted { turn: turn.clone(), item, at: self.now });
-    }
-}
-
-impl Turn {
-    pub(crate) fn new(view: TurnView, kind: Kind) -> Self {
-        Self {
-            view,
-            joined: Vec::new(),
-            output_schema: None,
-            sample: None,
-            attempts: Attempts::default(),
-            retry: None,
-            again: false,
-            calls: Vec::new(),
-            pending: Vec::new(),
-            ending: None,
-            interrupters: Vec::new(),
-            kind,
-            compaction: None,
-            compacted_at: None,
-            kept_before: 0,
-            made_calls: false,
-        }
-    }
-
-    pub(crate) fn is_review(&self) -> bool {
-        matches!(self.kind, Kind::Review(_))
-    }
-
-    pub(crate) fn review(&self) -> Option<&Review> {
-        match &self.kind {
-            Kind::Review(review) => Some(review),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn review_mut(&mut self) -> Option<&mut Review> {
-        match &mut self.kind {
-            Kind::Review(review) => Some(review),
-            _ => None,
-        }
     }
 
     /// What the turn is, when that takes no input. An ordinary turn takes it also while its history
@@ -349,8 +256,131 @@ impl Turn {
         match self.kind {
             Kind::Review(_) => Some(NotSteerable::Review),
             Kind::Compaction => Some(NotSteerable::Compaction),
-            Kind::Ordinary | Kind::Shell { .. } => None,
+            Kind::Ordinary { .. } | Kind::Shell { .. } => None,
         }
+    }
+
+    fn add_pending_message(&mut self, turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+        thread.conversation.preview(&content, &mut thread.cx);
+        self.add_pending(turn, vec![history::user_message(&content)], thread);
+        show_user_message(turn, content, thread);
+    }
+
+    /// Adds to the thread's history beside the running turn, stored at once. An ordinary turn sends
+    /// it with its next request. A review has a history of its own and a compaction makes no
+    /// request after its summary, so there a later turn is the first to send it.
+    pub(crate) fn add_pending(&mut self, turn: &Id, fragments: Vec<Fragment>, thread: &mut Thread) {
+        match self.kind {
+            Kind::Review(_) => {
+                thread.conversation.history_mut().extend(fragments.iter().cloned());
+            }
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                self.pending.extend(fragments.iter().cloned());
+            }
+        }
+        thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
+    }
+
+    /// Appends to the model's history, and stores it. A review's history is its own.
+    fn remember(&mut self, fragments: Vec<Fragment>, thread: &mut Thread) {
+        match &mut self.kind {
+            Kind::Review(review) => review.history_mut().extend(fragments),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                thread.conversation.remember(Some(&self.view.id), fragments, &mut thread.cx);
+            }
+        }
+    }
+
+    /// Takes the prompt of a review that waits for it.
+    pub(crate) fn review_prompt(&mut self, turn: &str, prompt: &str, thread: &mut Thread) {
+        if !self.has_id(turn) || self.is_ending() {
+            return;
+        }
+        if let Kind::Review(review) = &mut self.kind
+            && !review.has_prompt()
+        {
+            review.set_prompt(prompt);
+            self.again = true;
+            self.advance(thread);
+        }
+    }
+
+    /// The command of the user that the turn is there for, while it runs.
+    pub(crate) fn awaited_process(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Shell { process } => Some(process),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Review(_) => None,
+        }
+    }
+
+    /// A command of the user ended: the model is told of it, and a turn that was there for it goes
+    /// on.
+    pub(crate) fn user_command_ended(
+        &mut self,
+        process: u64,
+        turn: &Id,
+        command: &CommandItem,
+        thread: &mut Thread,
+    ) {
+        let fragment = user_command::message(command, &thread.cx.limits);
+        let active = self.view.id.clone();
+        match (self.is_ending(), &self.kind) {
+            // The thread's own history, not the review's: the review is about something else.
+            (false, _) if self.awaited_process() == Some(process) => {
+                let fragments = vec![fragment];
+                thread.conversation.remember(Some(&active), fragments, &mut thread.cx);
+                self.kind = Kind::Ordinary { kept_before: 0 };
+                self.advance(thread);
+            }
+            (false, _) => self.add_pending(&active, vec![fragment], thread),
+            // Behind the outputs of the calls that end with the turn.
+            (true, _) => self.add_pending(turn, vec![fragment], thread),
+        }
+    }
+
+    /// Stops the turn for a caller, who is answered when it is over.
+    pub(crate) fn interrupt(&mut self, reply: u64, thread: &mut Thread) {
+        if self.interrupters.len() >= thread.cx.limits.pending_inputs {
+            return thread.cx.refuse(reply, "the turn is being interrupted already");
+        }
+        self.interrupters.push(reply);
+        self.end(TurnStatus::Interrupted, None, thread);
+    }
+
+    /// Goes on when nothing is being waited for: asks the model again, or ends the turn.
+    pub(crate) fn advance(&mut self, thread: &mut Thread) {
+        let is_streaming = matches!(self.request, Request::Streaming(_));
+        if self.is_ending() || is_streaming || !self.calls.are_done() {
+            return;
+        }
+        let outputs = self.calls.take_outputs();
+        self.again |= !outputs.is_empty();
+        self.made_calls |= !outputs.is_empty();
+        self.remember(outputs, thread);
+        if matches!(self.request, Request::Waiting { .. }) {
+            return;
+        }
+        let is_draining = thread.phase == Phase::Draining;
+        if self.compaction.is_some() && !is_draining {
+            return self.request_summary(thread);
+        }
+        if self.compaction.is_none() && !self.needs_request() {
+            if !self.awaits_outside() {
+                self.end(TurnStatus::Completed, None, thread);
+            }
+            return;
+        }
+        if is_draining {
+            // See `end_at_safe_point`.
+            return;
+        }
+        if self.must_compact(thread) {
+            return self.begin_compaction(thread);
+        }
+        self.again = false;
+        let pending = std::mem::take(&mut self.pending);
+        thread.conversation.history_mut().extend(pending);
+        self.request_response(thread);
     }
 
     /// Whether the model is to be asked: for a result of its calls, or about input that it has not
@@ -359,58 +389,119 @@ impl Turn {
         self.again || (!self.pending.is_empty() && self.not_steerable().is_none())
     }
 
-    /// The command of the user's that the turn is there for, while it runs.
-    pub(crate) fn awaited(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Shell { process } => Some(process),
-            _ => None,
+    /// Whether the turn waits for the user's command, or for the change that a review reads.
+    fn awaits_outside(&self) -> bool {
+        match &self.kind {
+            Kind::Shell { .. } => true,
+            Kind::Review(review) => !review.has_prompt(),
+            Kind::Ordinary { .. } | Kind::Compaction => false,
         }
     }
 
-    /// Whether the turn is there for this command.
-    pub(crate) fn awaits(&self, process: u64) -> bool {
-        self.awaited() == Some(process)
+    /// Reports whether any approval is pending.
+    pub(crate) fn show_waiting(&self, thread: &mut Thread) {
+        let waiting_on_approval = self.calls.are_asked_about() || thread.approvals.has_prompts();
+        thread.cx.set_status(Status::Active { waiting_on_approval });
     }
 
-    /// The item of a compaction that is under way.
-    pub(crate) fn compaction_item(&self) -> Option<Item> {
-        self.compaction.as_ref().map(Compaction::shown)
+    /// While the thread drains: ends the turn where nothing is cut short. Whoever is asked
+    /// something just now may take for ever to answer, so that is such a point too.
+    pub(crate) fn end_at_safe_point(&mut self, thread: &mut Thread) {
+        let is_streaming = matches!(self.request, Request::Streaming(_));
+        let is_busy = is_streaming || self.awaited_process().is_some();
+        if thread.phase == Phase::Draining && !is_busy && !self.calls.are_working() {
+            self.end(TurnStatus::Interrupted, None, thread);
+        }
     }
 
-    /// Whether it is a review whose change is being read.
-    pub(crate) fn awaits_prompt(&self) -> bool {
-        self.review().is_some_and(|review| !review.has_prompt)
+    /// Ends the turn for a failure that no retry helps.
+    pub(crate) fn fail(&mut self, failure: impl Into<Failure>, thread: &mut Thread) {
+        self.end(TurnStatus::Failed, Some(failure.into().into()), thread);
     }
 
-    pub(crate) fn answers_to(&self, id: &str) -> bool {
-        std::iter::once(&self.view).chain(&self.joined).any(|view| same(&view.id, id))
+    /// Begins the turn's end: what still runs is stopped at once. A patch that is being applied is
+    /// waited for, because it is never cut in half; see [`Turn::can_finish`].
+    pub(crate) fn end(
+        &mut self,
+        status: TurnStatus,
+        error: Option<TurnError>,
+        thread: &mut Thread,
+    ) {
+        if self.is_ending() {
+            return;
+        }
+        let why = match &error {
+            Some(error) => error.message.clone(),
+            None => "the turn was interrupted".to_owned(),
+        };
+        self.ending = Some(Ending { status, error });
+        let id = self.view.id.clone();
+        if let Request::Streaming(sample) = std::mem::replace(&mut self.request, Request::None) {
+            thread.cx.push(Effect::CancelSample { sample: sample.number() });
+            sample.close(&why, &mut thread.cx);
+        }
+        self.drop_compaction(&why, thread);
+        thread.approvals.close_prompts(&mut thread.cx);
+        self.calls.abandon(&id, status, &why, &mut thread.cx);
+        if status != TurnStatus::Completed {
+            for process in thread.processes.of_turn(&id) {
+                let exit = thread.processes.kill(process, &mut thread.cx);
+                if let Some(Exit { turn, then: AfterExit::TellUserCommand(item) }) = exit {
+                    self.user_command_ended(process, &turn, &item, thread);
+                }
+            }
+            thread.processes.stop_waiting();
+        }
+        if self.calls.is_applying() {
+            self.show_waiting(thread);
+        }
+    }
+
+    /// The end itself: the callers that interrupted are answered, and the end is reported.
+    pub(crate) fn finish(mut self, thread: &mut Thread) -> Ended {
+        let Ending { status, error } =
+            self.ending.take().unwrap_or(Ending { status: TurnStatus::Interrupted, error: None });
+        let id = self.view.id.clone();
+        let outputs = self.calls.take_outputs();
+        match self.kind {
+            Kind::Review(review) => review.leave(&id, status, error.as_ref(), thread),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                thread.conversation.remember(Some(&id), outputs, &mut thread.cx);
+                thread.conversation.history_mut().extend(self.pending);
+            }
+        }
+        for reply in self.interrupters {
+            thread.cx.reply(reply, Answer::Interrupted);
+        }
+        for mut view in std::iter::once(self.view).chain(self.joined) {
+            if let Some(error) = &error {
+                let (turn, error) = (view.id.clone(), error.clone());
+                thread.cx.emit(Event::Error { turn, error, will_retry: false });
+            }
+            view.status = status;
+            view.error.clone_from(&error);
+            view.completed_at = Some(thread.cx.now);
+            thread.cx.persist(Record::TurnFinished { view: view.clone(), status });
+            thread.cx.emit(Event::TurnCompleted(view));
+        }
+        let failed = status == TurnStatus::Failed;
+        thread.cx.set_status(if failed { Status::SystemError } else { Status::Idle });
+        thread.cx.push(Effect::TurnEnded { turn: id.clone() });
+        Ended { id, status, made_calls: self.made_calls }
     }
 }
 
-/// `item` in its final state, with the reason where it did not come to its work.
-pub(crate) fn closed_item(item: Item, status: ItemStatus, reason: Option<&str>) -> Item {
-    let why = || reason.map(str::to_owned);
-    match item {
-        Item::Command(command) => {
-            let output = command.output.or_else(why);
-            Item::Command(crate::CommandItem { status, output, ..command })
-        }
-        Item::FileChange { id, changes, .. } => {
-            Item::FileChange { id, changes, status, reason: why() }
-        }
-        Item::DynamicCall(call) => {
-            Item::DynamicCall(crate::DynamicCall { status, reason: why(), ..call })
-        }
-        Item::WebSearch { id, query, action, .. } => {
-            Item::WebSearch { id, query, action, reason: why() }
-        }
-        Item::ContextCompaction { id, .. } => Item::ContextCompaction { id, reason: why() },
-        Item::ImageView { id, path, .. } => Item::ImageView { id, path, reason: why() },
-        Item::UserMessage { .. }
-        | Item::AgentMessage { .. }
-        | Item::Plan { .. }
-        | Item::Reasoning { .. }
-        | Item::EnteredReviewMode { .. }
-        | Item::ExitedReviewMode { .. } => item,
+fn new_view(thread: &mut Thread) -> TurnView {
+    TurnView {
+        id: thread.cx.turn_id(),
+        status: TurnStatus::InProgress,
+        error: None,
+        started_at: thread.cx.now,
+        completed_at: None,
     }
+}
+
+fn show_user_message(turn: &Id, content: Vec<UserContent>, thread: &mut Thread) {
+    let item = Item::UserMessage { id: thread.cx.item_id(), content };
+    thread.cx.whole_item(turn, item);
 }

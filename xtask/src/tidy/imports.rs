@@ -23,7 +23,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("gateway-admin", 28),
     ("gateway-store", 6),
     ("server", 23),
-    ("session", 20),
 ];
 /// Re-exports that are followed for one name.
 const MAX_REEXPORTS: usize = 8;

@@ -1,7 +1,7 @@
 //! What a thread takes from its configuration: what the model is told and offered, and its bounds.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use config::Config;
 use model::catalog::ModelInfo;
@@ -54,7 +54,10 @@ fn read_parts(
     Ok(Parts {
         configured: Configured {
             context: context(&core.options, config, extra, &doc, &info)?,
-            tools: ToolSet { dynamic: extra.dynamic_tools.clone().into(), ..tools(config, &info) },
+            offer: core.offers.lock().unwrap_or_else(PoisonError::into_inner).offer(ToolSet {
+                dynamic: extra.dynamic_tools.clone().into(),
+                ..tools(config, &info)
+            }),
             limits: limits(config, &settings.provider, window),
             plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
             settings,

@@ -10,7 +10,7 @@ use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::{check_amendment, visible};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use session::{Decision, Input, ToolAnswer, ToolContent};
+use session::{Decision, Input, ToolAnswer, ToolContent, ToolError};
 
 use crate::error::Error;
 use crate::image_url;
@@ -95,7 +95,9 @@ impl Question {
             },
             Self::Tool => Input::ToolAnswered {
                 request,
-                outcome: Err(format!("the client could not run this tool, {fault}")),
+                outcome: Err(ToolError::new(format!(
+                    "the client could not run this tool, {fault}"
+                ))),
             },
         }
     }

@@ -10,7 +10,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::value::RawValue;
 use session::{
     Answer, Effect, Event, Id, Input, Machine, Millis, Overrides, Prepared, Prompt, Record, Status,
-    TurnView,
+    ToolError, TurnView,
 };
 use store::ThreadRecord;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -300,7 +300,7 @@ impl Actor {
             }
             Command::Applied { call, turn, patch, outcome } => {
                 let outcome = self.applied(turn, &patch.changes, outcome);
-                let outcome = outcome.map_err(|error| error.to_string());
+                let outcome = outcome.map_err(|error| ToolError::new(error.to_string()));
                 self.step(Input::Applied { call, outcome }, steps);
             }
             Command::Reach { key, input, answer } => {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolRequest,
+    Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolError,
+    ToolRequest,
 };
 use tokio::sync::oneshot;
 
@@ -49,7 +50,10 @@ impl Actor {
         let attempted = self.inspector().attempted(&request);
         let refused = move |message: String| {
             Command::Input(match attempted {
-                None => Input::ImageRead { call, outcome: Err(message) },
+                None => {
+                    let outcome = Prepared::Image(Err(ToolError::new(message)));
+                    Input::Prepared { call, outcome }
+                }
                 Some(attempted) => {
                     Input::Prepared { call, outcome: Prepared::Refused { attempted, message } }
                 }
@@ -62,7 +66,7 @@ impl Actor {
     /// exactly these files.
     pub(super) fn apply(&mut self, call: u64, turn: &Id) {
         let Some(patch) = self.patches.take(call) else {
-            let outcome = Err("the patch is gone; give it again".to_owned());
+            let outcome = Err(ToolError::new("the patch is gone; give it again"));
             return self.soon(Input::Applied { call, outcome });
         };
         let turn = turn.clone();
@@ -71,7 +75,7 @@ impl Actor {
                 "{why}. The patch may still be applied when it does: read the files before you \
                  give it again"
             );
-            Command::Input(Input::Applied { call, outcome: Err(why) })
+            Command::Input(Input::Applied { call, outcome: Err(ToolError::new(why)) })
         };
         let work = move |inspector: &Inspector| {
             let outcome = inspector.apply_patch(&patch);
@@ -134,8 +138,10 @@ impl Inspector {
     fn look(&self, call: u64, request: ToolRequest) -> Command {
         let outcome = match request {
             ToolRequest::Image { path } => {
-                let outcome = self.read_image(&path).map_err(|error| error.to_string());
-                return Command::Input(Input::ImageRead { call, outcome });
+                let image = self.read_image(&path);
+                let outcome =
+                    Prepared::Image(image.map_err(|error| ToolError::new(error.to_string())));
+                return Command::Input(Input::Prepared { call, outcome });
             }
             ToolRequest::Patch { text } => {
                 let cwd = &self.settings.cwd;

@@ -8,7 +8,7 @@ use serde_json::json;
 use session::{
     ApprovalPolicy, Assessment, Attempted, Decision, Failure, FailureKind, Fragment, GoalChange,
     GoalStatus, Granular, Input, Mark, Mode, ModelEvent, ModelItem, ModelItemKind, Overrides,
-    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, Usage,
+    PatchPlan, Prepared, ProcessEnd, Retry, SandboxPolicy, ToolError, Usage,
 };
 
 use crate::response::{Output, call, completed, cut, escalated, exec, failed, patch, say, write};
@@ -229,7 +229,7 @@ fn goal() -> impl Strategy<Value = GoalChange> {
 
 fn garbage() -> impl Strategy<Value = Act> {
     let number = 0_u64..16;
-    let applied = prop::sample::select(vec![Ok("diff".to_owned()), Err("no".to_owned())]);
+    let applied = prop::sample::select(vec![Ok("diff".to_owned()), Err(ToolError::new("no"))]);
     prop_oneof![
         6 => (number.clone(), vec(event(), 0..4))
             .prop_map(|(sample, events)| Input::Model { sample, events }),
@@ -239,7 +239,7 @@ fn garbage() -> impl Strategy<Value = Act> {
         1 => (number.clone(), applied)
             .prop_map(|(call, outcome)| Input::Applied { call, outcome }),
         1 => number.clone()
-            .prop_map(|call| Input::ImageRead { call, outcome: Err("no".into()) }),
+            .prop_map(|call| Input::Prepared { call, outcome: Prepared::Image(Err(ToolError::new("no"))) }),
         1 => (number.clone(), "[a-zé]{0,9}")
             .prop_map(|(process, text)| Input::Output { process, text }),
         1 => number.clone()

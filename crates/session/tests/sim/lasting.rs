@@ -5,7 +5,7 @@ use session::{
     ItemStatus, Mark, ModelEvent, NotSteerable, Record, RefusalCause, TurnStatus,
 };
 
-use crate::response::{Output, call, completed, cut, exec, respond, say};
+use crate::response::{Output, call, completed, cut, exec, respond, say, write};
 use crate::script::{Script, text};
 use crate::world::{Order, World};
 
@@ -299,6 +299,29 @@ fn a_command_of_the_user_is_a_turn_or_joins_one() {
     world.step(Input::Interrupt { reply, turn });
     assert_eq!(world.ends(), [TurnStatus::Interrupted]);
     assert!(world.machine.is_quiet());
+}
+
+#[test]
+fn the_agent_cannot_wait_for_a_command_of_the_user() {
+    // Such a call was never answered once: the command's end was reported to the user alone.
+    let script = Script::new(&[&[exec("a", "after:50")], &[write("w", 2, "")], &[say("ok")]]);
+    let world = run(&script, |world| {
+        (world.prompts.len() == 1).then(|| Input::Shell {
+            reply: world.reply(),
+            script: "print:OUTPUT after:100".into(),
+            cwd: "/w".into(),
+            actions: Vec::new(),
+        })
+    });
+    let users = world.items().into_iter().find_map(|item| match item {
+        Item::Command(command) if command.source == CommandSource::User => {
+            command.process_id.clone()
+        }
+        _ => None,
+    });
+    assert_eq!(users.as_deref(), Some("2"));
+    assert_eq!(world.output_of("w"), "no command with session id 2 is running");
+    assert_eq!(world.ends(), [TurnStatus::Completed]);
 }
 
 #[test]

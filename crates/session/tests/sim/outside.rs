@@ -10,7 +10,7 @@
 
 use session::{
     Assessment, Attempted, Change, ChangeKind, ExecSpec, ImageData, Input, Millis, NetworkProtocol,
-    NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolRequest,
+    NetworkTarget, PatchPlan, Prepared, ProcessEnd, RuleDecision, ToolError, ToolRequest,
 };
 
 /// What looking at a request reports.
@@ -19,18 +19,16 @@ pub(crate) fn prepare(call: u64, request: &ToolRequest) -> Input {
         ToolRequest::Script { script, workdir, .. } => command(script, workdir.as_deref()),
         ToolRequest::Argv { argv, workdir } => command(&argv.join(" "), workdir.as_deref()),
         ToolRequest::Patch { text } => plan(text),
-        ToolRequest::Image { path } => return image(call, path),
+        ToolRequest::Image { path } => Prepared::Image(image(path)),
     };
     Input::Prepared { call, outcome }
 }
 
-fn image(call: u64, path: &str) -> Input {
-    let outcome = if path.contains("missing") {
-        Err(format!("{path} does not exist"))
-    } else {
-        Ok(ImageData { path: path.to_owned(), data_url: "data:image/png;base64,AA==".into() })
-    };
-    Input::ImageRead { call, outcome }
+fn image(path: &str) -> Result<ImageData, ToolError> {
+    if path.contains("missing") {
+        return Err(ToolError::new(format!("{path} does not exist")));
+    }
+    Ok(ImageData { path: path.to_owned(), data_url: "data:image/png;base64,AA==".into() })
 }
 
 fn has(text: &str, word: &str) -> bool {
@@ -91,7 +89,8 @@ pub(crate) fn apply(call: u64, request: &ToolRequest) -> Input {
         }
         _ => false,
     };
-    let outcome = if breaks { Err("the disk is full".into()) } else { Ok("the diff".into()) };
+    let outcome =
+        if breaks { Err(ToolError::new("the disk is full")) } else { Ok("the diff".into()) };
     Input::Applied { call, outcome }
 }
 

@@ -157,8 +157,8 @@ fn every_bad_call_is_answered_with_what_is_wrong() {
             "patch of 1 Completed: ",
             "patch of 1 Failed: the disk is full",
             "patch of 1 Failed: the patch does not fit",
-            "tool no_such_tool {} Failed: there is no tool `no_such_tool`; the tools are exec_command, write_stdin, apply_patch, update_plan, view_image, works, fails, breaks",
-            "tool novel \"\" Failed: there is no tool `novel`; the tools are exec_command, write_stdin, apply_patch, update_plan, view_image, works, fails, breaks",
+            "tool no_such_tool {} Failed: there is no tool `no_such_tool`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, works, fails, breaks",
+            "tool novel \"\" Failed: there is no tool `novel`; the tools are exec_command, write_stdin, update_plan, apply_patch, view_image, works, fails, breaks",
         ]
     );
 }

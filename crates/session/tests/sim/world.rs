@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use session::{
     Answer, Configured, Context, Effect, Event, Id, Ids, Input, Item, Machine, Millis, ModelEvent,
-    ProcessEnd, Prompt, Record, Refusal, ToolRequest, ToolSet, TurnStatus,
+    Offer, ProcessEnd, Prompt, Record, Refusal, ToolError, ToolRequest, ToolSet, TurnStatus,
 };
 
 use crate::checker::Checker;
@@ -91,7 +91,10 @@ impl World {
         let configured = Configured {
             settings: script.settings.clone(),
             context: Context::default(),
-            tools: ToolSet { dynamic: script.tools.clone().into(), ..ToolSet::default() },
+            offer: Offer::new(ToolSet {
+                dynamic: script.tools.clone().into(),
+                ..ToolSet::default()
+            }),
             limits: script.limits,
             plan_effort: None,
         };
@@ -278,7 +281,7 @@ impl World {
             Effect::Ask { request, .. } => self.decide(*request),
             Effect::CallTool { request, call, .. } => {
                 let outcome = match call.tool.as_str() {
-                    "breaks" => Err("it is broken".to_owned()),
+                    "breaks" => Err(ToolError::new("it is broken")),
                     _ => Ok(session::ToolAnswer {
                         content: vec![session::ToolContent::Text(call.arguments.clone())],
                         success: call.tool == "works",

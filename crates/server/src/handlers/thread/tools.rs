@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::tool::DynamicToolSpec;
-use session::{BUILT_IN_TOOLS, DynamicTool};
+use session::DynamicTool;
 
 use crate::error::Error;
 
@@ -54,7 +54,7 @@ pub(super) fn checked(specs: Vec<DynamicToolSpec>) -> Result<Vec<DynamicTool>, E
                 "`{name}` is longer than {MAX_NAME} characters"
             ))));
         }
-        if BUILT_IN_TOOLS.contains(&&*name) || !names.insert(name.clone()) {
+        if session::is_reserved_tool(&name) || !names.insert(name.clone()) {
             return Err(bad(Error::invalid_params(format!("another tool is named `{name}`"))));
         }
         tools.push(tool);

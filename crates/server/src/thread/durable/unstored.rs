@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 
 use session::{
-    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, RefusalCause, TurnError,
-    TurnStatus, TurnView,
+    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, RefusalCause, ToolError,
+    TurnError, TurnStatus, TurnView,
 };
 
 use crate::error::Error;
@@ -158,7 +158,7 @@ impl Actor {
             Effect::Apply { call, .. } => {
                 // The machine waits for a patch that is being applied.
                 self.patches.discard(call);
-                self.soon(Input::Applied { call, outcome: Err(message.to_owned()) });
+                self.soon(Input::Applied { call, outcome: Err(ToolError::new(message)) });
             }
             effect @ (Effect::CancelSample { .. }
             | Effect::Kill { .. }

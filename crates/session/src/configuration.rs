@@ -1,0 +1,134 @@
+//! What a thread runs with: its settings, the facts that the model is told, and the tools that the
+//! model is offered.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::context;
+use crate::cx::Cx;
+use crate::plan_mode::Reach;
+use crate::port::effect::Record;
+use crate::port::fragment::Fragment;
+use crate::port::settings::{Mode, Overrides, SandboxPolicy, Settings};
+use crate::port::thread::{Configured, Context};
+use crate::port::tool_set::{Offer, PatchTool, ToolSet};
+
+/// See the module.
+pub(crate) struct Configuration {
+    settings: Settings,
+    context: Context,
+    /// Base instructions.
+    instructions: Arc<str>,
+    /// The tools of an ordinary turn without a goal.
+    offer: Offer,
+    /// The tools of other turns, written when they are first needed.
+    variants: BTreeMap<OfferVariant, Offer>,
+    /// Reasoning effort in plan mode, in place of the settings'.
+    plan_effort: Option<String>,
+}
+
+/// How the tools of a turn differ from those of an ordinary one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct OfferVariant {
+    review: bool,
+    goal: bool,
+    reads_only: bool,
+}
+
+impl Configuration {
+    pub(crate) fn new(configured: Configured) -> Self {
+        let Configured { settings, context, offer, limits: _, plan_effort } = configured;
+        let instructions = context.instructions.clone().unwrap_or_else(context::instructions);
+        Self { settings, context, instructions, offer, variants: BTreeMap::new(), plan_effort }
+    }
+
+    /// Takes over a changed configuration. Returns what the model, which was introduced to the old
+    /// one, is to be told of it.
+    pub(crate) fn replace(&mut self, configured: Configured, cx: &mut Cx) -> Option<Fragment> {
+        let mut new = Self::new(configured);
+        let is_told = new.context.developer != self.context.developer;
+        std::mem::swap(self, &mut new);
+        if self.settings != new.settings {
+            cx.persist(Record::Settings(Box::new(self.settings.clone())));
+        }
+        let developer = self.context.developer.as_deref().filter(|_| is_told);
+        developer.map(context::developer_message)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(crate) fn instructions(&self) -> Arc<str> {
+        self.instructions.clone()
+    }
+
+    /// Changes the settings, and stores them when they differ.
+    pub(crate) fn override_settings(&mut self, overrides: Overrides, cx: &mut Cx) {
+        if self.settings.apply(overrides) {
+            cx.persist(Record::Settings(Box::new(self.settings.clone())));
+        }
+    }
+
+    /// Whether the agent may change nothing.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.settings.mode == Mode::Plan
+    }
+
+    /// Reasoning effort of the next request.
+    pub(crate) fn effort(&self) -> Option<String> {
+        let planned = self.plan_effort.clone().filter(|_| self.is_planning());
+        planned.or_else(|| self.settings.effort.clone())
+    }
+
+    /// The sandbox policy of a command of the agent.
+    pub(crate) fn command_policy(&self, unsandboxed: bool) -> SandboxPolicy {
+        match Reach::new(self.settings.mode, unsandboxed) {
+            Reach::ReadOnly => self.settings.sandbox.reading_only(&self.settings.cwd),
+            Reach::Sandbox => self.settings.sandbox.clone(),
+            Reach::Outside => SandboxPolicy::DangerFullAccess,
+        }
+    }
+
+    /// The tools of a turn.
+    pub(crate) fn tools(&self, in_review: bool, has_goal: bool) -> Cow<'_, ToolSet> {
+        match self.variant(in_review, has_goal) {
+            None => Cow::Borrowed(self.offer.tools()),
+            Some(variant) => match self.variants.get(&variant) {
+                Some(offer) => Cow::Borrowed(offer.tools()),
+                None => Cow::Owned(variant.apply(self.offer.tools())),
+            },
+        }
+    }
+
+    /// The tools of a turn, as the JSON array of a request.
+    pub(crate) fn offered(&mut self, in_review: bool, has_goal: bool) -> Arc<str> {
+        let is_unconfined = self.settings.in_force().sandbox.is_unconfined();
+        let Some(variant) = self.variant(in_review, has_goal) else {
+            return self.offer.json(is_unconfined);
+        };
+        let Self { offer, variants, .. } = self;
+        let offer =
+            variants.entry(variant).or_insert_with(|| Offer::new(variant.apply(offer.tools())));
+        offer.json(is_unconfined)
+    }
+
+    fn variant(&self, review: bool, has_goal: bool) -> Option<OfferVariant> {
+        let goal = has_goal && !review;
+        let reads_only = self.is_planning();
+        (review || goal || reads_only).then_some(OfferVariant { review, goal, reads_only })
+    }
+}
+
+impl OfferVariant {
+    fn apply(self, tools: &ToolSet) -> ToolSet {
+        let Self { review, goal, reads_only } = self;
+        let patch = if review { PatchTool::Off } else { tools.patch };
+        ToolSet { goal, patch, reads_only, ..tools.clone() }
+    }
+}

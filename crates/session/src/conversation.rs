@@ -1,0 +1,183 @@
+//! What the model knows of a thread: its history, which settings it was introduced to, and what it
+//! is to be told with its next request.
+
+use crate::Id;
+use crate::configuration::Configuration;
+use crate::context;
+use crate::cx::Cx;
+use crate::history::{self, History};
+use crate::port::effect::Record;
+use crate::port::fragment::{Fragment, Mark};
+use crate::port::item::UserContent;
+use crate::port::settings::Settings;
+
+/// Characters of a preview.
+const MAX_PREVIEW: usize = 1000;
+
+/// See the module.
+pub(crate) struct Conversation {
+    history: History,
+    /// Whether the history was restored.
+    is_restored: bool,
+    /// The settings that the model knows.
+    introduced: Option<Settings>,
+    /// Outputs that the restored history lacked, until a turn stores them.
+    repairs: Vec<Fragment>,
+    /// For the model's next request, besides changed settings.
+    announcements: Vec<Fragment>,
+    /// Whether the thread has its preview.
+    has_preview: bool,
+}
+
+impl Conversation {
+    pub(crate) fn new(introduced: Option<Settings>, has_preview: bool) -> Self {
+        Self {
+            history: History::default(),
+            is_restored: false,
+            introduced,
+            repairs: Vec::new(),
+            announcements: Vec::new(),
+            has_preview,
+        }
+    }
+
+    pub(crate) fn is_restored(&self) -> bool {
+        self.is_restored
+    }
+
+    /// Takes over the stored history, and completes one that a crash cut short.
+    pub(crate) fn restore(&mut self, mut history: Vec<Fragment>, cx: &mut Cx) {
+        for fragment in &mut history {
+            fragment.mark = fragment.settled_mark();
+        }
+        self.repairs = history::missing_outputs(&history);
+        history.extend(self.repairs.iter().cloned());
+        // Session ids that an earlier run gave the model must not name other commands now. A run
+        // takes at most eight numbers for each fragment that it leaves.
+        cx.skip_numbers(1 + 8 * history.len() as u64);
+        self.history = History::new(history);
+        self.is_restored = true;
+    }
+
+    /// Drops the history, because stored turns were removed: it is restored before the next turn,
+    /// which introduces the model to the settings again.
+    pub(crate) fn forget(&mut self) {
+        self.history = History::default();
+        self.is_restored = false;
+        self.introduced = None;
+        self.repairs.clear();
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    pub(crate) fn introduced(&self) -> Option<&Settings> {
+        self.introduced.as_ref()
+    }
+
+    pub(crate) fn set_introduced(&mut self, settings: Option<Settings>) {
+        self.introduced = settings;
+    }
+
+    /// How many introductions the history holds.
+    pub(crate) fn introductions(&self) -> usize {
+        self.count_marked(Mark::Context)
+    }
+
+    /// How many parts of the history a compaction keeps word for word.
+    pub(crate) fn kept_fragments(&self) -> usize {
+        self.count_marked(Mark::Kept)
+    }
+
+    fn count_marked(&self, mark: Mark) -> usize {
+        self.history.fragments().iter().filter(|fragment| fragment.mark == mark).count()
+    }
+
+    /// Appends to the history, and stores it.
+    pub(crate) fn remember(&mut self, turn: Option<&Id>, fragments: Vec<Fragment>, cx: &mut Cx) {
+        if !fragments.is_empty() {
+            self.history.extend(fragments.iter().cloned());
+            cx.persist(Record::History { turn: turn.cloned(), fragments });
+        }
+    }
+
+    /// Stores what completed a restored history, so that it is in the same place next time.
+    pub(crate) fn store_repairs(&mut self, turn: &Id, cx: &mut Cx) {
+        let fragments = std::mem::take(&mut self.repairs);
+        if !fragments.is_empty() {
+            cx.persist(Record::History { turn: Some(turn.clone()), fragments });
+        }
+    }
+
+    /// Adds to the model's next request.
+    pub(crate) fn announce(&mut self, fragment: Fragment) {
+        self.announcements.push(fragment);
+    }
+
+    /// Adds to the model's next request what it does not know yet of the settings.
+    pub(crate) fn introduce(
+        &mut self,
+        turn: &Id,
+        configuration: &Configuration,
+        goal: Option<Fragment>,
+        cx: &mut Cx,
+    ) {
+        let settings = configuration.settings();
+        let announcements = std::mem::take(&mut self.announcements);
+        let mut fragments = match &self.introduced {
+            None => {
+                let mut all = context::introduction(configuration.context(), settings);
+                all.extend(goal);
+                all
+            }
+            Some(old) if old != settings => {
+                context::changes(configuration.context(), old, settings)
+            }
+            Some(_) if announcements.is_empty() => return,
+            Some(_) => Vec::new(),
+        };
+        fragments.extend(announcements);
+        self.introduced = Some(settings.clone());
+        cx.persist(Record::Introduced(Box::new(settings.clone())));
+        self.remember(Some(turn), fragments, cx);
+    }
+
+    /// Replaces the history by what a compaction made of it, which introduces the settings.
+    pub(crate) fn replace(
+        &mut self,
+        turn: &Id,
+        fragments: Vec<Fragment>,
+        settings: &Settings,
+        cx: &mut Cx,
+    ) {
+        self.history = History::new(fragments.clone());
+        self.announcements.clear();
+        self.introduced = Some(settings.clone());
+        cx.persist(Record::Introduced(Box::new(settings.clone())));
+        cx.persist(Record::Anew { turn: turn.clone(), fragments });
+    }
+
+    /// Names the thread in lists by the first text of the user's first message.
+    pub(crate) fn preview(&mut self, content: &[UserContent], cx: &mut Cx) {
+        let text = content.iter().find_map(|part| match part {
+            UserContent::Text { text, .. } => Some(text),
+            _ => None,
+        });
+        if let Some(text) = text {
+            self.preview_text(text, cx);
+        }
+    }
+
+    /// As [`Conversation::preview`], with this text.
+    pub(crate) fn preview_text(&mut self, text: &str, cx: &mut Cx) {
+        if !self.has_preview {
+            self.has_preview = true;
+            cx.persist(Record::Preview(text.chars().take(MAX_PREVIEW).collect()));
+        }
+    }
+}

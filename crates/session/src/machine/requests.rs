@@ -1,0 +1,256 @@
+//! What clients and the driver ask of a thread: turns, commands of the user, the goal, its end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Machine;
+use crate::port::effect::{Answer, Effect, Refusal};
+use crate::port::event::TurnStatus;
+use crate::port::fragment::Fragment;
+use crate::port::goal::{GoalChange, GoalStatus};
+use crate::port::item::{Action, CommandItem, CommandSource, Item, UserContent};
+use crate::port::settings::{Overrides, SandboxPolicy};
+use crate::port::thread::Configured;
+use crate::port::tool::{ExecSpec, ToolRequest};
+use crate::thread::{Phase, Thread};
+use crate::tools::command_item;
+use crate::turn::{Beginning, Kind, Review, Turn};
+
+/// Why nothing starts once the thread is closed.
+const CLOSED: &str = "the server is shutting down";
+
+impl Machine {
+    pub(super) fn start(
+        &mut self,
+        reply: u64,
+        content: Vec<UserContent>,
+        overrides: Overrides,
+        output_schema: Option<Arc<str>>,
+    ) {
+        if content.is_empty() {
+            return self.refuse(reply, "input must not be empty");
+        }
+        if self.is_closed() {
+            return self.refuse(reply, CLOSED);
+        }
+        let thread = &mut self.thread;
+        if let Some(turn) = &mut self.turn {
+            return match turn.check_takes_input(thread) {
+                Err(refusal) => thread.cx.refuse(reply, refusal),
+                Ok(()) => {
+                    thread.configuration.override_settings(overrides, &mut thread.cx);
+                    turn.join(reply, content, output_schema, thread);
+                }
+            };
+        }
+        thread.configuration.override_settings(overrides, &mut thread.cx);
+        let kept_before = thread.conversation.kept_fragments();
+        let kind = Kind::Ordinary { kept_before };
+        let beginning = Beginning { kind, reply: Some(reply), asks_model: true, output_schema };
+        let mut turn = Turn::begin(beginning, thread);
+        thread.introduce(turn.id());
+        turn.add_user_message(content, thread);
+        turn.advance(thread);
+        self.turn = Some(turn);
+    }
+
+    pub(super) fn steer(&mut self, reply: u64, content: Vec<UserContent>, expected: &str) {
+        let Some(turn) = &mut self.turn else {
+            return self.refuse(reply, "no active turn to steer");
+        };
+        let thread = &mut self.thread;
+        let is_empty =
+            || if content.is_empty() { Err("input must not be empty".into()) } else { Ok(()) };
+        let checked = turn
+            .check_id(expected)
+            .and_then(|()| is_empty())
+            .and_then(|()| turn.check_takes_input(thread));
+        match checked {
+            Err(refusal) => thread.cx.refuse(reply, refusal),
+            Ok(()) => turn.steer(reply, content, thread),
+        }
+    }
+
+    pub(super) fn interrupt(&mut self, reply: u64, expected: &str) {
+        let Some(turn) = &mut self.turn else {
+            return self.refuse(reply, "no active turn to interrupt");
+        };
+        match turn.check_id(expected) {
+            Err(refusal) => self.thread.cx.refuse(reply, refusal),
+            Ok(()) => turn.interrupt(reply, &mut self.thread),
+        }
+    }
+
+    /// `thread/compact/start`.
+    pub(super) fn compact(&mut self, reply: u64) {
+        if self.turn.is_some() {
+            let message = "a turn is running; wait for its end, or interrupt it, then compact";
+            return self.refuse(reply, message);
+        }
+        if self.is_closed() {
+            return self.refuse(reply, CLOSED);
+        }
+        let thread = &mut self.thread;
+        if thread.conversation.history().fragments().is_empty() {
+            return thread.cx.refuse(reply, "the thread has no history to compact");
+        }
+        let mut turn = Turn::begin(Beginning::new(Kind::Compaction, reply), thread);
+        turn.begin_compaction(thread);
+        self.turn = Some(turn);
+    }
+
+    /// `review/start`.
+    pub(super) fn review(
+        &mut self,
+        reply: u64,
+        subject: String,
+        prompt: Option<&str>,
+        model: Option<String>,
+    ) {
+        if self.turn.is_some() {
+            let message = "a turn is running; wait for its end, or interrupt it, then review";
+            return self.refuse(reply, message);
+        }
+        if self.is_closed() {
+            return self.refuse(reply, CLOSED);
+        }
+        let thread = &mut self.thread;
+        let review = Review::new(subject.clone(), prompt, model, thread);
+        let kind = Kind::Review(Box::new(review));
+        let beginning = Beginning { asks_model: prompt.is_some(), ..Beginning::new(kind, reply) };
+        let mut turn = Turn::begin(beginning, thread);
+        thread.conversation.preview_text(&subject, &mut thread.cx);
+        let item = Item::EnteredReviewMode { id: thread.cx.item_id(), review: subject };
+        thread.cx.whole_item(turn.id(), item);
+        turn.advance(thread);
+        self.turn = Some(turn);
+    }
+
+    /// `thread/shellCommand`: a command of the user, outside of the sandbox, beside a turn or as a
+    /// turn of its own.
+    pub(super) fn user_shell(
+        &mut self,
+        reply: u64,
+        script: String,
+        cwd: PathBuf,
+        actions: Vec<Action>,
+    ) {
+        if self.is_closed() {
+            return self.refuse(reply, CLOSED);
+        }
+        let thread = &mut self.thread;
+        if let Err(error) = thread.processes.check_room(&thread.cx.limits) {
+            return thread.cx.refuse(reply, error.into_message());
+        }
+        let process = thread.cx.number();
+        let turn = match &mut self.turn {
+            Some(turn) if turn.is_ending() => {
+                return thread.cx.refuse(reply, "the running turn is ending; try again");
+            }
+            Some(turn) => {
+                thread.cx.reply(reply, Answer::Done);
+                turn
+            }
+            none => {
+                let turn = Turn::begin(Beginning::new(Kind::Shell { process }, reply), thread);
+                thread.conversation.preview_text(&script, &mut thread.cx);
+                none.insert(turn)
+            }
+        }
+        .id();
+        let item = CommandItem {
+            actions,
+            process_id: Some(process.to_string()),
+            source: CommandSource::User,
+            ..command_item(thread.cx.item_id(), script.clone(), cwd.clone())
+        };
+        thread.cx.stored_item_started(turn, Item::Command(item.clone()));
+        thread.processes.start_for_user(process, turn, item, &thread.cx);
+        let request = ToolRequest::Script { script, workdir: None, shell: None, login: false };
+        let spec = ExecSpec {
+            call: process,
+            request,
+            cwd,
+            sandbox: SandboxPolicy::DangerFullAccess,
+            tty: false,
+            timeout_ms: None,
+        };
+        thread.cx.push(Effect::Run { process, spec });
+    }
+
+    /// `thread/inject_items`.
+    pub(super) fn inject(&mut self, reply: u64, fragments: Vec<Fragment>) {
+        let thread = &mut self.thread;
+        match &mut self.turn {
+            Some(turn) if turn.is_ending() => {
+                thread.cx.refuse(reply, "the running turn is ending; try again");
+            }
+            Some(turn) => {
+                thread.cx.reply(reply, Answer::Done);
+                let id = turn.id().clone();
+                turn.add_pending(&id, fragments, thread);
+            }
+            None => {
+                thread.conversation.remember(None, fragments, &mut thread.cx);
+                thread.cx.reply(reply, Answer::Done);
+            }
+        }
+    }
+
+    /// `thread/backgroundTerminals/clean`: ends the commands that no call waits for.
+    pub(super) fn clean_terminals(&mut self, reply: u64) {
+        let awaited = self.turn.as_ref().and_then(Turn::awaited_process);
+        let mut processes = self.thread.processes.without_call();
+        processes.retain(|process| Some(*process) != awaited);
+        self.kill(processes);
+        self.thread.processes.forget_ended();
+        self.thread.cx.reply(reply, Answer::Done);
+    }
+
+    /// `thread/goal/set`.
+    pub(super) fn set_goal(&mut self, reply: u64, change: GoalChange) {
+        let thread = &mut self.thread;
+        let Some(announcement) = thread.goal.set(reply, change, &mut thread.cx) else { return };
+        thread.announce_goal(announcement);
+        if self.turn.is_some() {
+            thread.goal.start_clock(thread.cx.now);
+        }
+        let goal = thread.goal.goal().filter(|goal| goal.status == GoalStatus::Active);
+        if let (Some(goal), None, Phase::Open) = (goal, &self.turn, thread.phase) {
+            thread.conversation.preview_text(&goal.objective, &mut thread.cx);
+            self.start_goal_turn();
+        }
+    }
+
+    /// `thread/goal/clear`.
+    pub(super) fn clear_goal(&mut self, reply: u64) {
+        let Thread { goal, conversation, cx, .. } = &mut self.thread;
+        if let Some(announcement) = goal.clear(reply, cx) {
+            conversation.announce(announcement);
+        }
+    }
+
+    /// Takes over a changed configuration: the model is told of it with the next turn.
+    pub(super) fn configure(&mut self, configured: Configured) {
+        let Thread { configuration, conversation, cx, .. } = &mut self.thread;
+        cx.limits = configured.limits;
+        let announcement = configuration.replace(configured, cx);
+        if let Some(announcement) = announcement
+            && conversation.introduced().is_some()
+        {
+            conversation.announce(announcement);
+        }
+    }
+
+    /// Ends the turn and every command; no turn starts after it.
+    pub(super) fn shutdown(&mut self) {
+        self.thread.phase = Phase::Closed;
+        self.with_turn(|turn, thread| turn.end(TurnStatus::Interrupted, None, thread));
+        self.finish_turn();
+        self.kill(self.thread.processes.all());
+    }
+
+    fn refuse(&mut self, reply: u64, refusal: impl Into<Refusal>) {
+        self.thread.cx.refuse(reply, refusal);
+    }
+}

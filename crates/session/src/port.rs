@@ -1,0 +1,15 @@
+//! What crosses the border of the session, as plain data: inputs, effects, events, items and
+//! settings. Imports nothing else of this crate.
+
+pub(crate) mod approval;
+pub(crate) mod effect;
+pub(crate) mod event;
+pub(crate) mod fragment;
+pub(crate) mod goal;
+pub(crate) mod input;
+pub(crate) mod item;
+pub(crate) mod model;
+pub(crate) mod settings;
+pub(crate) mod thread;
+pub(crate) mod tool;
+pub(crate) mod tool_set;

@@ -1,0 +1,96 @@
+//! What clients are asked to approve, and what they answer (specification: Server-initiated
+//! requests).
+
+use std::path::PathBuf;
+
+use super::item::Action;
+
+/// What the clients are asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// May this command run?
+    Command {
+        /// Why it is asked.
+        reason: Option<String>,
+        /// The command in display form.
+        command: String,
+        /// Where it would run.
+        cwd: PathBuf,
+        /// What it does.
+        actions: Vec<Action>,
+        /// The prefix that could be allowed for good.
+        amendment: Option<Vec<String>>,
+        /// See [`Assessment::amendable`].
+        amendable: Vec<Vec<String>>,
+    },
+    /// May this host be reached?
+    Network {
+        /// What for, in words: host, port and protocol.
+        reason: String,
+        /// A name or an address.
+        host: String,
+        /// How it would be reached.
+        protocol: NetworkProtocol,
+        /// The command that wants to reach it, in display form.
+        command: String,
+        /// Where that runs.
+        cwd: PathBuf,
+    },
+    /// May this patch be applied?
+    Patch {
+        /// Why it is asked.
+        reason: Option<String>,
+    },
+}
+
+/// What a client answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Yes.
+    Accept,
+    /// Yes, and the same again without asking.
+    AcceptForSession,
+    /// Yes, and everything with this prefix from now on.
+    AcceptWithAmendment(Vec<String>),
+    /// No; the turn goes on.
+    Decline,
+    /// No, and the turn ends.
+    Cancel,
+    /// No client gave an answer that can be used: a no that is not the user's, with the reason.
+    Undecided(String),
+}
+
+/// How a command wants to reach a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkProtocol {
+    /// A plain request.
+    Http,
+    /// A tunnel for TLS.
+    Https,
+    /// TCP over SOCKS5.
+    Socks5Tcp,
+    /// UDP over SOCKS5.
+    Socks5Udp,
+}
+
+impl NetworkProtocol {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::Socks5Tcp => "socks5-tcp",
+            Self::Socks5Udp => "socks5-udp",
+        }
+    }
+}
+
+/// What a command wants to reach.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NetworkTarget {
+    /// A name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// How.
+    pub protocol: NetworkProtocol,
+}

@@ -1,0 +1,167 @@
+//! What a thread asks of its driver: the ports of the session, as data.
+//!
+//! The driver carries effects out in order, with one freedom and one duty: all [`Record`]s of a
+//! batch may be stored in one transaction, and they must be stored before any [`Event`] or
+//! [`Effect::Reply`] of the batch is told.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::approval::Ask;
+use super::event::{Event, TurnStatus, TurnView};
+use super::fragment::Fragment;
+use super::goal::Goal;
+use super::item::{DynamicCall, Item};
+use super::model::Usage;
+use super::settings::Settings;
+use super::tool::{ExecSpec, ToolRequest};
+use crate::{Id, Millis};
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Answer the caller.
+    Reply { reply: u64, result: Result<Answer, Refusal> },
+    /// Store; see the module's duty.
+    Persist(Record),
+    /// Tell the subscribers.
+    Emit(Event),
+    /// Ask the model; its answer comes as `Input::Model` with the same number.
+    Sample { sample: u64, prompt: Prompt },
+    /// Stop asking.
+    CancelSample { sample: u64 },
+    /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::RetryDue`.
+    RetryAfter { sample: u64, wait_ms: u64 },
+    /// Look at a tool call; report `Input::Prepared`.
+    Prepare { call: u64, turn: Id, request: ToolRequest },
+    /// Start a command; report `Input::Output` and exactly one `Input::Exited`.
+    Run { process: u64, spec: ExecSpec },
+    /// Type into a running command.
+    Write { process: u64, text: String },
+    /// Report `Input::Elapsed` after so many milliseconds.
+    Wait { call: u64, ms: u64 },
+    /// End a command and all that it started, now.
+    Kill { process: u64 },
+    /// Apply the patch that `Prepare` planned; report `Input::Applied`.
+    Apply { call: u64, turn: Id },
+    /// Forget what `Prepare` planned for this call, if anything; it may be prepared again later.
+    Discard { call: u64 },
+    /// Ask the clients; an answer comes as `Input::Decided`.
+    Ask { request: u64, turn: Id, item: Id, ask: Ask, at: Millis },
+    /// Whether the host of `Input::NetworkAsk` may be reached.
+    NetworkAnswer { key: u64, allowed: bool },
+    /// Have a client run its tool; an answer comes as `Input::ToolAnswered`.
+    CallTool { request: u64, turn: Id, call: DynamicCall },
+    /// Let this command prefix run without asking from now on.
+    Allow { cwd: PathBuf, prefix: Vec<String> },
+    /// The turn is over: what the driver keeps for it can go.
+    TurnEnded { turn: Id },
+}
+
+/// A good answer to a caller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To `Input::Start` and what else starts a turn.
+    Started(TurnView),
+    /// To `Input::Steer`.
+    Steered { turn: Id },
+    /// To `Input::Interrupt`.
+    Interrupted,
+    /// To what has no more to say.
+    Done,
+    /// To `Input::SetGoal`.
+    Goal(Box<Goal>),
+    /// To `Input::ClearGoal`: whether there was one.
+    Cleared(bool),
+}
+
+/// A request that is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// In words for the client.
+    pub message: String,
+    /// What is in the way.
+    pub cause: RefusalCause,
+}
+
+/// Why a request is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCause {
+    /// It does not fit the state.
+    State,
+    /// The running turn takes no input because of what it is.
+    NotSteerable(NotSteerable),
+    /// What it is to change cannot be stored.
+    Store,
+}
+
+/// Kinds of turns that take no input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotSteerable {
+    /// A change is reviewed.
+    Review,
+    /// The history is compacted on demand.
+    Compaction,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { message, cause: RefusalCause::State }
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(message: &str) -> Self {
+        message.to_owned().into()
+    }
+}
+
+/// Something to store.
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// A turn began.
+    TurnStarted { turn: Id, at: Millis },
+    /// An item began or became final: the later one replaces the earlier.
+    Item { turn: Id, item: Item },
+    /// Model items, in order; `None`: outside of any turn.
+    History { turn: Option<Id>, fragments: Vec<Fragment> },
+    /// The model's history from now on: what came before is summed up in it.
+    Anew { turn: Id, fragments: Vec<Fragment> },
+    /// The goal and its account.
+    Goal(Option<Box<Goal>>),
+    /// A turn ended.
+    TurnFinished { view: TurnView, status: TurnStatus },
+    /// The settings changed.
+    Settings(Box<Settings>),
+    /// The settings as the model knows them now; comes back as `Restored::introduced`.
+    Introduced(Box<Settings>),
+    /// The first user text, which names the thread in lists.
+    Preview(String),
+    /// Tokens of the thread so far.
+    TokenUsage { total: Usage, last: Usage },
+}
+
+/// One request to the model, in ready-made JSON fragments.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// Provider id.
+    pub provider: String,
+    /// Model id.
+    pub model: String,
+    /// Base instructions.
+    pub instructions: Arc<str>,
+    /// Input items.
+    pub input: Vec<Arc<str>>,
+    /// The tools, a JSON array.
+    pub tools: Arc<str>,
+    /// Reasoning effort.
+    pub effort: Option<String>,
+    /// Detail of reasoning summaries.
+    pub summary: Option<String>,
+    /// Verbosity.
+    pub verbosity: Option<String>,
+    /// JSON Schema of the final message.
+    pub output_schema: Option<Arc<str>>,
+    /// Service tier.
+    pub service_tier: Option<String>,
+}

@@ -1,0 +1,140 @@
+//! A thread's goal: what it works towards across turns, and what that has cost (specification:
+//! Goal).
+
+use serde::{Deserialize, Serialize};
+
+use crate::Millis;
+
+/// Where a goal stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GoalStatus {
+    /// It is worked on.
+    Active,
+    /// The user stopped the work.
+    Paused,
+    /// Its budget is used up.
+    BudgetLimited,
+    /// It is reached.
+    Complete,
+}
+
+/// A goal and its account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Goal {
+    /// What is to be reached: 1 to 4,000 characters.
+    pub objective: String,
+    /// Where it stands.
+    pub status: GoalStatus,
+    /// Tokens that it may cost.
+    pub token_budget: Option<i64>,
+    /// Tokens that it has cost: output, and input that was not read from the provider's cache.
+    pub tokens_used: i64,
+    /// Time that turns worked on it, in milliseconds.
+    pub time_used_ms: i64,
+    /// When it was set.
+    pub created_at: Millis,
+    /// When it was changed, or its account grew.
+    pub updated_at: Millis,
+}
+
+/// What a client changes of a goal; `None` leaves it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GoalChange {
+    /// A new objective replaces the goal and its account.
+    pub objective: Option<String>,
+    /// See [`Goal::status`].
+    pub status: Option<GoalStatus>,
+    /// See [`Goal::token_budget`]; `Some(None)` lifts it.
+    pub token_budget: Option<Option<i64>>,
+}
+
+impl Goal {
+    /// The goal after a change at `now`; an error in words without one to change.
+    ///
+    /// # Errors
+    /// There is no goal, and no objective is given.
+    pub fn changed(
+        goal: Option<&Self>,
+        change: GoalChange,
+        now: Millis,
+    ) -> Result<Self, &'static str> {
+        let GoalChange { objective, status, token_budget } = change;
+        let same = |goal: &&Self| {
+            objective.as_ref().is_none_or(|objective| {
+                *objective == goal.objective && goal.status != GoalStatus::Complete
+            })
+        };
+        let mut goal = match (goal.filter(same), objective) {
+            (Some(goal), _) => goal.clone(),
+            (None, Some(objective)) => Self {
+                objective,
+                status: GoalStatus::Active,
+                token_budget: None,
+                tokens_used: 0,
+                time_used_ms: 0,
+                created_at: now,
+                updated_at: now,
+            },
+            (None, None) => return Err("the thread has no goal: give an `objective`"),
+        };
+        goal.status = status.unwrap_or(goal.status);
+        goal.token_budget = token_budget.unwrap_or(goal.token_budget);
+        goal.updated_at = now;
+        goal.limit();
+        Ok(goal)
+    }
+
+    /// Adds the time from `since` to `now` to the account.
+    pub(crate) fn add_time(&mut self, since: Millis, now: Millis) {
+        self.time_used_ms = self.time_used_ms.saturating_add((now - since).max(0));
+    }
+
+    /// Notices that the budget is used up.
+    pub(crate) fn limit(&mut self) {
+        let spent = self.token_budget.is_some_and(|budget| self.tokens_used >= budget);
+        if spent && self.status == GoalStatus::Active {
+            self.status = GoalStatus::BudgetLimited;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(goal: Option<&Goal>, objective: Option<&str>, status: Option<GoalStatus>) -> Goal {
+        let change =
+            GoalChange { objective: objective.map(str::to_owned), status, token_budget: None };
+        Goal::changed(goal, change, 9).unwrap()
+    }
+
+    #[test]
+    fn an_objective_that_is_new_begins_a_new_account() {
+        let mut goal = set(None, Some("a"), None);
+        assert_eq!(goal.status, GoalStatus::Active);
+        goal.tokens_used = 5;
+        assert_eq!(set(Some(&goal), Some("a"), Some(GoalStatus::Paused)).tokens_used, 5);
+        assert_eq!(set(Some(&goal), None, Some(GoalStatus::Complete)).tokens_used, 5);
+        assert_eq!(set(Some(&goal), Some("b"), None).tokens_used, 0);
+        let reached = set(Some(&goal), None, Some(GoalStatus::Complete));
+        assert_eq!(set(Some(&reached), Some("a"), None).tokens_used, 0, "done with: begun anew");
+        assert!(Goal::changed(None, GoalChange::default(), 1).is_err());
+    }
+
+    #[test]
+    fn a_spent_budget_limits() {
+        let mut goal = set(None, Some("a"), None);
+        goal.tokens_used = 10;
+        let change = |budget| GoalChange { token_budget: Some(budget), ..GoalChange::default() };
+        let limited = Goal::changed(Some(&goal), change(Some(10)), 1).unwrap();
+        assert_eq!(limited.status, GoalStatus::BudgetLimited);
+        let lifted = GoalChange {
+            status: Some(GoalStatus::Active),
+            token_budget: Some(None),
+            objective: None,
+        };
+        assert_eq!(Goal::changed(Some(&limited), lifted, 1).unwrap().status, GoalStatus::Active);
+    }
+}

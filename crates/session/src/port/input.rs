@@ -1,0 +1,84 @@
+//! Everything that can happen to a thread: the closed list of what its driver reports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::approval::{Decision, NetworkTarget};
+use super::fragment::Fragment;
+use super::goal::GoalChange;
+use super::item::{Action, ToolAnswer, UserContent};
+use super::model::ModelEvent;
+use super::settings::Overrides;
+use super::thread::Configured;
+use super::tool::{Prepared, ProcessEnd, ToolError};
+use crate::Id;
+
+/// One thing that happened. `reply` names the caller that waits for an
+/// [`Effect::Reply`](crate::Effect::Reply).
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A client starts a turn.
+    Start {
+        reply: u64,
+        content: Vec<UserContent>,
+        overrides: Overrides,
+        /// JSON Schema of the final message, this turn only.
+        output_schema: Option<Arc<str>>,
+    },
+    /// A client adds to the running turn.
+    Steer { reply: u64, content: Vec<UserContent>, expected_turn: String },
+    /// A client stops the running turn; answered when the turn is over.
+    Interrupt { reply: u64, turn: String },
+    /// A client has the history compacted: a turn of its own.
+    Compact { reply: u64 },
+    /// A client has something reviewed: a turn of its own. `subject` names it for people, `prompt`
+    /// tells the model all; `None`: it comes later, by [`Input::ReviewPrompt`].
+    Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> },
+    /// What the model of a review is told. Ignored when that turn is over.
+    ReviewPrompt { turn: Id, prompt: String },
+    /// The user runs a command, outside of the sandbox.
+    Shell { reply: u64, script: String, cwd: PathBuf, actions: Vec<Action> },
+    /// A client adds model items to the history.
+    Inject { reply: u64, fragments: Vec<Fragment> },
+    /// A client ends the commands that run in the background.
+    CleanTerminals { reply: u64 },
+    /// A client sets or changes the goal.
+    SetGoal { reply: u64, change: GoalChange },
+    /// A client removes the goal.
+    ClearGoal { reply: u64 },
+    /// A client changes the settings outside of a turn.
+    Override { overrides: Overrides },
+    /// The configuration changed. Comes between turns only.
+    Configure(Box<Configured>),
+    /// The model sent part of its response.
+    Model { sample: u64, events: Vec<ModelEvent> },
+    /// The wait before a retry is over.
+    RetryDue { sample: u64 },
+    /// A tool call was looked at.
+    Prepared { call: u64, outcome: Prepared },
+    /// A patch was applied (`diff`: the aggregated diff of the turn) or was not.
+    Applied { call: u64, outcome: Result<String, ToolError> },
+    /// A command wrote text.
+    Output { process: u64, text: String },
+    /// A command ended.
+    Exited { process: u64, end: ProcessEnd },
+    /// The command does not read its input, so that what was typed last was not passed on.
+    NotTyped { process: u64 },
+    /// The time that a call gives its command to answer is over.
+    Elapsed { call: u64 },
+    /// A client answered a request.
+    Decided { request: u64, decision: Decision },
+    /// A running command wants to reach a host that is on no list; `key` names the question.
+    NetworkAsk { process: u64, key: u64, target: NetworkTarget },
+    /// Nobody waits for the answer to that question any more.
+    NetworkWithdrawn { key: u64 },
+    /// A client ran its tool, or could not.
+    ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
+    /// A record could not be stored: nothing durable can be promised any more.
+    StoreFailed { message: String },
+    /// The server is going to end: no turn starts any more, and the running one ends at its next
+    /// safe point, where neither a response of the model nor a tool's work is cut short.
+    Drain,
+    /// The server ends.
+    Shutdown,
+}

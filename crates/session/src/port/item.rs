@@ -1,0 +1,376 @@
+//! The items of a turn: what a client shows of it (specification: Items).
+
+use std::path::PathBuf;
+
+use crate::Id;
+
+/// One part of a user's message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserContent {
+    /// Plain text.
+    Text {
+        /// What the model is sent.
+        text: String,
+        /// Spans that clients show in another way; the model is not sent them.
+        elements: Vec<TextElement>,
+    },
+    /// An image by URL.
+    Image {
+        /// `http(s):` or `data:` URL.
+        url: String,
+    },
+    /// An image file of the client's machine, read by the driver.
+    LocalImage {
+        /// Where it lies.
+        path: String,
+        /// Its contents as a `data:` URL, for the model.
+        data_url: String,
+    },
+}
+
+/// A span of a text with a meaning of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextElement {
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Offset behind its last byte.
+    pub end: u64,
+    /// What to show in its place.
+    pub placeholder: Option<String>,
+}
+
+/// Where a message of the agent stands in its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Said on the way.
+    Commentary,
+    /// The answer.
+    FinalAnswer,
+}
+
+/// Status of a command or a file change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemStatus {
+    /// Started; an approval may be pending.
+    InProgress,
+    /// Finished well.
+    Completed,
+    /// Ended with an error.
+    Failed,
+    /// The user said no.
+    Declined,
+}
+
+/// What a command does, for display.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reads one file.
+    Read {
+        /// The command.
+        command: String,
+        /// The file's name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Lists a folder.
+    ListFiles {
+        /// The command.
+        command: String,
+        /// The folder, when named.
+        path: Option<String>,
+    },
+    /// Searches.
+    Search {
+        /// The command.
+        command: String,
+        /// What for.
+        query: Option<String>,
+        /// Where.
+        path: Option<String>,
+    },
+    /// Anything else.
+    Unknown {
+        /// The command.
+        command: String,
+    },
+}
+
+/// Who ran a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandSource {
+    /// The agent, through a tool.
+    Agent,
+    /// The user.
+    User,
+}
+
+/// A command run by the agent or the user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandItem {
+    /// Item id.
+    pub id: Id,
+    /// The command in display form.
+    pub command: String,
+    /// Its working folder.
+    pub cwd: PathBuf,
+    /// Where it stands.
+    pub status: ItemStatus,
+    /// What it does.
+    pub actions: Vec<Action>,
+    /// Standard output and error together, capped with head and tail kept; of a command that did
+    /// not run, the reason.
+    pub output: Option<String>,
+    /// Its exit code; 128 + n for signal n, 124 for a timeout.
+    pub exit_code: Option<i32>,
+    /// How long it ran.
+    pub duration_ms: Option<i64>,
+    /// The number under which `write_stdin` finds it.
+    pub process_id: Option<String>,
+    /// Who ran it.
+    pub source: CommandSource,
+}
+
+/// Part of what a client's tool gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolContent {
+    /// Text.
+    Text(String),
+    /// An image by URL.
+    Image {
+        /// `http(s):` or `data:` URL.
+        url: String,
+    },
+}
+
+/// What a client's tool gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolAnswer {
+    /// For the model.
+    pub content: Vec<ToolContent>,
+    /// Whether it did what it was called for.
+    pub success: bool,
+}
+
+/// A call of a tool that the client runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DynamicCall {
+    /// Item id.
+    pub id: Id,
+    /// Group of the tool.
+    pub namespace: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, JSON.
+    pub arguments: String,
+    /// Where it stands.
+    pub status: ItemStatus,
+    /// What it gave.
+    pub answer: Option<ToolAnswer>,
+    /// Why it gave nothing.
+    pub reason: Option<String>,
+    /// How long it took.
+    pub duration_ms: Option<i64>,
+}
+
+/// What happens to one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// A new file.
+    Add,
+    /// A file less.
+    Delete,
+    /// Changed contents, perhaps under a new name.
+    Update {
+        /// The new name.
+        move_to: Option<String>,
+    },
+}
+
+/// One file of a patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Absolute path.
+    pub path: String,
+    /// What happens to it.
+    pub kind: ChangeKind,
+    /// The contents of an added file, a unified diff otherwise.
+    pub diff: String,
+}
+
+/// What a web search does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchAction {
+    /// A query.
+    Search {
+        /// The query.
+        query: Option<String>,
+        /// More than one.
+        queries: Option<Vec<String>>,
+    },
+    /// A page was opened.
+    OpenPage {
+        /// Its address.
+        url: Option<String>,
+    },
+    /// Text was looked up in a page.
+    FindInPage {
+        /// Its address.
+        url: Option<String>,
+        /// The text.
+        pattern: Option<String>,
+    },
+    /// Something this version does not know.
+    Other,
+}
+
+/// A unit of input or output of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// What the user said.
+    UserMessage {
+        /// Item id.
+        id: Id,
+        /// Its parts.
+        content: Vec<UserContent>,
+    },
+    /// What the agent said.
+    AgentMessage {
+        /// Item id.
+        id: Id,
+        /// The text so far.
+        text: String,
+        /// Commentary or answer, where the model tells.
+        phase: Option<Phase>,
+    },
+    /// A proposed plan (plan mode).
+    Plan {
+        /// Item id.
+        id: Id,
+        /// The text so far.
+        text: String,
+    },
+    /// What the model thought.
+    Reasoning {
+        /// Item id.
+        id: Id,
+        /// Summary sections.
+        summary: Vec<String>,
+        /// Raw blocks, when the model gives them.
+        content: Vec<String>,
+    },
+    /// A command.
+    Command(CommandItem),
+    /// A patch.
+    FileChange {
+        /// Item id.
+        id: Id,
+        /// Its files.
+        changes: Vec<Change>,
+        /// Where it stands.
+        status: ItemStatus,
+        /// Why it failed or was declined, unless the user said no.
+        reason: Option<String>,
+    },
+    /// A search of the provider's own search tool.
+    WebSearch {
+        /// Item id.
+        id: Id,
+        /// The query.
+        query: String,
+        /// What it did.
+        action: Option<SearchAction>,
+        /// Why it came to nothing.
+        reason: Option<String>,
+    },
+    /// A call of a tool that the client runs.
+    DynamicCall(DynamicCall),
+    /// A review began.
+    EnteredReviewMode {
+        /// Item id.
+        id: Id,
+        /// What is reviewed.
+        review: String,
+    },
+    /// A review ended.
+    ExitedReviewMode {
+        /// Item id.
+        id: Id,
+        /// What came of it.
+        review: String,
+    },
+    /// The model's history is replaced by a summary.
+    ContextCompaction {
+        /// Item id.
+        id: Id,
+        /// Why the history stayed as it was.
+        reason: Option<String>,
+    },
+    /// An image that the agent looked at.
+    ImageView {
+        /// Item id.
+        id: Id,
+        /// The file.
+        path: String,
+        /// Why it could not be shown to the model.
+        reason: Option<String>,
+    },
+}
+
+impl Item {
+    /// The item's id.
+    pub fn id(&self) -> &Id {
+        match self {
+            Self::UserMessage { id, .. }
+            | Self::AgentMessage { id, .. }
+            | Self::Plan { id, .. }
+            | Self::Reasoning { id, .. }
+            | Self::FileChange { id, .. }
+            | Self::WebSearch { id, .. }
+            | Self::EnteredReviewMode { id, .. }
+            | Self::ExitedReviewMode { id, .. }
+            | Self::ContextCompaction { id, .. }
+            | Self::ImageView { id, .. } => id,
+            Self::Command(command) => &command.id,
+            Self::DynamicCall(call) => &call.id,
+        }
+    }
+
+    /// The status, for items that have one.
+    pub fn status(&self) -> Option<ItemStatus> {
+        match self {
+            Self::Command(command) => Some(command.status),
+            Self::FileChange { status, .. } => Some(*status),
+            Self::DynamicCall(call) => Some(call.status),
+            _ => None,
+        }
+    }
+
+    /// The item in its final state, with the reason where it failed before it ran.
+    pub(crate) fn closed(self, status: ItemStatus, reason: Option<&str>) -> Self {
+        let why = || reason.map(str::to_owned);
+        match self {
+            Self::Command(command) => {
+                let output = command.output.or_else(why);
+                Self::Command(CommandItem { status, output, ..command })
+            }
+            Self::FileChange { id, changes, .. } => {
+                Self::FileChange { id, changes, status, reason: why() }
+            }
+            Self::DynamicCall(call) => {
+                Self::DynamicCall(DynamicCall { status, reason: why(), ..call })
+            }
+            Self::WebSearch { id, query, action, .. } => {
+                Self::WebSearch { id, query, action, reason: why() }
+            }
+            Self::ContextCompaction { id, .. } => Self::ContextCompaction { id, reason: why() },
+            Self::ImageView { id, path, .. } => Self::ImageView { id, path, reason: why() },
+            Self::UserMessage { .. }
+            | Self::AgentMessage { .. }
+            | Self::Plan { .. }
+            | Self::Reasoning { .. }
+            | Self::EnteredReviewMode { .. }
+            | Self::ExitedReviewMode { .. } => self,
+        }
+    }
+}

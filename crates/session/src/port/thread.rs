@@ -1,0 +1,118 @@
+//! What a thread is made from: its ids, bounds, configuration, and what the store kept of it.
+
+use std::sync::Arc;
+
+use super::fragment::Fragment;
+use super::goal::Goal;
+use super::model::Usage;
+use super::settings::Settings;
+use super::tool_set::Offer;
+use crate::Id;
+
+/// Where new ids come from.
+pub trait Ids: Send {
+    /// A new turn id.
+    fn turn(&mut self) -> Id;
+    /// A new item id.
+    fn item(&mut self) -> Id;
+}
+
+/// Bounds of a thread's work.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Kept of a command's output in its item, in bytes: head and tail.
+    pub output_bytes: usize,
+    /// Streamed of a command's output, in bytes; past it only the item tells.
+    pub streamed_bytes: usize,
+    /// Given to the model of a tool's output, in tokens of about four bytes.
+    pub tool_output_tokens: u64,
+    /// Commands that may run at once, those in the background included.
+    pub processes: usize,
+    /// Tool calls of one response.
+    pub calls: usize,
+    /// Text of one response, in bytes.
+    pub response_bytes: usize,
+    /// Retries of a request that failed before its response began.
+    pub request_retries: u32,
+    /// Retries of a stream that broke.
+    pub stream_retries: u32,
+    /// The longest wait of an empty `write_stdin`, in milliseconds.
+    pub max_poll_ms: u64,
+    /// Steering inputs waiting for the model.
+    pub pending_inputs: usize,
+    /// Tokens of history from which on it is compacted before the next request.
+    pub compact_at_tokens: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            output_bytes: 1024 * 1024,
+            streamed_bytes: 4 * 1024 * 1024,
+            tool_output_tokens: 10_000,
+            processes: 64,
+            calls: 128,
+            response_bytes: 64 * 1024 * 1024,
+            request_retries: 4,
+            stream_retries: 5,
+            max_poll_ms: 300_000,
+            pending_inputs: 1_000,
+            compact_at_tokens: None,
+        }
+    }
+}
+
+/// What a stored thread brings back.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    /// The model's history; `None`: it comes later, by [`Machine::restore`].
+    pub history: Option<Vec<Fragment>>,
+    /// What the model was last told of the settings; `None` for a thread without a turn.
+    pub introduced: Option<Settings>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Whether the last turn failed.
+    pub failed: bool,
+    /// Whether the thread has its preview.
+    pub previewed: bool,
+    /// What the thread works towards.
+    pub goal: Option<Goal>,
+}
+
+/// What a thread takes from its configuration.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// The settings from now on.
+    pub settings: Settings,
+    /// What the model is told.
+    pub context: Context,
+    /// What the model can call.
+    pub offer: Offer,
+    /// Bounds.
+    pub limits: Limits,
+    /// Reasoning effort while a plan is made, in place of the settings'.
+    pub plan_effort: Option<String>,
+}
+
+/// Facts about the thread's surroundings that the driver looked up.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Base instructions; `None` means the built-in ones.
+    pub instructions: Option<Arc<str>>,
+    /// Developer instructions of the client or the configuration.
+    pub developer: Option<String>,
+    /// The project's own document for agents.
+    pub project_doc: Option<String>,
+    /// Co-author trailer for commit messages.
+    pub commit_attribution: Option<String>,
+    /// Whether the model takes a personality.
+    pub takes_personality: bool,
+    /// The user's shell, by name.
+    pub shell: String,
+    /// Today, `YYYY-MM-DD`.
+    pub date: String,
+    /// Name of the time zone.
+    pub time_zone: String,
+    /// What a compaction asks for; `None` means the built-in words.
+    pub compact_prompt: Option<Arc<str>>,
+}

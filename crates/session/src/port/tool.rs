@@ -1,0 +1,162 @@
+//! What the driver looks up and runs for a tool call, and what it reports.
+
+use std::path::PathBuf;
+
+use super::item::{Action, Change};
+use super::settings::SandboxPolicy;
+
+/// A tool call that needs the world before it can be decided.
+#[derive(Clone, Debug)]
+pub enum ToolRequest {
+    /// A shell script.
+    Script { script: String, workdir: Option<String>, shell: Option<String>, login: bool },
+    /// A plain argument vector.
+    Argv { argv: Vec<String>, workdir: Option<String> },
+    /// A patch.
+    Patch { text: String },
+    /// An image to look at.
+    Image { path: String },
+}
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct ExecSpec {
+    /// The call that `Prepare` looked at.
+    pub call: u64,
+    /// What to run.
+    pub request: ToolRequest,
+    /// Where, resolved.
+    pub cwd: PathBuf,
+    /// What it may touch: full access when the user let it run outside the sandbox.
+    pub sandbox: SandboxPolicy,
+    /// Whether it gets a terminal.
+    pub tty: bool,
+    /// Killed after so many milliseconds.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What looking at a tool call found.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// It is a command.
+    Command(Assessment),
+    /// It is a patch, or a command that is one.
+    Patch(PatchPlan),
+    /// It is an image, or one that could not be read.
+    Image(Result<ImageData, ToolError>),
+    /// It cannot be done; the message is for the model and the clients.
+    Refused { attempted: Attempted, message: String },
+}
+
+/// What a call that cannot be done was to do, as far as it could be read.
+#[derive(Clone, Debug)]
+pub enum Attempted {
+    /// Run a command.
+    Command {
+        /// The command in display form.
+        display: String,
+        /// Its working folder.
+        cwd: PathBuf,
+    },
+    /// Change files.
+    Patch {
+        /// The changes that could be read.
+        changes: Vec<Change>,
+    },
+}
+
+/// What the command rules say of a command.
+#[derive(Clone, Debug, Default)]
+pub struct Assessment {
+    /// The command in display form.
+    pub display: String,
+    /// Its resolved working folder.
+    pub cwd: PathBuf,
+    /// What it does.
+    pub actions: Vec<Action>,
+    /// Whether it is known to be harmless.
+    pub known_safe: bool,
+    /// Whether it is known to destroy.
+    pub dangerous: bool,
+    /// What a rule says, with its justification.
+    pub rule: Option<(RuleDecision, Option<String>)>,
+    /// The command prefix to offer for a lasting permission.
+    pub amendment: Option<Vec<String>>,
+    /// The commands that it consists of, as far as their words are known: the user may allow a
+    /// prefix of one of them for good. Opaque here.
+    pub amendable: Vec<Vec<String>>,
+    /// A script without how it is written: scripts with one form do the same. `None` when that is
+    /// not known.
+    pub normal_form: Option<Vec<String>>,
+}
+
+/// What a command rule decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleDecision {
+    /// Run without asking.
+    Allow,
+    /// Ask.
+    Prompt,
+    /// Do not run.
+    Forbidden,
+}
+
+/// A patch whose hunks were found.
+#[derive(Clone, Debug)]
+pub struct PatchPlan {
+    /// Its files.
+    pub changes: Vec<Change>,
+    /// Whether the sandbox policy lets all of them be written; else the reason why not.
+    pub outside: Option<String>,
+}
+
+/// An image for the model.
+#[derive(Clone, Debug)]
+pub struct ImageData {
+    /// Its absolute path.
+    pub path: String,
+    /// Its contents as a `data:` URL.
+    pub data_url: String,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// By itself, or by a signal (128 + n).
+    Code(i32),
+    /// Killed at its timeout.
+    TimedOut,
+    /// It could not be started.
+    NotStarted(String),
+    /// It was not started, because the sandbox policy cannot be enforced on this machine.
+    Unconfined(String),
+}
+
+/// Why a tool call failed, in words for the model: what is wrong and what it can do instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolError(String);
+
+impl ToolError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.0
+    }
+
+    /// The message, owned.
+    pub fn into_message(self) -> String {
+        self.0
+    }
+}
+
+impl std::fmt::Display for ToolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ToolError {}

@@ -1,0 +1,112 @@
+//! Which tools a thread offers to the model.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// How `apply_patch` is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PatchTool {
+    /// A custom tool with a grammar, for models that support it.
+    Custom,
+    /// A function with one string.
+    #[default]
+    Function,
+    /// Not at all.
+    Off,
+}
+
+/// How commands are offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CommandTool {
+    /// `exec_command` and `write_stdin`: commands may outlive the call.
+    #[default]
+    Terminal,
+    /// `shell`: one call, one command.
+    OneShot,
+    /// None: the model cannot run commands.
+    Off,
+}
+
+/// The tools that a thread offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolSet {
+    /// How `apply_patch` is offered.
+    pub patch: PatchTool,
+    /// How commands are offered.
+    pub commands: CommandTool,
+    /// `view_image`.
+    pub view_image: bool,
+    /// `get_goal` and `update_goal`: the thread has a goal that is open.
+    pub goal: bool,
+    /// Whether the model may ask for a login shell.
+    pub login_shell: bool,
+    /// The provider's own web search, as the JSON that offers it: while commands are confined, and
+    /// while they are not.
+    pub web_search: [Option<Arc<str>>; 2],
+    /// Tools that the client runs. It knows the mode, so that they are its own business.
+    pub dynamic: Arc<[DynamicTool]>,
+    /// Plan mode: what changes something is not offered. A call of it is understood, to be refused
+    /// with the reason.
+    pub reads_only: bool,
+}
+
+impl Default for ToolSet {
+    fn default() -> Self {
+        Self {
+            patch: PatchTool::default(),
+            commands: CommandTool::default(),
+            view_image: true,
+            goal: false,
+            login_shell: true,
+            web_search: [None, None],
+            dynamic: Arc::default(),
+            reads_only: false,
+        }
+    }
+}
+
+/// A tool that the client runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DynamicTool {
+    /// Group of tools that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Its name in the group.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: String,
+}
+
+impl DynamicTool {
+    /// What the model calls it.
+    pub fn full_name(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}__{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// Tools, with their definitions written as the JSON array of a request. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    pub(crate) tools: Arc<ToolSet>,
+    pub(crate) confined: Arc<str>,
+    pub(crate) unconfined: Arc<str>,
+}
+
+impl Offer {
+    /// The tools.
+    pub fn tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
+    /// The definitions, while commands are confined or while they are not.
+    pub(crate) fn json(&self, is_unconfined: bool) -> Arc<str> {
+        if is_unconfined { self.unconfined.clone() } else { self.confined.clone() }
+    }
+}

@@ -1,0 +1,293 @@
+//! One request to the model: reads the streamed response into items and deltas, within its bound.
+//!
+//! Tool calls, the history and what follows from the end of a response are the turn's.
+
+mod message;
+mod plan_tags;
+mod reasoning;
+pub(crate) mod retry;
+
+use std::collections::BTreeMap;
+
+use crate::Id;
+use crate::cx::Cx;
+use crate::port::item::{Item, ItemStatus, Phase, SearchAction};
+use crate::port::model::{Failure, FailureKind, ModelItemKind};
+use message::Message;
+use reasoning::Reasoning;
+
+/// Why an item fails when another takes its place in the response.
+const REPLACED: &str = "the model's response went on with something else";
+/// Why an item fails when the response ends before it.
+pub(crate) const UNFINISHED: &str = "the model's response ended before this did";
+
+/// What an empty item or section counts of the bound on a response.
+const ITEM_BYTES: usize = 64;
+
+/// A response that is being streamed.
+pub(crate) struct Sample {
+    number: u64,
+    turn: Id,
+    items: BTreeMap<usize, Streaming>,
+    bytes: usize,
+}
+
+/// An output item that is not whole yet.
+enum Streaming {
+    Message(Message),
+    Reasoning(Reasoning),
+    /// A search by the provider.
+    Search {
+        id: Id,
+        query: String,
+    },
+    /// Something that is only looked at when it is whole.
+    Other,
+}
+
+/// The response is longer than [`Limits::response_bytes`](crate::Limits::response_bytes).
+#[derive(Debug)]
+pub(crate) struct TooLong {
+    limit: usize,
+}
+
+impl From<TooLong> for Failure {
+    fn from(TooLong { limit }: TooLong) -> Self {
+        let message = format!("the model's response is longer than {limit} bytes");
+        Self::new(FailureKind::Other, message)
+    }
+}
+
+impl Sample {
+    pub(crate) fn new(number: u64, turn: Id) -> Self {
+        Self { number, turn, items: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// Names the request to the driver.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The items as far as they have come.
+    pub(crate) fn items(&self) -> Vec<Item> {
+        let mut items = Vec::new();
+        for streaming in self.items.values() {
+            match streaming {
+                Streaming::Message(message) => items.extend(message.items()),
+                Streaming::Reasoning(reasoning) => items.push(reasoning.item()),
+                Streaming::Search { id, query } => items.push(search(id, query)),
+                Streaming::Other => {}
+            }
+        }
+        items
+    }
+
+    /// Counts streamed bytes.
+    pub(crate) fn count(&mut self, bytes: usize, cx: &Cx) -> Result<(), TooLong> {
+        let limit = cx.limits.response_bytes;
+        self.bytes += bytes;
+        if self.bytes <= limit { Ok(()) } else { Err(TooLong { limit }) }
+    }
+
+    /// An output item opened. In plan mode (`planning`) a message may hold a plan.
+    pub(crate) fn open(
+        &mut self,
+        index: usize,
+        kind: ModelItemKind,
+        planning: bool,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.replace(index, cx);
+        self.count(ITEM_BYTES, cx)?;
+        let turn = &self.turn;
+        let streaming = match kind {
+            ModelItemKind::Message { phase } => {
+                Streaming::Message(Message::start(turn, phase, planning, cx))
+            }
+            ModelItemKind::Reasoning => Streaming::Reasoning(Reasoning::start(turn, cx)),
+            ModelItemKind::WebSearch { query } => {
+                let id = cx.item_id();
+                cx.item_started(turn, search(&id, &query));
+                Streaming::Search { id, query }
+            }
+            ModelItemKind::Other => Streaming::Other,
+        };
+        self.items.insert(index, streaming);
+        Ok(())
+    }
+
+    /// Closes the item at `index`, because something else takes its place.
+    pub(crate) fn replace(&mut self, index: usize, cx: &mut Cx) {
+        if let Some(streaming) = self.items.remove(&index) {
+            streaming.close(&self.turn, REPLACED, cx);
+        }
+    }
+
+    /// Text of a message.
+    pub(crate) fn text_delta(
+        &mut self,
+        index: usize,
+        text: String,
+        planning: bool,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.count(text.len(), cx)?;
+        if !self.items.contains_key(&index) {
+            self.open(index, ModelItemKind::Message { phase: None }, planning, cx)?;
+        }
+        if let Some(Streaming::Message(message)) = self.items.get_mut(&index) {
+            message.push(&self.turn, text, cx);
+        }
+        Ok(())
+    }
+
+    /// A section of a reasoning summary opened.
+    pub(crate) fn summary_part(
+        &mut self,
+        index: usize,
+        part: usize,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.open_reasoning(index, cx)?;
+        self.count(ITEM_BYTES, cx)?;
+        if let Some(Streaming::Reasoning(reasoning)) = self.items.get_mut(&index) {
+            reasoning.open_section(&self.turn, part, cx);
+        }
+        Ok(())
+    }
+
+    /// Text of a section of a reasoning summary.
+    pub(crate) fn summary_delta(
+        &mut self,
+        index: usize,
+        part: usize,
+        text: String,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.count(text.len().max(ITEM_BYTES), cx)?;
+        self.open_reasoning(index, cx)?;
+        if let Some(Streaming::Reasoning(reasoning)) = self.items.get_mut(&index) {
+            reasoning.push_summary(&self.turn, part, text, cx);
+        }
+        Ok(())
+    }
+
+    /// Raw reasoning text.
+    pub(crate) fn reasoning_delta(
+        &mut self,
+        index: usize,
+        part: usize,
+        text: String,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        self.count(text.len().max(ITEM_BYTES), cx)?;
+        self.open_reasoning(index, cx)?;
+        if let Some(Streaming::Reasoning(reasoning)) = self.items.get_mut(&index) {
+            reasoning.push_content(&self.turn, part, text, cx);
+        }
+        Ok(())
+    }
+
+    /// A delta without an item before it opens one.
+    fn open_reasoning(&mut self, index: usize, cx: &mut Cx) -> Result<(), TooLong> {
+        if self.items.contains_key(&index) {
+            return Ok(());
+        }
+        self.open(index, ModelItemKind::Reasoning, false, cx)
+    }
+
+    /// A message is whole. Returns its text without the plan.
+    pub(crate) fn complete_message(
+        &mut self,
+        index: usize,
+        text: String,
+        phase: Option<Phase>,
+        planning: bool,
+        cx: &mut Cx,
+    ) -> Result<String, TooLong> {
+        let message = match self.items.remove(&index) {
+            Some(Streaming::Message(message)) => message,
+            other => {
+                self.reopen(other, cx)?;
+                Message::start(&self.turn, phase, planning, cx)
+            }
+        };
+        Ok(message.complete(&self.turn, text, phase, cx))
+    }
+
+    /// Reasoning is whole.
+    pub(crate) fn complete_reasoning(
+        &mut self,
+        index: usize,
+        summary: Vec<String>,
+        content: Vec<String>,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        let reasoning = match self.items.remove(&index) {
+            Some(Streaming::Reasoning(reasoning)) => reasoning,
+            other => {
+                self.reopen(other, cx)?;
+                Reasoning::start(&self.turn, cx)
+            }
+        };
+        reasoning.complete(&self.turn, summary, content, cx);
+        Ok(())
+    }
+
+    /// A search by the provider is over.
+    pub(crate) fn complete_search(
+        &mut self,
+        index: usize,
+        query: String,
+        action: Option<SearchAction>,
+        failed: bool,
+        cx: &mut Cx,
+    ) -> Result<(), TooLong> {
+        let id = match self.items.remove(&index) {
+            Some(Streaming::Search { id, .. }) => id,
+            other => {
+                self.reopen(other, cx)?;
+                let id = cx.item_id();
+                cx.item_started(&self.turn, search(&id, &query));
+                id
+            }
+        };
+        let reason = failed.then(|| "the provider reports that the search failed".into());
+        cx.item_completed(&self.turn, Item::WebSearch { id, query, action, reason });
+        Ok(())
+    }
+
+    /// Closes what an item that came whole replaces, and counts the new item.
+    fn reopen(&mut self, replaced: Option<Streaming>, cx: &mut Cx) -> Result<(), TooLong> {
+        if let Some(replaced) = replaced {
+            replaced.close(&self.turn, REPLACED, cx);
+        }
+        self.count(ITEM_BYTES, cx)
+    }
+
+    /// Completes the items that were cut with what came of them: that is what the user saw.
+    pub(crate) fn close(self, reason: &str, cx: &mut Cx) {
+        for streaming in self.items.into_values() {
+            streaming.close(&self.turn, reason, cx);
+        }
+    }
+}
+
+impl Streaming {
+    fn close(self, turn: &Id, reason: &str, cx: &mut Cx) {
+        match self {
+            Self::Message(message) => message.close(turn, cx),
+            Self::Reasoning(reasoning) => reasoning.close(turn, cx),
+            Self::Search { id, query } => {
+                let item = search(&id, &query).closed(ItemStatus::Failed, Some(reason));
+                cx.item_completed(turn, item);
+            }
+            Self::Other => {}
+        }
+    }
+}
+
+/// A search that has begun.
+fn search(id: &Id, query: &str) -> Item {
+    Item::WebSearch { id: id.clone(), query: query.to_owned(), action: None, reason: None }
+}

@@ -1,0 +1,128 @@
+//! A message while it streams, and in plan mode the plan inside it.
+
+use super::plan_tags::{self, Piece, Splitter};
+use crate::Id;
+use crate::cx::Cx;
+use crate::port::event::Event;
+use crate::port::item::{Item, Phase};
+
+/// A message that is not whole yet.
+pub(super) struct Message {
+    id: Id,
+    text: String,
+    phase: Option<Phase>,
+    /// `None` outside of plan mode.
+    plan: Option<Plan>,
+}
+
+/// The plan inside a message of plan mode.
+#[derive(Default)]
+struct Plan {
+    splitter: Splitter,
+    /// Whether any text came.
+    has_text: bool,
+    /// The plan's item, while it is open: its id and text.
+    item: Option<(Id, String)>,
+}
+
+impl Message {
+    /// Opens a message.
+    pub(super) fn start(turn: &Id, phase: Option<Phase>, planning: bool, cx: &mut Cx) -> Self {
+        let id = cx.item_id();
+        let text = String::new();
+        cx.item_started(turn, Item::AgentMessage { id: id.clone(), text, phase });
+        Self { id, text: String::new(), phase, plan: planning.then(Plan::default) }
+    }
+
+    /// The message, and its plan while that is open, as far as they have come.
+    pub(super) fn items(&self) -> impl Iterator<Item = Item> {
+        let (id, text) = (self.id.clone(), self.text.clone());
+        let message = Item::AgentMessage { id, text, phase: self.phase };
+        let plan = self.plan.as_ref().and_then(|plan| plan.item.clone());
+        std::iter::once(message).chain(plan.map(|(id, text)| Item::Plan { id, text }))
+    }
+
+    /// Appends streamed text.
+    pub(super) fn push(&mut self, turn: &Id, delta: String, cx: &mut Cx) {
+        match &mut self.plan {
+            None => self.push_text(turn, delta, cx),
+            Some(plan) => {
+                plan.has_text = true;
+                let pieces = plan.splitter.push(&delta);
+                self.push_pieces(turn, pieces, cx);
+            }
+        }
+    }
+
+    fn push_text(&mut self, turn: &Id, delta: String, cx: &mut Cx) {
+        self.text.push_str(&delta);
+        let item = self.id.clone();
+        cx.emit(Event::MessageDelta { turn: turn.clone(), item, text: delta });
+    }
+
+    fn push_pieces(&mut self, turn: &Id, pieces: Vec<Piece>, cx: &mut Cx) {
+        for piece in pieces {
+            match piece {
+                Piece::Text(delta) => self.push_text(turn, delta, cx),
+                Piece::Open => {
+                    let id = cx.item_id();
+                    let text = String::new();
+                    cx.item_started(turn, Item::Plan { id: id.clone(), text });
+                    self.set_plan_item(Some((id, String::new())));
+                }
+                Piece::Plan(delta) => {
+                    let item = self.plan.as_mut().and_then(|plan| plan.item.as_mut());
+                    if let Some((id, text)) = item {
+                        text.push_str(&delta);
+                        let item = id.clone();
+                        cx.emit(Event::PlanDelta { turn: turn.clone(), item, text: delta });
+                    }
+                }
+                Piece::Close => {
+                    if let Some((id, text)) = self.set_plan_item(None) {
+                        let text = text.trim().to_owned();
+                        cx.item_completed(turn, Item::Plan { id, text });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replaces the open item of the plan, and returns the old one.
+    fn set_plan_item(&mut self, item: Option<(Id, String)>) -> Option<(Id, String)> {
+        let plan = self.plan.as_mut()?;
+        std::mem::replace(&mut plan.item, item)
+    }
+
+    /// The message is whole. Returns its text without the plan.
+    pub(super) fn complete(
+        mut self,
+        turn: &Id,
+        text: String,
+        phase: Option<Phase>,
+        cx: &mut Cx,
+    ) -> String {
+        let phase = phase.or(self.phase);
+        if let Some(plan) = &mut self.plan {
+            // A message that came without deltas still shows its plan.
+            let mut pieces = match plan.has_text {
+                true => Vec::new(),
+                false => plan.splitter.push(&text),
+            };
+            pieces.extend(plan.splitter.finish());
+            self.push_pieces(turn, pieces, cx);
+        }
+        let text = if self.plan.is_some() { plan_tags::split(&text).0 } else { text };
+        cx.item_completed(turn, Item::AgentMessage { id: self.id, text: text.clone(), phase });
+        text
+    }
+
+    /// The message was cut off.
+    pub(super) fn close(self, turn: &Id, cx: &mut Cx) {
+        let Self { id, text, phase, plan } = self;
+        if let Some((id, text)) = plan.and_then(|plan| plan.item) {
+            cx.item_completed(turn, Item::Plan { id, text });
+        }
+        cx.item_completed(turn, Item::AgentMessage { id, text, phase });
+    }
+}

@@ -1,0 +1,104 @@
+//! Reasoning while it streams: sections of the summary, each announced once, and raw blocks.
+
+use std::ops::Range;
+
+use crate::Id;
+use crate::cx::Cx;
+use crate::port::event::Event;
+use crate::port::item::Item;
+
+/// Reasoning that is not whole yet.
+pub(super) struct Reasoning {
+    id: Id,
+    summary: Vec<String>,
+    content: Vec<String>,
+    /// Number of summary sections that were announced.
+    announced: usize,
+}
+
+impl Reasoning {
+    /// Opens reasoning.
+    pub(super) fn start(turn: &Id, cx: &mut Cx) -> Self {
+        let (summary, content) = (Vec::new(), Vec::new());
+        let reasoning = Self { id: cx.item_id(), summary, content, announced: 0 };
+        cx.item_started(turn, reasoning.item());
+        reasoning
+    }
+
+    /// The item as far as it has come.
+    pub(super) fn item(&self) -> Item {
+        let Self { id, summary, content, .. } = self;
+        Item::Reasoning { id: id.clone(), summary: summary.clone(), content: content.clone() }
+    }
+
+    /// A section of the summary opened.
+    pub(super) fn open_section(&mut self, turn: &Id, part: usize, cx: &mut Cx) {
+        if slot(&mut self.summary, part).is_some() {
+            self.announce(turn, cx);
+        }
+    }
+
+    /// Appends to a section of the summary.
+    pub(super) fn push_summary(&mut self, turn: &Id, part: usize, text: String, cx: &mut Cx) {
+        let Some(section) = slot(&mut self.summary, part) else { return };
+        section.push_str(&text);
+        self.announce(turn, cx);
+        let (turn, item) = (turn.clone(), self.id.clone());
+        cx.emit(Event::SummaryDelta { turn, item, index: part, text });
+    }
+
+    /// Appends to a raw block.
+    pub(super) fn push_content(&mut self, turn: &Id, part: usize, text: String, cx: &mut Cx) {
+        let Some(block) = slot(&mut self.content, part) else { return };
+        block.push_str(&text);
+        self.announce(turn, cx);
+        let (turn, item) = (turn.clone(), self.id.clone());
+        cx.emit(Event::ReasoningDelta { turn, item, index: part, text });
+    }
+
+    /// Announces every section that was not yet, so that each has its boundary, whether the
+    /// provider sends one or not.
+    fn announce(&mut self, turn: &Id, cx: &mut Cx) {
+        let sections = self.announced..self.summary.len();
+        self.announced = sections.end;
+        self.announce_sections(turn, sections, cx);
+    }
+
+    fn announce_sections(&self, turn: &Id, sections: Range<usize>, cx: &mut Cx) {
+        for index in sections {
+            let (turn, item) = (turn.clone(), self.id.clone());
+            cx.emit(Event::SummaryPartAdded { turn, item, index });
+        }
+    }
+
+    /// The reasoning is whole.
+    pub(super) fn complete(
+        self,
+        turn: &Id,
+        summary: Vec<String>,
+        content: Vec<String>,
+        cx: &mut Cx,
+    ) {
+        self.announce_sections(turn, self.announced..summary.len(), cx);
+        cx.item_completed(turn, Item::Reasoning { id: self.id, summary, content });
+    }
+
+    /// The reasoning was cut off.
+    pub(super) fn close(self, turn: &Id, cx: &mut Cx) {
+        let Self { id, summary, content, .. } = self;
+        cx.item_completed(turn, Item::Reasoning { id, summary, content });
+    }
+}
+
+/// The part at `index`, made when it is the next one or near it. Far ones are refused, so that a
+/// number in the stream cannot make us allocate.
+fn slot(parts: &mut Vec<String>, index: usize) -> Option<&mut String> {
+    const MAX_GAP: usize = 16;
+    if index >= parts.len() + MAX_GAP {
+        return None;
+    }
+    while parts.len() <= index {
+        parts.push(String::new());
+    }
+    parts.get_mut(index)
+}

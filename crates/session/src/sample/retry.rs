@@ -1,0 +1,142 @@
+//! The one policy for failed requests to the model: whether they are sent again, how often, and
+//! after how long. Pure; the driver waits and adds jitter.
+
+use crate::port::model::{Failure, FailureKind, Retry};
+use crate::port::thread::Limits;
+
+/// Longest own wait before another try.
+const MAX_BACKOFF_MS: u64 = 30_000;
+/// Longest wait that a provider can ask for. With more the request fails, and the failure says when
+/// to come back.
+const MAX_ASKED_MS: u64 = 10 * 60 * 1000;
+
+/// Failed tries of the current request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attempts {
+    /// That failed before their response began, since a response last began.
+    request: u32,
+    /// Whose response broke off.
+    stream: u32,
+}
+
+/// What follows from a failed try.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The `attempt`-th retry of at most `limit` comes after `wait_ms`.
+    Again { attempt: u32, limit: u32, wait_ms: u64 },
+    /// The request failed, after so many tries in a row.
+    GiveUp { tries: u32 },
+}
+
+impl Attempts {
+    /// Counts a failed try and decides what follows.
+    pub(crate) fn failed(&mut self, failure: &Failure, limits: &Limits) -> Next {
+        let (count, limit) = match failure.retry {
+            Retry::Never => return Next::GiveUp { tries: self.request + 1 },
+            Retry::Request => (&mut self.request, limits.request_retries),
+            Retry::Stream => {
+                self.request = 0;
+                (&mut self.stream, limits.stream_retries)
+            }
+        };
+        let asked = failure.retry_after_ms.unwrap_or(0);
+        if *count >= limit || asked > MAX_ASKED_MS {
+            return Next::GiveUp { tries: *count + 1 };
+        }
+        *count += 1;
+        Next::Again { attempt: *count, limit, wait_ms: backoff_ms(*count).max(asked) }
+    }
+}
+
+/// 200 ms, 400 ms, … up to [`MAX_BACKOFF_MS`].
+fn backoff_ms(attempt: u32) -> u64 {
+    (200 << attempt.saturating_sub(1).min(10)).min(MAX_BACKOFF_MS)
+}
+
+/// The failure as it is reported while its request is sent again.
+pub(crate) fn passing(failure: &Failure, attempt: u32, limit: u32, wait_ms: u64) -> Failure {
+    let message =
+        format!("{} (retry {attempt} of {limit} in {})", failure.message, duration(wait_ms));
+    // Too many attempts have failed only once no other one follows.
+    let kind = match failure.kind {
+        FailureKind::ResponseTooManyFailedAttempts => FailureKind::HttpConnectionFailed,
+        kind => kind,
+    };
+    Failure { kind, message, ..failure.clone() }
+}
+
+/// The failure as it ends the turn.
+pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
+    if tries > 1 {
+        failure.message.push_str(&format!(" (after {tries} tries)"));
+    }
+    if let Some(asked) = failure.retry_after_ms.filter(|asked| *asked > MAX_ASKED_MS) {
+        failure.message.push_str(&format!("; try again in {}", duration(asked)));
+    }
+    failure
+}
+
+/// Seconds with one decimal below ten, whole ones above.
+fn duration(ms: u64) -> String {
+    if ms < 10_000 {
+        format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+    } else {
+        format!("{} s", ms.div_ceil(1000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(retry: Retry, retry_after_ms: Option<u64>) -> Failure {
+        let kind = FailureKind::ResponseTooManyFailedAttempts;
+        Failure { retry, retry_after_ms, ..Failure::new(kind, "busy") }
+    }
+
+    #[test]
+    fn waits_grow_and_obey_the_provider() {
+        let limits = Limits { stream_retries: 20, ..Limits::default() };
+        let mut attempts = Attempts::default();
+        let mut wait = |asked| match attempts.failed(&failure(Retry::Stream, asked), &limits) {
+            Next::Again { wait_ms, .. } => wait_ms,
+            Next::GiveUp { .. } => 0,
+        };
+        assert_eq!([wait(None), wait(None), wait(None)], [200, 400, 800]);
+        assert_eq!(wait(Some(5_000)), 5_000);
+        assert_eq!(wait(Some(MAX_ASKED_MS)), MAX_ASKED_MS);
+        assert_eq!(wait(Some(u64::MAX)), 0, "given up");
+        for _ in 0..10 {
+            wait(None);
+        }
+        assert_eq!(wait(None), MAX_BACKOFF_MS);
+    }
+
+    #[test]
+    fn each_kind_of_retry_has_its_limit() {
+        let limits = Limits { request_retries: 2, stream_retries: 1, ..Limits::default() };
+        let mut attempts = Attempts::default();
+        let mut next = |retry| attempts.failed(&failure(retry, None), &limits);
+        let again = |attempt, limit, wait_ms| Next::Again { attempt, limit, wait_ms };
+        assert_eq!(next(Retry::Request), again(1, 2, 200));
+        assert_eq!(next(Retry::Request), again(2, 2, 400));
+        // The response began: what comes next begins anew.
+        assert_eq!(next(Retry::Stream), again(1, 1, 200));
+        assert_eq!(next(Retry::Request), again(1, 2, 200));
+        assert_eq!(next(Retry::Request), again(2, 2, 400));
+        assert_eq!(next(Retry::Request), Next::GiveUp { tries: 3 });
+        assert_eq!(next(Retry::Stream), Next::GiveUp { tries: 2 });
+        assert_eq!(next(Retry::Never), Next::GiveUp { tries: 1 });
+    }
+
+    #[test]
+    fn failures_say_what_follows() {
+        let busy = failure(Retry::Request, None);
+        let told = passing(&busy, 1, 4, 200);
+        assert_eq!(told.message, "busy (retry 1 of 4 in 0.2 s)");
+        assert_eq!(told.kind, FailureKind::HttpConnectionFailed);
+        assert_eq!(given_up(busy.clone(), 1), busy);
+        let long = Failure { retry_after_ms: Some(3_600_000), ..busy };
+        assert_eq!(given_up(long, 3).message, "busy (after 3 tries); try again in 3600 s");
+    }
+}

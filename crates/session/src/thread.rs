@@ -1,0 +1,79 @@
+//! What of a thread outlives a turn. Each part owns its state; turns use the parts by their
+//! methods.
+
+use crate::Id;
+use crate::approvals::Approvals;
+use crate::configuration::Configuration;
+use crate::conversation::Conversation;
+use crate::cx::Cx;
+use crate::goal::GoalTracker;
+use crate::port::effect::Record;
+use crate::port::event::Event;
+use crate::port::fragment::Fragment;
+use crate::port::model::Usage;
+use crate::processes::Processes;
+use crate::tools::CallCx;
+
+/// See the module.
+pub(crate) struct Thread {
+    pub(crate) cx: Cx,
+    pub(crate) configuration: Configuration,
+    pub(crate) conversation: Conversation,
+    pub(crate) goal: GoalTracker,
+    pub(crate) processes: Processes,
+    pub(crate) approvals: Approvals,
+    /// Tokens so far.
+    pub(crate) usage: Usage,
+    pub(crate) phase: Phase,
+}
+
+/// Whether turns may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Turns may start.
+    Open,
+    /// No turn starts, and the running one ends at its next safe point.
+    Draining,
+    /// No turn starts.
+    Closed,
+}
+
+impl Thread {
+    /// What a tool call of this turn may use.
+    pub(crate) fn call_cx<'a>(&'a mut self, turn: &'a Id) -> CallCx<'a> {
+        CallCx {
+            cx: &mut self.cx,
+            turn,
+            number: 0,
+            settings: self.configuration.settings(),
+            processes: &mut self.processes,
+            goal: &mut self.goal,
+        }
+    }
+
+    /// Counts what a response cost.
+    pub(crate) fn account(&mut self, turn: &Id, usage: Usage) {
+        self.usage.add(usage);
+        let total = self.usage;
+        self.cx.persist(Record::TokenUsage { total, last: usage });
+        self.cx.emit(Event::TokenUsage { turn: turn.clone(), total, last: usage });
+        let announcement = self.goal.charge(turn, usage, &mut self.cx);
+        self.announce_goal(announcement);
+    }
+
+    /// Adds what changed of the goal to the model's next request. A thread without a turn has its
+    /// goal in its introduction.
+    pub(crate) fn announce_goal(&mut self, announcement: Option<Fragment>) {
+        if let Some(fragment) = announcement
+            && self.conversation.introduced().is_some()
+        {
+            self.conversation.announce(fragment);
+        }
+    }
+
+    /// Adds what the model does not know yet of the settings to its next request.
+    pub(crate) fn introduce(&mut self, turn: &Id) {
+        let goal = self.goal.introduction();
+        self.conversation.introduce(turn, &self.configuration, goal, &mut self.cx);
+    }
+}

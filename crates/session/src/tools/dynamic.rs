@@ -1,0 +1,66 @@
+//! Tools that a client runs (specification: Dynamic tool call): their definitions are data.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::arguments::Arguments;
+use super::tool::{CallCx, RejectedCall, Step, Tool, ToolCall, tool_item};
+use crate::Id;
+use crate::port::item::Item;
+use crate::port::tool::ToolError;
+use crate::port::tool_set::{DynamicTool, ToolSet};
+
+#[derive(Debug)]
+struct ClientCall {
+    namespace: Option<String>,
+    tool: String,
+    arguments: String,
+}
+
+impl Tool for DynamicTool {
+    fn name(&self) -> Cow<'_, str> {
+        match &self.namespace {
+            Some(_) => self.full_name().into(),
+            None => Cow::Borrowed(&self.name),
+        }
+    }
+
+    fn definition(&self, _: &ToolSet) -> Option<String> {
+        let schema: Value = serde_json::from_str(&self.schema).unwrap_or_else(|_| json!({}));
+        Some(
+            json!({
+                "type": "function",
+                "name": self.full_name(),
+                "description": self.description,
+                "strict": false,
+                "parameters": schema,
+            })
+            .to_string(),
+        )
+    }
+
+    fn is_callable(&self, _: &ToolSet) -> bool {
+        true
+    }
+
+    fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError> {
+        Ok(Box::new(ClientCall {
+            namespace: self.namespace.clone(),
+            tool: self.name.clone(),
+            arguments: Arguments::read(&self.full_name(), arguments)?.into_json(),
+        }))
+    }
+
+    fn rejected_item(&self, id: Id, call: &RejectedCall<'_>) -> Item {
+        tool_item(id, self.namespace.clone(), self.name.clone(), call.json())
+    }
+}
+
+impl ToolCall for ClientCall {
+    fn begin(&self, _: &mut CallCx<'_>) -> Step {
+        let Self { namespace, tool, arguments } = self;
+        let (namespace, tool) = (namespace.clone(), tool.clone());
+        Step::Delegate { namespace, tool, arguments: arguments.clone() }
+    }
+}

@@ -1,0 +1,209 @@
+//! What is offered, and what is read of the calls that models write.
+
+use serde_json::Value;
+
+use super::apply_patch::PatchCall;
+use super::exec_command::ExecCall;
+use super::update_plan::PlanCall;
+use super::write_stdin::WriteStdinCall;
+use super::*;
+use crate::port::event::{PlanStep, PlanStepStatus};
+use crate::port::tool_set::{CommandTool, DynamicTool, Offer, PatchTool};
+
+/// The text of the error of a call.
+fn error(tools: &ToolSet, name: &str, arguments: &str) -> String {
+    read_function(tools, name, arguments).unwrap_err().into_message()
+}
+
+#[test]
+fn calls_are_read_as_models_write_them() {
+    let exec =
+        ExecCall { cmd: "ls".into(), yield_time_ms: Some(1000), tty: true, ..ExecCall::default() };
+    for arguments in [
+        r#"{"cmd":"ls","yield_time_ms":"1000","tty":"true","workdir":null}"#,
+        r#"{"cmd":["ls"],"yield_time_ms":1000.0,"tty":true,"login":null}"#,
+    ] {
+        assert_eq!(ExecCall::read(arguments), Ok(exec.clone()), "{arguments}");
+    }
+    for arguments in [r#"{"session_id":"3","chars":null}"#, r#"{"session_id":3.0}"#] {
+        let stdin = WriteStdinCall { session_id: 3, ..WriteStdinCall::default() };
+        assert_eq!(WriteStdinCall::read(arguments), Ok(stdin), "{arguments}");
+    }
+    for (arguments, text) in [
+        (r#"{"input":"*** x"}"#, "*** x"),
+        (r#"{"patch":"*** x"}"#, "*** x"),
+        ("*** Begin Patch\n", "*** Begin Patch\n"),
+        (r#""*** Begin Patch""#, "*** Begin Patch"),
+        (r#""{\"input\":\"*** x\"}""#, "*** x"),
+    ] {
+        assert_eq!(PatchCall::read(arguments), Ok(PatchCall { text: text.into() }), "{arguments}");
+    }
+    let goal = ToolSet { goal: true, ..ToolSet::default() };
+    for (name, arguments, expected) in [
+        ("update_goal", r#"{"status":"complete"}"#, "CompleteGoal"),
+        ("get_goal", "", "GetGoalCall"),
+    ] {
+        assert_eq!(format!("{:?}", read_function(&goal, name, arguments).unwrap()), expected);
+    }
+    let custom = read_custom(&ToolSet::default(), "apply_patch", "*** Begin Patch").unwrap();
+    assert!(custom.is_exclusive());
+}
+
+#[test]
+fn plans_are_read_in_any_spelling() {
+    use PlanStepStatus::{Completed, InProgress, Pending};
+    for (status, expected) in [
+        ("pending", Pending),
+        ("todo", Pending),
+        ("not started", Pending),
+        ("in_progress", InProgress),
+        ("inProgress", InProgress),
+        ("In-Progress", InProgress),
+        ("completed", Completed),
+        ("done", Completed),
+    ] {
+        let list = format!(r#"[{{"step":"x","status":"{status}"}}]"#);
+        let step = PlanStep { step: "x".into(), status: expected };
+        for plan in [list.clone(), Value::from(list).to_string()] {
+            let call = PlanCall { explanation: None, plan: vec![step.clone()] };
+            assert_eq!(PlanCall::read(&format!(r#"{{"plan":{plan}}}"#)), Ok(call));
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_tool_and_the_member() {
+    for (name, arguments, expected) in [
+        ("exec_command", "{}", "exec_command: `cmd` is missing; give a shell command"),
+        ("exec_command", r#"{"cmd":" "}"#, "exec_command: `cmd` is empty; give a shell command"),
+        (
+            "exec_command",
+            r#"{"cmd":"ls","tty":3}"#,
+            "exec_command: `tty` is `3`; give true or false",
+        ),
+        ("shell", r#"{"command":{}}"#, "shell: `command` is `{}`; give a list of strings"),
+        (
+            "shell",
+            r#"{"command":[]}"#,
+            "shell: `command` is empty; give a program and its arguments",
+        ),
+        (
+            "write_stdin",
+            "{}",
+            "write_stdin: `session_id` is missing; give the number that exec_command gave",
+        ),
+        ("apply_patch", "{}", "apply_patch: `input` is missing; give the text of the patch"),
+        ("view_image", "{}", "view_image: `path` is missing; give the path of an image file"),
+        ("update_plan", "{}", "update_plan: `plan` is missing; give a list of objects"),
+        (
+            "update_plan",
+            r#"{"plan":["x"]}"#,
+            "update_plan: `plan` is `[\"x\"]`; give a list of objects",
+        ),
+        (
+            "update_plan",
+            r#"{"plan":[{"step":"x"}]}"#,
+            "update_plan: `status` is missing; give `pending`, `in_progress` or `completed`",
+        ),
+        (
+            "update_plan",
+            r#"{"plan":[{"step":"x","status":"odd"}]}"#,
+            "update_plan: `status` must be `pending`, `in_progress` or `completed`, not `odd`",
+        ),
+        (
+            "nope",
+            "{}",
+            "there is no tool `nope`; the tools are exec_command, write_stdin, update_plan, \
+             apply_patch, view_image",
+        ),
+    ] {
+        assert_eq!(error(&ToolSet::default(), name, arguments), expected, "{name} {arguments}");
+    }
+}
+
+/// The names of the tools in the JSON of an offer.
+fn names(offer: &Offer) -> Vec<String> {
+    let offered: Vec<Value> = serde_json::from_str(&offer.json(false)).unwrap();
+    let name =
+        |tool: &Value| tool.get("name").unwrap_or(&tool["type"]).as_str().unwrap().to_owned();
+    offered.iter().map(name).collect()
+}
+
+#[test]
+fn the_offer_is_what_may_be_called() {
+    let search = r#"{"type":"web_search"}"#;
+    for (tools, expected) in [
+        (ToolSet::default(), "exec_command write_stdin update_plan apply_patch view_image"),
+        (
+            ToolSet { patch: PatchTool::Custom, view_image: false, ..ToolSet::default() },
+            "exec_command write_stdin update_plan apply_patch",
+        ),
+        (
+            ToolSet { commands: CommandTool::OneShot, ..ToolSet::default() },
+            "shell update_plan apply_patch view_image",
+        ),
+        (
+            ToolSet {
+                commands: CommandTool::Off,
+                web_search: [Some(search.into()), None],
+                ..ToolSet::default()
+            },
+            "update_plan apply_patch view_image web_search",
+        ),
+    ] {
+        let offered = names(&Offer::new(tools.clone()));
+        assert_eq!(offered.join(" "), expected);
+        for name in ["exec_command", "write_stdin", "shell", "view_image"] {
+            let is_refused = error(&tools, name, "[]").contains("no tool");
+            let is_callable = offered.iter().any(|offered| offered == name)
+                || name == "shell" && tools.commands != CommandTool::Off;
+            assert_eq!(is_refused, !is_callable, "{name} of {expected}");
+        }
+    }
+}
+
+#[test]
+fn in_plan_mode_what_changes_something_is_not_offered_and_still_understood() {
+    for commands in [CommandTool::Terminal, CommandTool::OneShot] {
+        let planning = ToolSet { reads_only: true, goal: true, commands, ..ToolSet::default() };
+        let text = Offer::new(planning.clone()).json(false);
+        for gone in ["apply_patch", "update_goal", "require_escalated", "prefix_rule"] {
+            assert!(!text.contains(gone), "{gone}");
+        }
+        for there in ["update_plan", "get_goal", "view_image", "workdir"] {
+            assert!(text.contains(there), "{there}");
+        }
+        assert!(read_function(&planning, "apply_patch", r#"{"input":"x"}"#).is_ok());
+        let unknown = error(&planning, "nope", "{}");
+        assert!(!unknown.contains("apply_patch"), "{unknown}");
+    }
+}
+
+#[test]
+fn without_login_shells_none_is_offered() {
+    let offer = |login_shell| Offer::new(ToolSet { login_shell, ..ToolSet::default() }).json(false);
+    assert!(offer(true).contains("\"login\"") && !offer(false).contains("\"login\""));
+}
+
+#[test]
+fn tools_of_clients_are_data() {
+    let schema = r#"{"type":"object"}"#.to_owned();
+    let namespace = Some("group".to_owned());
+    let (name, description) = ("act".to_owned(), "Acts.".to_owned());
+    let tool = DynamicTool { namespace, name, description, schema };
+    let tools = ToolSet { dynamic: [tool].into(), ..ToolSet::default() };
+    assert_eq!(names(&Offer::new(tools.clone())).last().unwrap(), "group__act");
+    assert!(read_function(&tools, "group__act", "{}").is_ok());
+    assert!(error(&tools, "act", "{}").contains("no tool `act`"));
+    assert!(is_reserved_tool("apply_patch") && is_reserved_tool("spawn_agent"));
+    assert!(!is_reserved_tool("act"));
+}
+
+#[test]
+fn equal_tools_share_an_offer() {
+    let mut cache = OfferCache::default();
+    let (first, second) = (cache.offer(ToolSet::default()), cache.offer(ToolSet::default()));
+    assert!(std::sync::Arc::ptr_eq(&first.json(true), &second.json(true)));
+    let other = cache.offer(ToolSet { view_image: false, ..ToolSet::default() });
+    assert_ne!(other.json(false), first.json(false));
+}

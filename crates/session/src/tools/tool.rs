@@ -1,0 +1,193 @@
+//! What a tool is: what the model is offered, how its calls are read, and the steps of a call.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::command::CommandCall;
+use crate::Id;
+use crate::cx::Cx;
+use crate::goal::GoalTracker;
+use crate::history::CallOutput;
+use crate::port::item::{DynamicCall, Item, ItemStatus};
+use crate::port::settings::{Mode, Settings};
+use crate::port::tool::{Assessment, ImageData, PatchPlan, ToolError, ToolRequest};
+use crate::port::tool_set::ToolSet;
+use crate::processes::Processes;
+
+/// A tool that the model can call.
+pub(crate) trait Tool: Sync {
+    /// What the model calls it.
+    fn name(&self) -> Cow<'_, str>;
+
+    /// Its definition as JSON; `None` when it is not offered.
+    fn definition(&self, tools: &ToolSet) -> Option<String>;
+
+    /// Whether its calls are read. That can be so also while it is not offered, to refuse a call
+    /// with the reason.
+    fn is_callable(&self, tools: &ToolSet) -> bool;
+
+    /// Whether it is also called as a custom tool, with free text in place of JSON.
+    fn takes_text(&self) -> bool {
+        false
+    }
+
+    /// Reads the arguments of a call.
+    fn read(&self, arguments: &str) -> Result<Box<dyn ToolCall>, ToolError>;
+
+    /// The item of a call that cannot be read or is one too many.
+    fn rejected_item(&self, id: Id, call: &RejectedCall<'_>) -> Item {
+        tool_item(id, None, self.name().into_owned(), call.json())
+    }
+}
+
+/// A call that was read.
+pub(crate) trait ToolCall: fmt::Debug + Send + Sync {
+    /// Whether nothing may run beside it.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
+    /// The first step.
+    fn begin(&self, cx: &mut CallCx<'_>) -> Step;
+
+    /// The step after [`Step::Prepare`]; `None` when `found` is not what was asked for.
+    fn prepared(&self, found: Found, cx: &mut CallCx<'_>) -> Option<Step> {
+        let (_, _) = (found, cx);
+        None
+    }
+}
+
+/// What comes next in a call. Data: the turn carries it out.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// The driver looks at files or command rules first.
+    Prepare(ToolRequest),
+    /// A command is decided about, and runs.
+    Command(Box<CommandCall>),
+    /// A patch is decided about, and applied with nothing beside it.
+    Patch(PatchPlan),
+    /// Somebody else runs the tool.
+    Delegate {
+        /// Group of the tool.
+        namespace: Option<String>,
+        /// The tool.
+        tool: String,
+        /// Its arguments, JSON.
+        arguments: String,
+    },
+    /// A running command is given time to answer.
+    Await {
+        /// The command.
+        process: u64,
+        /// How long, in milliseconds.
+        wait_ms: u64,
+    },
+    /// The call is answered.
+    Finish(CallOutput),
+}
+
+/// What the driver found out for a call.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// See [`Prepared::Command`](crate::Prepared::Command).
+    Command(Assessment),
+    /// See [`Prepared::Patch`](crate::Prepared::Patch).
+    Patch(PatchPlan),
+    /// See [`Prepared::Image`](crate::Prepared::Image).
+    Image(Result<ImageData, ToolError>),
+}
+
+/// What a call may use.
+pub(crate) struct CallCx<'a> {
+    pub(crate) cx: &'a mut Cx,
+    /// The running turn.
+    pub(crate) turn: &'a Id,
+    /// The call's number.
+    pub(crate) number: u64,
+    pub(crate) settings: &'a Settings,
+    pub(crate) processes: &'a mut Processes,
+    pub(crate) goal: &'a mut GoalTracker,
+}
+
+impl CallCx<'_> {
+    /// Whether the call may change nothing.
+    pub(crate) fn is_planning(&self) -> bool {
+        self.settings.mode == Mode::Plan
+    }
+
+    /// Shows the failed call of a tool that has no item when it succeeds, and answers it.
+    pub(crate) fn fail(&mut self, tool: &str, arguments: &Value, message: String) -> Step {
+        let item = tool_item(self.cx.item_id(), None, tool.to_owned(), arguments.to_string());
+        self.cx.failed_item(self.turn, item, &message);
+        Step::Finish(CallOutput::Text(message))
+    }
+}
+
+/// A call that cannot be read or is one too many.
+pub(crate) struct RejectedCall<'a> {
+    /// As the model made it.
+    pub(crate) input: &'a str,
+    /// The input as JSON, where it is that.
+    pub(crate) arguments: Option<Value>,
+    /// The working folder.
+    pub(crate) cwd: &'a Path,
+}
+
+impl RejectedCall<'_> {
+    /// A text among the arguments.
+    pub(crate) fn text(&self, member: &str) -> Option<String> {
+        self.arguments.as_ref()?.get(member)?.as_str().map(str::to_owned)
+    }
+
+    /// The arguments as JSON, whatever they are.
+    pub(crate) fn json(&self) -> String {
+        match &self.arguments {
+            Some(arguments) => arguments.to_string(),
+            None => Value::from(self.input).to_string(),
+        }
+    }
+}
+
+/// The definition of a function, as the model is offered it.
+pub(crate) fn function(
+    name: &str,
+    description: &str,
+    required: &[&str],
+    properties: &Value,
+) -> String {
+    json!({
+        "type": "function",
+        "name": name,
+        "description": description,
+        "strict": false,
+        "parameters": {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": false,
+        },
+    })
+    .to_string()
+}
+
+/// The item of a tool that has no kind of item of its own.
+pub(crate) fn tool_item(
+    id: Id,
+    namespace: Option<String>,
+    tool: String,
+    arguments: String,
+) -> Item {
+    Item::DynamicCall(DynamicCall {
+        id,
+        namespace,
+        tool,
+        arguments,
+        status: ItemStatus::InProgress,
+        answer: None,
+        reason: None,
+        duration_ms: None,
+    })
+}

@@ -1,0 +1,151 @@
+//! Compaction: a history that becomes too long is replaced by what must survive word for word and
+//! a summary of the rest, which the model itself writes.
+//!
+//! What survives: the introduction (settings, developer instructions, the project's document) as it
+//! is now, the user's messages, and what a client pinned. What is summed up: answers, reasoning,
+//! calls and their outputs. Clients keep every item.
+
+use std::sync::{Arc, LazyLock};
+
+use crate::Id;
+use crate::context;
+use crate::history::{self, History};
+use crate::port::fragment::{Fragment, Mark};
+use crate::port::item::Item;
+use crate::thread::Thread;
+
+/// A compaction that is under way.
+pub(crate) struct Compaction {
+    item: Id,
+    summary: String,
+    /// How often more of the oldest history was left out, because the request itself was too long.
+    left_out: u32,
+}
+
+/// Times that the oldest half of what is summed up is left out before nothing of it is sent.
+const MAX_LEFT_OUT: u32 = 4;
+
+impl Compaction {
+    /// Opens the item of a compaction.
+    pub(crate) fn begin(turn: &Id, thread: &mut Thread) -> Self {
+        let compaction = Self { item: thread.cx.item_id(), summary: String::new(), left_out: 0 };
+        thread.cx.item_started(turn, compaction.item());
+        compaction
+    }
+
+    /// The item that shows it.
+    pub(crate) fn item(&self) -> Item {
+        Item::ContextCompaction { id: self.item.clone(), reason: None }
+    }
+
+    /// The input of a request for the summary, which begins anew.
+    pub(crate) fn request(&mut self, thread: &Thread) -> Vec<Arc<str>> {
+        self.summary.clear();
+        let parts = shortened(thread.conversation.history(), self.left_out);
+        let mut input: Vec<Arc<str>> = parts.into_iter().map(|part| part.text).collect();
+        let configured = thread.configuration.context().compact_prompt.clone();
+        let prompt = configured.unwrap_or_else(default_prompt);
+        input.push(history::message("user", &prompt));
+        input
+    }
+
+    /// Takes part of the summary.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.summary.push_str(text);
+    }
+
+    /// Whether the model gave no summary.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.summary.trim().is_empty()
+    }
+
+    /// The request for the summary was itself too long: the next one leaves more out. Returns which
+    /// retry that is and how many there are at most; `None` when nothing is left to leave out.
+    pub(crate) fn leave_out_more(&mut self) -> Option<(u32, u32)> {
+        if self.left_out > MAX_LEFT_OUT {
+            return None;
+        }
+        self.left_out += 1;
+        Some((self.left_out, MAX_LEFT_OUT + 1))
+    }
+
+    /// The history that replaces the one summed up. The first `finished` messages of the user are
+    /// from before the turn; `None`: all of them.
+    pub(crate) fn compacted(&self, finished: Option<usize>, thread: &Thread) -> Vec<Fragment> {
+        let parts = thread.conversation.history().fragments().iter();
+        let kept = parts.filter(|part| part.settled_mark() == Mark::Kept);
+        let kept: Vec<Fragment> = kept.cloned().collect();
+        // With no room for all of them the oldest are left to the summary, so that a thread of
+        // very many messages still lives.
+        let limit = thread.cx.limits.compact_at_tokens;
+        let room = limit.map_or(u64::MAX, |limit| limit / 4 * 3);
+        let mut tokens = 0;
+        let fits = kept
+            .iter()
+            .rev()
+            .take_while(|part| {
+                tokens += history::tokens_of(part);
+                tokens <= room
+            })
+            .count();
+        let dropped = kept.len() - fits.max(1).min(kept.len());
+        let finished = finished.unwrap_or(kept.len()).saturating_sub(dropped);
+        let state = state_text(dropped, kept.len() - dropped, finished);
+        let text = format!(
+            "<conversation_summary>\n{}\n</conversation_summary>\n\n{state}",
+            self.summary.trim()
+        );
+        let configuration = &thread.configuration;
+        let mut fragments =
+            context::introduction(configuration.context(), configuration.settings());
+        fragments.extend(thread.goal.introduction());
+        fragments.extend(kept.into_iter().skip(dropped).map(|part| Fragment::kept(part.text)));
+        fragments.push(Fragment::passing(history::message("user", &text)));
+        fragments
+    }
+}
+
+/// What of the requests above is open.
+fn state_text(dropped: usize, kept: usize, finished: usize) -> String {
+    let mut text = String::new();
+    if dropped > 0 {
+        text.push_str(&format!("{dropped} older messages of the user are left to the summary. "));
+    }
+    if finished >= kept {
+        text.push_str(
+            "The user's messages above are finished business: do not start any of them again. \
+             Wait for what the user asks next.",
+        );
+    } else {
+        text.push_str(&format!(
+            "Of the user's messages above, the first {finished} are finished business: do not \
+             start any of them again. Go on with the last {}, from where the summary stands.",
+            kept - finished
+        ));
+    }
+    text
+}
+
+/// The history for the request, without the oldest part of what is summed up: half of it, three
+/// quarters, …, all of it.
+fn shortened(history: &History, left_out: u32) -> Vec<Fragment> {
+    let parts = history.fragments();
+    if left_out == 0 {
+        return parts.to_vec();
+    }
+    let is_passing = |part: &Fragment| part.settled_mark() == Mark::Passing;
+    let passing = parts.iter().filter(|part| is_passing(part)).count();
+    let keeps = if left_out > MAX_LEFT_OUT { 0 } else { passing >> left_out };
+    let mut to_drop = passing - keeps;
+    let left = parts.iter().filter(|part| {
+        let drops = to_drop > 0 && is_passing(part);
+        to_drop -= usize::from(drops);
+        !drops
+    });
+    history::without_orphans(left.cloned().collect())
+}
+
+fn default_prompt() -> Arc<str> {
+    static TEXT: LazyLock<Arc<str>> = LazyLock::new(|| include_str!("compact_prompt.md").into());
+    TEXT.clone()
+}

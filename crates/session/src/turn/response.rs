@@ -1,0 +1,404 @@
+//! Requests to the model, what their responses mean for the turn, retries, and compactions.
+
+use std::sync::Arc;
+
+use super::compaction::Compaction;
+use super::{Kind, Request, Turn, review};
+use crate::calls::Called;
+use crate::history::{self, CallKind};
+use crate::port::effect::{Effect, Prompt, Record};
+use crate::port::event::{Event, TurnError};
+use crate::port::fragment::Fragment;
+use crate::port::item::ItemStatus;
+use crate::port::model::{Failure, FailureKind, ModelEvent, ModelItem, Usage};
+use crate::port::tool::ToolError;
+use crate::processes::output;
+use crate::sample::retry::{self, Attempts, Next};
+use crate::sample::{Sample, TooLong, UNFINISHED};
+use crate::thread::Thread;
+use crate::tools::{self, RejectedCall, ToolCall};
+
+/// Bytes shown of an item that only the provider knows.
+const MAX_SHOWN: usize = 4_096;
+
+impl Turn {
+    /// Asks the model.
+    pub(super) fn request_response(&mut self, thread: &mut Thread) {
+        if !self.is_review() {
+            // A review begins with all of it.
+            thread.introduce(&self.view.id);
+        }
+        let output_schema = self.output_schema.clone();
+        let sample = self.new_sample(thread);
+        let prompt = self.prompt(output_schema, thread);
+        thread.cx.push(Effect::Sample { sample, prompt });
+    }
+
+    fn new_sample(&mut self, thread: &mut Thread) -> u64 {
+        let number = thread.cx.number();
+        self.request = Request::Streaming(Sample::new(number, self.view.id.clone()));
+        number
+    }
+
+    fn is_review(&self) -> bool {
+        matches!(self.kind, Kind::Review(_))
+    }
+
+    fn prompt(&self, output_schema: Option<Arc<str>>, thread: &mut Thread) -> Prompt {
+        let review = match &self.kind {
+            Kind::Review(review) => Some(review),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => None,
+        };
+        let history = review.map_or(thread.conversation.history(), |review| review.history());
+        let input = history.fragments().iter().map(|part| part.text.clone()).collect();
+        let tools = thread.configuration.offered(review.is_some(), thread.goal.is_open());
+        let configuration = &thread.configuration;
+        let settings = configuration.settings();
+        let model = review.and_then(|review| review.model()).unwrap_or(&settings.model);
+        Prompt {
+            provider: settings.provider.clone(),
+            model: model.clone(),
+            instructions: match review {
+                Some(_) => review::instructions(),
+                None => configuration.instructions(),
+            },
+            input,
+            tools,
+            effort: configuration.effort(),
+            summary: settings.summary.clone(),
+            verbosity: settings.verbosity.clone(),
+            output_schema,
+            service_tier: settings.service_tier.clone(),
+        }
+    }
+
+    /// Takes part of the response to the request `sample`.
+    pub(crate) fn model(&mut self, sample: u64, events: Vec<ModelEvent>, thread: &mut Thread) {
+        for event in events {
+            let is_current = match &self.request {
+                Request::Streaming(current) => current.number() == sample,
+                Request::None | Request::Waiting { .. } => false,
+            };
+            if !is_current {
+                return;
+            }
+            if let ModelEvent::Failed(Failure { usage: Some(usage), .. }) = &event {
+                thread.account(&self.view.id, *usage);
+            }
+            let taken = match &self.compaction {
+                Some(_) => self.summary_event(event, thread),
+                None => self.response_event(event, thread),
+            };
+            if let Err(too_long) = taken {
+                self.fail(too_long, thread);
+            }
+        }
+    }
+
+    fn response_event(&mut self, event: ModelEvent, thread: &mut Thread) -> Result<(), TooLong> {
+        let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
+        let planning = thread.configuration.is_planning();
+        let cx = &mut thread.cx;
+        match event {
+            ModelEvent::ItemAdded { index, kind } => sample.open(index, kind, planning, cx),
+            ModelEvent::TextDelta { index, text } => sample.text_delta(index, text, planning, cx),
+            ModelEvent::SummaryPartAdded { index, part } => sample.summary_part(index, part, cx),
+            ModelEvent::SummaryDelta { index, part, text } => {
+                sample.summary_delta(index, part, text, cx)
+            }
+            ModelEvent::ReasoningDelta { index, part, text } => {
+                sample.reasoning_delta(index, part, text, cx)
+            }
+            ModelEvent::ItemDone { index, raw, item } => self.item_done(index, &raw, item, thread),
+            ModelEvent::Completed { usage } => {
+                self.response_completed(usage, thread);
+                Ok(())
+            }
+            ModelEvent::Failed(failure) => {
+                self.request_failed(failure, thread);
+                Ok(())
+            }
+        }
+    }
+
+    fn item_done(
+        &mut self,
+        index: usize,
+        raw: &Arc<str>,
+        item: ModelItem,
+        thread: &mut Thread,
+    ) -> Result<(), TooLong> {
+        if let Request::Streaming(sample) = &mut self.request {
+            sample.count(raw.len(), &thread.cx)?;
+        }
+        self.remember(vec![Fragment::passing(raw.clone())], thread);
+        let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
+        let planning = thread.configuration.is_planning();
+        let cx = &mut thread.cx;
+        match item {
+            ModelItem::Message { text, phase } => {
+                let text = sample.complete_message(index, text, phase, planning, cx)?;
+                if let Kind::Review(review) = &mut self.kind {
+                    review.set_text(text);
+                }
+            }
+            ModelItem::Reasoning { summary, content } => {
+                sample.complete_reasoning(index, summary, content, cx)?;
+            }
+            ModelItem::WebSearch { query, action, failed } => {
+                sample.complete_search(index, query, action, failed, cx)?;
+            }
+            ModelItem::FunctionCall { call_id, name, arguments } => {
+                sample.replace(index, cx);
+                let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
+                let call = tools::read_function(&tools, &name, &arguments);
+                let called = Called { call_id, kind: CallKind::Function, name, input: arguments };
+                self.call(called, call, thread);
+            }
+            ModelItem::CustomToolCall { call_id, name, input } => {
+                sample.replace(index, cx);
+                let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
+                let call = tools::read_custom(&tools, &name, &input);
+                let called = Called { call_id, kind: CallKind::Custom, name, input };
+                self.call(called, call, thread);
+            }
+            ModelItem::Other { kind, call_id } => {
+                sample.replace(index, cx);
+                self.unknown_item(kind, call_id, raw, thread);
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        called: Called,
+        call: Result<Box<dyn ToolCall>, ToolError>,
+        thread: &mut Thread,
+    ) {
+        let number = thread.cx.number();
+        let limit = thread.cx.limits.calls;
+        match call {
+            Ok(_) if self.calls.len() >= limit => {
+                let message = format!("more than {limit} tool calls in one response");
+                self.reject_call(number, called, message, thread);
+            }
+            Ok(call) => {
+                self.calls.push(number, called, call);
+                self.go_on(thread);
+            }
+            Err(error) => self.reject_call(number, called, error.into_message(), thread),
+        }
+    }
+
+    /// Answers a call that cannot be read or is one too many, and shows it as failed.
+    fn reject_call(&mut self, number: u64, called: Called, message: String, thread: &mut Thread) {
+        let is_json = called.kind != CallKind::Custom;
+        let arguments = is_json.then(|| serde_json::from_str(&called.input).ok()).flatten();
+        let cwd = &thread.configuration.settings().cwd;
+        let rejected = RejectedCall { input: &called.input, arguments, cwd };
+        let tools = thread.configuration.tools(self.is_review(), thread.goal.is_open());
+        let item = tools::rejected_item(&tools, &called.name, thread.cx.item_id(), &rejected);
+        thread.cx.failed_item(&self.view.id, item, &message);
+        self.calls.push_answered(number, called, message);
+    }
+
+    /// Shows an item that only the provider knows, and answers it where the model waits for that.
+    fn unknown_item(
+        &mut self,
+        kind: String,
+        call_id: Option<String>,
+        raw: &str,
+        thread: &mut Thread,
+    ) {
+        let input = output::shorten(raw, MAX_SHOWN);
+        if let Some(call_id) = call_id.filter(|_| !history::is_output(&kind)) {
+            let message = format!(
+                "calls of the type `{kind}` cannot be carried out here; use one of the tools that \
+                 the request offers"
+            );
+            let number = thread.cx.number();
+            let name = kind.clone();
+            let called = Called { call_id, kind: CallKind::Other(kind), name, input };
+            return self.reject_call(number, called, message, thread);
+        }
+        let message = format!(
+            "the model's response has an item of the type `{kind}`, which this version does not \
+             know; it is kept for the model and has no other effect"
+        );
+        let arguments = serde_json::from_str(&input).unwrap_or(serde_json::Value::String(input));
+        let item = tools::tool_item(thread.cx.item_id(), None, kind, arguments.to_string());
+        thread.cx.failed_item(&self.view.id, item, &message);
+    }
+
+    fn response_completed(&mut self, usage: Usage, thread: &mut Thread) {
+        self.attempts = Attempts::default();
+        self.close_sample(UNFINISHED, thread);
+        let history = match &mut self.kind {
+            Kind::Review(review) => review.history_mut(),
+            Kind::Ordinary { .. } | Kind::Compaction | Kind::Shell { .. } => {
+                thread.conversation.history_mut()
+            }
+        };
+        history.count(usage.total);
+        thread.account(&self.view.id, usage);
+        self.advance(thread);
+    }
+
+    /// Completes the items of a response that is over. Returns its number.
+    fn close_sample(&mut self, reason: &str, thread: &mut Thread) -> Option<u64> {
+        match std::mem::replace(&mut self.request, Request::None) {
+            Request::Streaming(sample) => {
+                let number = sample.number();
+                sample.close(reason, &mut thread.cx);
+                Some(number)
+            }
+            Request::None | Request::Waiting { .. } => None,
+        }
+    }
+
+    /// A request that failed is sent again where that can help, with what came of it in the
+    /// history; one that is too long, with a history that is compacted.
+    fn request_failed(&mut self, failure: Failure, thread: &mut Thread) {
+        if failure.kind == FailureKind::ContextWindowExceeded && self.may_compact(thread) {
+            self.again = true;
+            self.close_sample(&failure.message, thread);
+            return self.begin_compaction(thread);
+        }
+        match self.attempts.failed(&failure, &thread.cx.limits) {
+            Next::GiveUp { tries } => {
+                let failure = retry::given_up(failure, tries);
+                self.close_sample(&failure.message, thread);
+                self.fail(failure, thread);
+            }
+            Next::Again { attempt, limit, wait_ms } => {
+                self.again = true;
+                if let Some(sample) = self.close_sample(&failure.message, thread) {
+                    self.request = Request::Waiting { sample };
+                    let passing = retry::passing(&failure, attempt, limit, wait_ms);
+                    self.report_retry(passing, thread);
+                    thread.cx.push(Effect::RetryAfter { sample, wait_ms });
+                }
+            }
+        }
+    }
+
+    /// Reports a failure after which the turn goes on.
+    fn report_retry(&self, failure: Failure, thread: &mut Thread) {
+        let (turn, error) = (self.view.id.clone(), TurnError::from(failure));
+        thread.cx.emit(Event::Error { turn, error, will_retry: true });
+    }
+
+    /// The wait before a retry is over.
+    pub(crate) fn retry_due(&mut self, sample: u64, thread: &mut Thread) {
+        if matches!(self.request, Request::Waiting { sample: waiting } if waiting == sample) {
+            self.request = Request::None;
+            self.advance(thread);
+        }
+    }
+
+    /// Whether the next request would be so long that its history is to be compacted first.
+    pub(super) fn must_compact(&self, thread: &Thread) -> bool {
+        let Some(limit) = thread.cx.limits.compact_at_tokens else { return false };
+        let history = thread.conversation.history();
+        let tokens = history.tokens();
+        // When little can be summed up, a compaction costs more than it saves.
+        tokens >= limit && self.may_compact(thread) && history.passing_tokens() >= tokens / 4
+    }
+
+    /// Whether a request that the provider found too long can be helped: once, until there is more.
+    fn may_compact(&self, thread: &Thread) -> bool {
+        let history = thread.conversation.history();
+        !self.is_review()
+            && self.compaction.is_none()
+            && self.compacted_at != Some(history.fragments().len())
+            && history.passing_tokens() > 0
+    }
+
+    /// Begins to compact the history.
+    pub(crate) fn begin_compaction(&mut self, thread: &mut Thread) {
+        self.compaction = Some(Compaction::begin(&self.view.id, thread));
+        self.request_summary(thread);
+    }
+
+    /// Asks for the summary.
+    pub(super) fn request_summary(&mut self, thread: &mut Thread) {
+        let Some(compaction) = &mut self.compaction else { return };
+        let input = compaction.request(thread);
+        let sample = self.new_sample(thread);
+        let prompt = Prompt { input, tools: "[]".into(), ..self.prompt(None, thread) };
+        thread.cx.push(Effect::Sample { sample, prompt });
+    }
+
+    /// Takes part of the summary.
+    fn summary_event(&mut self, event: ModelEvent, thread: &mut Thread) -> Result<(), TooLong> {
+        let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
+        match event {
+            ModelEvent::TextDelta { text, .. }
+            | ModelEvent::SummaryDelta { text, .. }
+            | ModelEvent::ReasoningDelta { text, .. } => sample.count(text.len(), &thread.cx)?,
+            ModelEvent::ItemDone { raw, item, .. } => {
+                sample.count(raw.len(), &thread.cx)?;
+                if let (Some(compaction), ModelItem::Message { text, .. }) =
+                    (&mut self.compaction, item)
+                {
+                    compaction.push(&text);
+                }
+            }
+            ModelEvent::ItemAdded { .. } | ModelEvent::SummaryPartAdded { .. } => {}
+            ModelEvent::Completed { usage } => self.summary_completed(usage, thread),
+            ModelEvent::Failed(failure) => self.summary_failed(failure, thread),
+        }
+        Ok(())
+    }
+
+    fn summary_completed(&mut self, usage: Usage, thread: &mut Thread) {
+        thread.account(&self.view.id, usage);
+        self.attempts = Attempts::default();
+        self.request = Request::None;
+        let Some(compaction) = self.compaction.take_if(|compaction| !compaction.is_empty()) else {
+            let message = "the model gave no summary of the conversation; its history is as it was";
+            return self.fail(Failure::new(FailureKind::Other, message), thread);
+        };
+        let turn = self.view.id.clone();
+        let finished = match self.kind {
+            Kind::Ordinary { kept_before } => Some(kept_before),
+            Kind::Compaction | Kind::Review(_) | Kind::Shell { .. } => None,
+        };
+        let fragments = compaction.compacted(finished, thread);
+        let settings = thread.configuration.settings();
+        thread.conversation.replace(&turn, fragments, settings, &mut thread.cx);
+        // What waits for the model was stored before; it comes after what takes its place.
+        if !self.pending.is_empty() {
+            let fragments = self.pending.clone();
+            thread.cx.persist(Record::History { turn: Some(turn.clone()), fragments });
+        }
+        thread.cx.item_completed(&turn, compaction.item());
+        self.compacted_at = Some(thread.conversation.history().fragments().len());
+        self.advance(thread);
+    }
+
+    /// A request for a summary that is itself too long is tried again with less.
+    fn summary_failed(&mut self, failure: Failure, thread: &mut Thread) {
+        let is_too_long = failure.kind == FailureKind::ContextWindowExceeded;
+        let shorter = self.compaction.as_mut().filter(|_| is_too_long);
+        let Some((attempt, most)) = shorter.and_then(Compaction::leave_out_more) else {
+            return self.request_failed(failure, thread);
+        };
+        self.request = Request::None;
+        let message = format!(
+            "{} (retry {attempt} of {most} with less of the oldest history)",
+            failure.message
+        );
+        self.report_retry(Failure { message, ..failure }, thread);
+        self.request_summary(thread);
+    }
+
+    /// A compaction that does not reach its end leaves the history as it was.
+    pub(super) fn drop_compaction(&mut self, why: &str, thread: &mut Thread) {
+        if let Some(compaction) = self.compaction.take() {
+            let item = compaction.item().closed(ItemStatus::Failed, Some(why));
+            thread.cx.item_completed(&self.view.id, item);
+        }
+    }
+}

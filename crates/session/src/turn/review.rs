@@ -1,0 +1,116 @@
+//! Reviews: a turn with a conversation of its own, in which the model judges a change. The thread's
+//! history gets what was asked and the result, not the way there.
+
+use std::sync::{Arc, LazyLock};
+
+use super::review_findings;
+use crate::Id;
+use crate::context;
+use crate::history::{self, History};
+use crate::port::event::{TurnError, TurnStatus};
+use crate::port::fragment::Fragment;
+use crate::port::item::Item;
+use crate::thread::Thread;
+
+/// A review that is under way.
+pub(crate) struct Review {
+    history: History,
+    /// Whether its prompt came: the model is asked then.
+    has_prompt: bool,
+    /// In place of the thread's own.
+    model: Option<String>,
+    /// What is reviewed, for people.
+    subject: String,
+    /// The model's last message.
+    text: Option<String>,
+}
+
+impl Review {
+    /// A review of `subject`, whose prompt may come later.
+    pub(crate) fn new(
+        subject: String,
+        prompt: Option<&str>,
+        model: Option<String>,
+        thread: &Thread,
+    ) -> Self {
+        let configuration = &thread.configuration;
+        let introduction = context::introduction(configuration.context(), configuration.settings());
+        let mut history = History::new(introduction);
+        history.extend(prompt.map(request));
+        Self { history, has_prompt: prompt.is_some(), model, subject, text: None }
+    }
+
+    pub(crate) fn has_prompt(&self) -> bool {
+        self.has_prompt
+    }
+
+    /// Takes the prompt.
+    pub(crate) fn set_prompt(&mut self, prompt: &str) {
+        self.history.push(request(prompt));
+        self.has_prompt = true;
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) fn history_mut(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    pub(crate) fn model(&self) -> Option<&String> {
+        self.model.as_ref()
+    }
+
+    /// Keeps the model's last message.
+    pub(crate) fn set_text(&mut self, text: String) {
+        self.text = Some(text);
+    }
+
+    /// Shows the result, and adds it to the thread's history.
+    pub(crate) fn leave(
+        self,
+        turn: &Id,
+        status: TurnStatus,
+        error: Option<&TurnError>,
+        thread: &mut Thread,
+    ) {
+        let Self { subject, text, .. } = self;
+        let text = result(text.map(review_findings::text), status, error);
+        let item = Item::ExitedReviewMode { id: thread.cx.item_id(), review: text.clone() };
+        thread.cx.whole_item(turn, item);
+        let request = format!("<review_request>\nReview of {subject}.\n</review_request>");
+        let fragments =
+            [history::message("user", &request), history::said(&text)].map(Fragment::passing);
+        thread.conversation.remember(Some(turn), fragments.into(), &mut thread.cx);
+    }
+}
+
+fn request(prompt: &str) -> Fragment {
+    Fragment::kept(history::message("user", prompt))
+}
+
+/// The text of a review: its result, or why there is none and the model's last message.
+fn result(said: Option<String>, status: TurnStatus, error: Option<&TurnError>) -> String {
+    let ended = match (status, error) {
+        (TurnStatus::Completed, _) => match said {
+            Some(said) => return said,
+            None => "The review ended before there was a result.".to_owned(),
+        },
+        (_, Some(error)) => {
+            format!("The review failed before there was a result: {}", error.message)
+        }
+        (_, None) => "The review was interrupted before there was a result.".to_owned(),
+    };
+    match said {
+        Some(said) => format!("{ended}\n\nThe last message on the way:\n\n{said}"),
+        None => ended,
+    }
+}
+
+/// Instructions of the model that reviews.
+pub(crate) fn instructions() -> Arc<str> {
+    static TEXT: LazyLock<Arc<str>> =
+        LazyLock::new(|| include_str!("review_instructions.md").into());
+    TEXT.clone()
+}
