@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use logging::LogFile;
 use rand::Rng;
 use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
@@ -82,6 +83,7 @@ impl Environment {
             environment: self.variables,
             shell,
             session_source: session_source.to_owned(),
+            log_file: LogFile::default(),
             clock: Arc::new(SystemClock),
             ids: Arc::new(TimeOrderedIds),
             jitter: Arc::new(|| rand::rng().random()),

@@ -5,6 +5,7 @@
 
 mod commands;
 mod environment;
+mod log;
 
 use std::process::ExitCode;
 

@@ -160,3 +160,50 @@ fn the_example_client_works() {
     assert!(shown.contains("Hello from a client of ten lines"), "{shown}");
     assert!(shown.contains("completed"), "{shown}");
 }
+
+#[test]
+fn the_log_follows_its_variables() {
+    let place = Place::new();
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = place.agentd(&["app-server"]);
+        let mut server = Running::start(command.envs(variables.iter().copied()));
+        server.call(0, "initialize", json!({"clientInfo": {"name": "by_hand", "version": "1"}}));
+        let thread = server.thread("echo");
+        let input = json!([{"type": "text", "text": "Hello, agent."}]);
+        server.call(3, "turn/start", json!({"threadId": thread, "input": input}));
+        let turn = server.notification("turn/completed")["turn"]["id"].as_str().unwrap().to_owned();
+        assert!(server.end().0.success());
+        let log = std::fs::read_to_string(place.home().join("log/agentd.log"));
+        (thread, turn, log.unwrap_or_default())
+    };
+
+    let (_, _, log) = run(&[]);
+    assert_eq!(log, "", "nothing goes wrong");
+
+    let (thread, turn, log) = run(&[("RUST_LOG", "server=debug"), ("LOG_FORMAT", "json")]);
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ended = lines.iter().find(|line| line["message"] == "ended").unwrap();
+    assert_eq!((&ended["level"], &ended["target"]), (&json!("DEBUG"), &json!("server::turn")));
+    assert_eq!(
+        ended["spans"],
+        json!([{"name": "thread", "thread": thread}, {"name": "turn", "turn": turn}])
+    );
+    let answered = lines.iter().find(|line| line["message"] == "answered").unwrap();
+    assert_eq!(answered["spans"][0]["name"], "request");
+
+    let before = log.len();
+    let (thread, turn, log) = run(&[("RUST_LOG", "warn,server::turn=debug")]);
+    let text = &log[before..];
+    let line = format!(" DEBUG turn: ended status=Completed turn={turn} thread={thread}\n");
+    assert!(text.contains(&line), "{text}");
+}
+
+#[test]
+fn a_log_filter_that_cannot_be_used_is_reported_and_ignored() {
+    let place = Place::new();
+    let mut command = place.agentd(&["app-server"]);
+    let output = command.env("RUST_LOG", "server=loud").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let told = stderr(&output);
+    assert!(told.contains("RUST_LOG: `server=loud` is not a filter"), "{told}");
+}

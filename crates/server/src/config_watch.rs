@@ -86,10 +86,10 @@ async fn look(core: &Arc<Core>, before: &mut Vec<(&'static str, Option<Value>)>)
     });
     let loaded = match looked.await {
         Ok(loaded) => loaded,
-        Err(error) => return core.warn("configuration", &error.to_string()),
+        Err(error) => return tracing::warn!(target: "server::configuration", "{error}"),
     };
     for error in core.config.broken() {
-        core.warn("configuration", &error.to_string());
+        tracing::warn!(target: "server::configuration", "{error}");
         core.tell_everybody::<ConfigWarning>(&warnings::kept(&error));
     }
     let Ok(loaded) = loaded else { return };

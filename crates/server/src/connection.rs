@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::error::{Error, ErrorKind};
 use crate::server::Server;
@@ -257,8 +258,10 @@ impl Server {
                 CloseReason::SlowClient | CloseReason::Stalled | CloseReason::SpoolFailed(_)
             )
         {
-            let message = format!("connection {connection} was closed: {reason}");
-            self.core.warn("connection", &message);
+            tracing::warn!(
+                target: "server::connection",
+                "connection {connection} was closed: {reason}"
+            );
         }
     }
 
@@ -333,6 +336,8 @@ impl Server {
         let Request { id, method, info, params } = request;
         let load = info.map_or(Load::Light, |info| info.load);
         let peer = &cx.peer.clone();
+        let connection = peer.id;
+        let span = tracing::debug_span!("request", connection, %id, %method);
         let accepted = self.core.unanswered.accept();
         // Counted before this is asked, so that a server that begins to drain misses none.
         let _accepted = (!self.core.is_draining()).then_some(accepted);
@@ -341,9 +346,13 @@ impl Server {
             Ok(()) if self.core.is_draining() && load == Load::StartsWork => {
                 Err(shutting_down().into())
             }
-            Ok(()) => protocol::dispatch(self, cx.clone(), &method, params.as_deref()).await,
+            Ok(()) => {
+                let handled = protocol::dispatch(self, cx.clone(), &method, params.as_deref());
+                handled.instrument(span.clone()).await
+            }
             Err(error) => Err(error.into()),
         };
+        span.in_scope(|| tracing::debug!(accepted = outcome.is_ok(), "answered"));
         peer.answer(response(&id, outcome));
         // Dropping the gates opens them.
         cx.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();

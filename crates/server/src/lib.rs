@@ -19,7 +19,6 @@ mod image_url;
 mod images;
 mod in_flight;
 mod loading;
-mod log;
 mod notify;
 mod options;
 mod permitted;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandbox::{Policy, Spawn, Stdin};
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use crate::server::Core;
 
@@ -48,7 +49,10 @@ pub(crate) fn run(core: &Arc<Core>, config: &config::Config, payload: &Payload<'
     }
     let Ok(json) = serde_json::to_string(payload) else { return };
     let Ok(place) = core.notifier.places.clone().try_acquire_owned() else {
-        return core.warn("notify", "eight programs run already, this turn is not notified of");
+        return tracing::warn!(
+            target: "server::notify",
+            "eight programs run already, this turn is not notified of"
+        );
     };
     let argv = config.notify.iter().chain([&json]).map(Into::into).collect();
     let spawn = Spawn {
@@ -64,20 +68,25 @@ pub(crate) fn run(core: &Arc<Core>, config: &config::Config, payload: &Payload<'
     };
     let core = core.clone();
     let program = config.notify.first().cloned().unwrap_or_default();
-    tokio::spawn(async move {
+    let run = async move {
         let _place = place;
         let process = match core.sandbox.spawn(spawn).await {
             Ok(process) => process,
-            Err(error) => return core.warn("notify", &format!("`{program}`: {error}")),
+            Err(error) => {
+                return tracing::warn!(target: "server::notify", "`{program}`: {error}");
+            }
         };
         // Dropping the process ends it and what it started.
         match tokio::time::timeout(MAX_RUN, process.wait()).await {
             Ok(exit) if !exit.success() => {
                 let code = exit.shell_code();
-                core.warn("notify", &format!("`{program}` ended with exit code {code}"));
+                tracing::warn!(target: "server::notify", "`{program}` ended with exit code {code}");
             }
             Ok(_) => {}
-            Err(_) => core.warn("notify", &format!("`{program}` ran for 30 s and was ended")),
+            Err(_) => {
+                tracing::warn!(target: "server::notify", "`{program}` ran for 30 s and was ended");
+            }
         }
-    });
+    };
+    tokio::spawn(run.in_current_span());
 }

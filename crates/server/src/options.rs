@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use logging::LogFile;
 use session::Millis;
 
 /// Tells the time.
@@ -43,6 +44,8 @@ pub struct Options {
     pub shell: PathBuf,
     /// The source of threads started over this server: `editor`, `exec`, `cli`, `appServer`.
     pub session_source: String,
+    /// The log file of the subscriber that the program has installed. The server sets its folder.
+    pub log_file: LogFile,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// New ids.

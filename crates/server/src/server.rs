@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jsonrpc::{CloseReason, Notification, Spool, encode_notification};
@@ -25,7 +25,6 @@ use crate::config_watch::{self, Watching};
 use crate::connection::{ConnectionId, Peer};
 use crate::error::{Error, ErrorKind};
 use crate::in_flight::InFlight;
-use crate::log::Log;
 use crate::notify::Notifier;
 use crate::options::Options;
 use crate::provider::Models;
@@ -63,7 +62,6 @@ pub(crate) struct Core {
     /// Tools of threads, with their definitions written once.
     pub(crate) offers: Mutex<session::OfferCache>,
     pub(crate) notifier: Notifier,
-    log: Log,
     pub(crate) sandbox: Sandbox,
     pub(crate) rules: SharedRules,
     /// For work on files that a client, the model or a workspace names.
@@ -109,15 +107,14 @@ impl Server {
     pub fn start(options: Options, sandbox: Sandbox) -> Result<Self, StartError> {
         make_home(&options.home)
             .map_err(|source| StartError::Home { path: options.home.clone(), source })?;
-        let core = Arc::new_cyclic(|core: &Weak<Core>| Core {
-            spool: spool(core.clone(), options.home.clone()),
+        let core = Arc::new(Core {
+            spool: spool(options.home.clone()),
             long_answers: Semaphore::new(LONG_ANSWERS_AT_ONCE),
             config: ConfigSource::new(&options),
             model: model_server::ScriptedTransport::client(),
             models: Models::default(),
             offers: Mutex::default(),
             notifier: Notifier::default(),
-            log: Log::default(),
             sandbox,
             rules: SharedRules::new(&options),
             files: files::Pool::default(),
@@ -134,6 +131,10 @@ impl Server {
             draining: AtomicBool::new(false),
             unanswered: InFlight::default(),
             options,
+        });
+        let (logging, home) = (Arc::downgrade(&core), core.options.home.clone());
+        core.options.log_file.set_folder(move || {
+            logging.upgrade().map_or_else(|| home.join("log"), |core| core.log_folder())
         });
         let opening = core.clone();
         tokio::spawn(async move {
@@ -206,12 +207,12 @@ impl Server {
 }
 
 /// Room on disk for what clients have not read; its errors go into the log.
-fn spool(core: Weak<Core>, folder: PathBuf) -> Arc<Spool> {
-    Spool::new(folder, SPOOL_BYTES, move |error| {
-        if let Some(core) = core.upgrade() {
-            let message = format!("messages for slow clients cannot wait on disk: {error}");
-            core.warn("spool", &message);
-        }
+fn spool(folder: PathBuf) -> Arc<Spool> {
+    Spool::new(folder, SPOOL_BYTES, |error| {
+        tracing::warn!(
+            target: "server::spool",
+            "messages for slow clients cannot wait on disk: {error}"
+        );
     })
 }
 
@@ -251,7 +252,7 @@ impl Core {
         let store = opening.await.expect("opening a store does not panic")?;
         if let Some(salvage) = store.salvaged() {
             for (thread_id, message) in salvaged::messages(salvage) {
-                self.warn("store", &message);
+                tracing::warn!(target: "server::store", "{message}");
                 let params = WarningNotification { thread_id, message };
                 self.tell_everybody::<protocol::Warning>(&params);
             }
@@ -299,13 +300,12 @@ impl Core {
         }
     }
 
-    /// Writes a line into the server's log.
-    pub(crate) fn warn(&self, about: &str, message: &str) {
-        let dir = match self.config.own(&self.options) {
+    /// The folder of the server's log.
+    fn log_folder(&self) -> PathBuf {
+        match self.config.own(&self.options) {
             Ok(loaded) => loaded.resolved.config.log_dir,
             Err(_) => self.options.home.join("log"),
-        };
-        self.log.warn(&dir, self.options.clock.now_ms(), about, message);
+        }
     }
 
     /// The configuration for a thread in `cwd`.

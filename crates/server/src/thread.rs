@@ -24,6 +24,7 @@ use protocol::permission::PermissionProfileSelectionParams;
 use session::{Answer, Goal, Id, Input, Live, Overrides, PatchPlan, Settings, Status, UserContent};
 use store::{ThreadChanges, ThreadRecord};
 use tokio::sync::{mpsc, oneshot, watch};
+use tracing::Instrument;
 
 use crate::connection::{ConnectionId, Gate, Peer};
 use crate::error::Error;
@@ -138,7 +139,9 @@ impl ThreadHandle {
         let (told, status) = watch::channel(Some(start.machine.status()));
         let told = Arc::new(told);
         let actor = Actor::new(start, sender.clone(), inbox, told.clone());
-        let running = tokio::spawn(actor.run());
+        // A thread outlives the request that loads it.
+        let span = tracing::error_span!(parent: None, "thread", thread = %id);
+        let running = tokio::spawn(actor.run().instrument(span));
         tokio::spawn(async move {
             // Whatever its end was: whoever waits for the thread must not wait for ever, and whoever
             // asks for it next loads it anew.

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jsonrpc::{Connection, Limits};
+use logging::{LogFile, Logging};
 use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use serde_json::{Value, json};
 use server::{Options, Server};
 use tempfile::TempDir;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
 
 use crate::{CountedIds, HandClock, Peer, ScriptedModel, Transcript};
 
@@ -139,6 +142,25 @@ impl World {
     /// When its home cannot be used.
     #[must_use]
     pub fn start(&self) -> TestServer {
+        self.start_with(LogFile::default())
+    }
+
+    /// Starts a server whose warnings are in its log file, as long as they come from this thread and
+    /// the guard lives.
+    ///
+    /// # Panics
+    /// When its home cannot be used.
+    #[must_use]
+    pub fn start_logged(&self) -> (TestServer, DefaultGuard) {
+        let log_file = LogFile::default();
+        let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let guard = tracing::subscriber::set_default(
+            Logging::at(LevelFilter::WARN).subscriber(clock, log_file.clone()),
+        );
+        (self.start_with(log_file), guard)
+    }
+
+    fn start_with(&self, log_file: LogFile) -> TestServer {
         let options = Options {
             home: self.home.clone(),
             cwd: self.workspace(),
@@ -149,6 +171,7 @@ impl World {
             environment: self.environment.clone(),
             shell: "/bin/bash".into(),
             session_source: self.session_source.clone(),
+            log_file,
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             jitter: Arc::new(|| 0.0),

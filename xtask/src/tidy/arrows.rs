@@ -21,6 +21,7 @@ use May::{EverythingBut, Only};
 /// it: `server`, `cli` and `testkit`.
 const TABLE: &[(&str, May)] = &[
     ("files", Only(&[])),
+    ("logging", Only(&["files"])),
     ("jsonrpc", Only(&[])),
     ("protocol", Only(&["jsonrpc"])),
     ("transport", Only(&["files", "jsonrpc"])),
@@ -37,6 +38,7 @@ const TABLE: &[(&str, May)] = &[
         "server",
         Only(&[
             "files",
+            "logging",
             "jsonrpc",
             "protocol",
             "config",

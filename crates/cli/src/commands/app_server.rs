@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use jsonrpc::{CloseReason, Connection, Ingress, Limits};
 use protocol::artifacts::{Artifact, json_schema, typescript};
-use server::Server;
+use server::{Options, Server};
 use tokio::task::JoinSet;
 use transport::{Acceptor, Address, Listener, Serve};
 
@@ -17,6 +17,7 @@ use crate::commands::listen::{AccessArguments, Given, Places, raise_descriptor_l
 use crate::commands::local::Signals;
 use crate::commands::{checked, print, proxy, tell, watchdog};
 use crate::environment::Environment;
+use crate::log;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -98,7 +99,8 @@ async fn serve(
     watchdog::start(grace)?;
     let descriptors = raise_descriptor_limit();
     let listeners = places.bind(&environment, &mut given).await?;
-    let options = environment.clone().options(&arguments.session_source);
+    let log_file = log::to_file(&environment)?;
+    let options = Options { log_file, ..environment.clone().options(&arguments.session_source) };
     let server = Server::start(options, environment.sandbox_with(descriptors))?;
     let serves_stdio = places.stdio;
     let acceptor = if listeners.is_empty() && serves_stdio {

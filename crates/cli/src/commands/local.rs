@@ -15,7 +15,7 @@ use protocol::{
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
-use server::Server;
+use server::{Options, Server};
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(not(unix))]
@@ -23,6 +23,7 @@ use tokio::signal::windows::{CtrlBreak as Signal, CtrlC, ctrl_break, ctrl_c};
 use tokio::task::JoinHandle;
 
 use crate::environment::Environment;
+use crate::log;
 
 /// A server and the one connection to it.
 pub(crate) struct Local {
@@ -64,7 +65,9 @@ impl Local {
     /// When the agent's home cannot be used.
     pub(crate) async fn start(environment: Environment, source: &str) -> anyhow::Result<Self> {
         let sandbox = environment.sandbox();
-        let server = Server::start(environment.options(source), sandbox)?;
+        let log_file = log::to_file(&environment)?;
+        let options = Options { log_file, ..environment.options(source) };
+        let server = Server::start(options, sandbox)?;
         let limits = server::connection_limits();
         let (ours, theirs) = Connection::pair(limits);
         let serving = tokio::spawn(async move { server.serve_only(theirs).await });

@@ -2,6 +2,7 @@
 
 use config::table::Persistence;
 use session::{Event, Item, TurnStatus, UserContent};
+use tracing::Span;
 
 use crate::notify;
 use crate::prompt_history::{self, Entry};
@@ -12,13 +13,19 @@ use crate::thread::Actor;
 pub(super) struct Heard {
     inputs: Vec<String>,
     answer: Option<String>,
+    /// Around what is logged of the turn.
+    span: Option<Span>,
 }
 
 impl Actor {
     /// Takes note of what was just told to clients.
     pub(super) fn overhear(&mut self, event: &Event) {
         match event {
-            Event::TurnStarted(_) => self.heard = Heard::default(),
+            Event::TurnStarted(turn) => {
+                let span = tracing::error_span!(target: "server::turn", "turn", turn = %turn.id);
+                span.in_scope(|| tracing::debug!(target: "server::turn", "started"));
+                self.heard = Heard { span: Some(span), ..Heard::default() };
+            }
             Event::ItemCompleted { item: Item::UserMessage { content, .. }, .. } => {
                 let text = plain_text(content);
                 self.keep_prompt(&text);
@@ -31,8 +38,14 @@ impl Actor {
             {
                 self.heard.answer = Some(text.clone());
             }
-            Event::TurnCompleted(turn) if turn.status == TurnStatus::Completed => {
+            Event::TurnCompleted(turn) => {
+                let span = self.turn_span();
+                let status = turn.status;
+                span.in_scope(|| tracing::debug!(target: "server::turn", ?status, "ended"));
                 let heard = std::mem::take(&mut self.heard);
+                if status != TurnStatus::Completed {
+                    return;
+                }
                 let payload = notify::Payload {
                     kind: "agent-turn-complete",
                     thread_id: &self.id,
@@ -42,11 +55,19 @@ impl Actor {
                     input_messages: &heard.inputs,
                     last_assistant_message: heard.answer.as_deref(),
                 };
-                notify::run(&self.core, &self.config, &payload);
+                span.in_scope(|| notify::run(&self.core, &self.config, &payload));
             }
-            Event::Error { error, .. } => self.core.warn("model", &error.message),
+            Event::Error { error, .. } => {
+                let message = &error.message;
+                self.turn_span().in_scope(|| tracing::warn!(target: "server::model", "{message}"));
+            }
             _ => {}
         }
+    }
+
+    /// The span of the turn, or of the thread between turns.
+    pub(super) fn turn_span(&self) -> Span {
+        self.heard.span.clone().unwrap_or_else(Span::current)
     }
 
     /// Threads that are not stored leave no prompts either.
@@ -61,7 +82,7 @@ impl Actor {
         tokio::task::spawn_blocking(move || {
             let entry = Entry { session_id: &id, ts, text: &text };
             if let Err(error) = prompt_history::append(&core.options.home, &entry, max_bytes) {
-                core.warn("history", &format!("{}: {error}", prompt_history::FILE));
+                tracing::warn!(target: "server::history", "{}: {error}", prompt_history::FILE);
             }
         });
     }

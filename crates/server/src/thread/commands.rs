@@ -11,6 +11,7 @@ use session::{ExecSpec, Input, ProcessEnd, ToolRequest};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::convert::settings::confinement;
 use crate::egress::{ThreadAsker, managed};
@@ -49,7 +50,7 @@ impl Actor {
             Ok(egress) => egress,
             Err(error) => {
                 let message = error.to_string();
-                self.core.warn("sandbox", &message);
+                tracing::warn!(target: "server::sandbox", "{message}");
                 let end = ProcessEnd::NotStarted(message);
                 return self.soon(Input::Exited { process: number, end });
             }
@@ -72,7 +73,7 @@ impl Actor {
         let timeout = spec.timeout_ms.map(Duration::from_millis);
         let core = self.core.clone();
         let config = self.config.clone();
-        tokio::spawn(async move {
+        let run = async move {
             let spawn = match login {
                 // Killed while the profile still runs, the command is never started.
                 Some(login) => tokio::select! {
@@ -83,7 +84,8 @@ impl Actor {
                 None => spawn,
             };
             follow(core, spawn, texts, unwanted, timeout, reporter).await;
-        });
+        };
+        tokio::spawn(run.instrument(self.turn_span()));
     }
 
     /// The script of a login shell whose profile need not run again.
@@ -123,7 +125,7 @@ impl LoginScript {
     /// The command with the environment that the profile left behind; as it is when that is not
     /// known.
     async fn reusing(self, core: &Core, config: &config::Config, spawn: Spawn) -> Spawn {
-        let failed = |why: &str| core.warn("login shell", why);
+        let failed = |why: &str| tracing::warn!(target: "server::login shell", "{why}");
         let taken = core.snapshots.get(&core.sandbox, &self.shell, &spawn.env, failed).await;
         let Some(snapshot) = taken else { return spawn };
         let Some(argv) = snapshot.argv(&self.shell, &self.script) else { return spawn };
@@ -167,7 +169,7 @@ async fn follow(
         Ok(process) => process,
         Err(error) => {
             let message = error.to_string();
-            core.warn("sandbox", &message);
+            tracing::warn!(target: "server::sandbox", "{message}");
             let end = match error.kind() {
                 ErrorKind::Unavailable => ProcessEnd::Unconfined(message),
                 _ => ProcessEnd::NotStarted(message),

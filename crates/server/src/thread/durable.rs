@@ -67,9 +67,11 @@ impl Actor {
             Err(error) => Err(error),
         };
         if let Err(why) = stored {
-            let message =
-                format!("the end of a turn of thread {} is still missing: {why}", self.id);
-            core.warn("store", &message);
+            tracing::warn!(
+                target: "server::store",
+                "the end of a turn of thread {} is still missing: {why}",
+                self.id
+            );
         }
     }
 

@@ -44,7 +44,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 impl Actor {
     /// Ends the thread after a panic. Does not touch the machine, which may be half changed.
     pub(super) async fn end_after_panic(mut self, Panic(panic): Panic) {
-        self.core.warn("thread", &format!("thread {} panicked: {panic}", self.id));
+        tracing::error!(target: "server::thread", "thread {} panicked: {panic}", self.id);
         let message = format!(
             "an error in the server ended the thread ({panic}); call thread/resume to go on"
         );
@@ -56,8 +56,11 @@ impl Actor {
             self.resolved(request);
         }
         if let Err(why) = self.close_stored_turns(&error).await {
-            let message = format!("the turn of thread {} cannot be closed: {why}", self.id);
-            self.core.warn("store", &message);
+            tracing::warn!(
+                target: "server::store",
+                "the turn of thread {} cannot be closed: {why}",
+                self.id
+            );
         }
         let now = self.core.options.clock.now_ms();
         for mut view in std::mem::take(&mut self.open_turns) {

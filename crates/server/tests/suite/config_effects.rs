@@ -354,7 +354,7 @@ async fn notify() {
 async fn log_dir() {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
     configure(&mut world, &["notify=[\"/nowhere/at/all\"]", "log_dir=\"logs\""]);
-    let server = world.start();
+    let (server, _guard) = world.start_logged();
     let mut peer = server.connect().await;
     let thread = peer.start_thread(json!({})).await;
     assert!(!world.workspace().join("logs").exists(), "nothing went wrong yet");
@@ -362,6 +362,7 @@ async fn log_dir() {
     let file = world.workspace().join("logs/agentd.log");
     let text = text_of(&file, |text| text.ends_with('\n')).await;
     assert!(text.contains("WARN notify: `/nowhere/at/all`"), "{text}");
+    assert!(text.contains(&format!(" thread={thread}")), "{text}");
 }
 
 /// The lines of a file as JSON, once there are so many.

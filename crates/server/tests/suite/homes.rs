@@ -121,7 +121,7 @@ async fn damage_costs_what_is_damaged() {
     hole.fill(0);
     std::fs::write(&path, &bytes).unwrap();
 
-    let server = world.start();
+    let (server, _guard) = world.start_logged();
     let mut peer = server.connect().await;
     let fresh = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");

@@ -104,7 +104,7 @@ impl Actor {
     /// Carries out what claims nothing; then the turn fails.
     pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, error: &Error) {
         let message = format!("the thread cannot be stored: {error}");
-        self.core.warn("store", &message);
+        tracing::warn!(target: "server::store", "{message}");
         let mut lost = Lost::default();
         for step in steps {
             self.perform_unstored(step, &message, &mut lost).await;
@@ -118,7 +118,7 @@ impl Actor {
         // the failure that it is, and stored as soon as the store works again (see `missing`).
         let stored = self.store(&steps).await;
         if let Err(again) = &stored {
-            self.core.warn("store", &format!("the end of the turn cannot be stored: {again}"));
+            tracing::warn!(target: "server::store", "the end of the turn cannot be stored: {again}");
         }
         for step in steps {
             self.perform_after_loss(step, stored.is_ok(), &lost).await;

@@ -1,0 +1,108 @@
+//! Where events of `tracing` go: which ones are written, in which format, and to which file. The other
+//! crates only emit events and spans; `cli` installs the subscriber that this crate builds.
+
+mod file;
+mod format;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+pub use crate::file::LogFile;
+use crate::format::{Text, Timer};
+
+/// The current time. Tests pass a constant.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// What is logged, and in which format.
+#[derive(Clone, Debug)]
+pub struct Logging {
+    filter: Targets,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Text,
+    Json,
+}
+
+/// A setting of the log that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingError {
+    /// The value of `RUST_LOG`.
+    #[error(
+        "RUST_LOG: `{value}` is not a filter: {source}; write a level (`off`, `error`, `warn`, \
+         `info`, `debug`, `trace`), or targets with levels, as in `warn,server=debug`"
+    )]
+    Filter {
+        /// What the variable holds.
+        value: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// The value of `LOG_FORMAT`.
+    #[error("LOG_FORMAT: `{0}` is not a format; set it to `text` or `json`")]
+    Format(String),
+}
+
+impl Logging {
+    /// Logs events of `level` and above, as text.
+    #[must_use]
+    pub fn at(level: LevelFilter) -> Self {
+        Self { filter: Targets::new().with_default(level), format: Format::Text }
+    }
+
+    /// Reads the values of `RUST_LOG` and `LOG_FORMAT`. Without a filter, events of `level` and above
+    /// are logged; without a format, as text.
+    ///
+    /// # Errors
+    /// A value that is neither empty nor valid.
+    pub fn from_settings(
+        filter: Option<&str>,
+        format: Option<&str>,
+        level: LevelFilter,
+    ) -> Result<Self, SettingError> {
+        let filter = match filter.filter(|filter| !filter.is_empty()) {
+            None => Self::at(level).filter,
+            Some(value) => value
+                .parse()
+                .map_err(|source| SettingError::Filter { value: value.to_owned(), source })?,
+        };
+        let format = match format.unwrap_or_default() {
+            "" | "text" => Format::Text,
+            "json" => Format::Json,
+            other => return Err(SettingError::Format(other.to_owned())),
+        };
+        Ok(Self { filter, format })
+    }
+
+    /// Builds a subscriber that passes each event to `writer` as one line, in one call. An error of
+    /// `writer` is dropped: a log that cannot be written stops nothing.
+    pub fn subscriber<W>(self, clock: Clock, writer: W) -> impl Subscriber + Send + Sync
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
+        let layer = tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .log_internal_errors(false)
+            .with_writer(writer);
+        let timer = Timer(clock);
+        let layer = match self.format {
+            Format::Text => layer.event_format(Text(timer)).boxed(),
+            Format::Json => {
+                layer.json().with_timer(timer).flatten_event(true).with_current_span(false).boxed()
+            }
+        };
+        tracing_subscriber::registry().with(layer).with(self.filter)
+    }
+}
+
+#[cfg(test)]
+#[path = "logging_tests.rs"]
+mod tests;
