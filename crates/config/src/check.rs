@@ -1,10 +1,10 @@
-//! Compares one parsed layer with the option table: wrong types are errors; unknown keys, keys that
-//! wait for a part of the program and deprecated ones are warnings. Moves renamed keys to their
-//! new names and drops what the layer may not set.
+//! Checks a parsed layer against the option table. Wrong types are errors; unknown, pending and
+//! deprecated keys are warnings. Moves renamed keys to their new names and removes keys that the layer
+//! may not set.
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
-use crate::kind::{Effect, Entry, Kind, Section, scope, wrong_type};
+use crate::kind::{Effect, Kind, OptionEntry, Section, scope, wrong_type};
 use crate::layer_name::LayerName;
 use crate::suggest::closest;
 use crate::table::{DEPRECATED, Keys, RENAMED};
@@ -12,20 +12,21 @@ use crate::value::{Node, Table, Value};
 
 /// Checks a whole layer of `config.toml`, profiles included.
 pub(crate) fn check_layer(root: &mut Table, layer: &LayerName) -> Result<Vec<Warning>, Error> {
-    let mut walk = Walk { path: Vec::new(), profile: 0, layer: Some(layer), warnings: Vec::new() };
-    walk.root(root)?;
-    Ok(walk.warnings)
+    let mut checker =
+        Checker { path: Vec::new(), profile: 0, layer: Some(layer), warnings: Vec::new() };
+    checker.root(root)?;
+    Ok(checker.warnings)
 }
 
-/// Checks a table that is no layer of `config.toml`, as `requirements.toml`.
+/// Checks a table that is not a layer of `config.toml`, such as `requirements.toml`.
 pub(crate) fn check_section(root: &mut Table, section: &Section) -> Result<Vec<Warning>, Error> {
-    let mut walk = Walk { path: Vec::new(), profile: 0, layer: None, warnings: Vec::new() };
-    walk.table(root, section)?;
-    Ok(walk.warnings)
+    let mut checker = Checker { path: Vec::new(), profile: 0, layer: None, warnings: Vec::new() };
+    checker.table(root, section)?;
+    Ok(checker.warnings)
 }
 
-/// Keys of `config.toml` that decide what may be done, each with all that is below it.
-const DECIDING: [&str; 6] = [
+/// Keys of `config.toml` that grant or restrict permissions, including all keys below them.
+const PERMISSION_KEYS: [&str; 6] = [
     "approval_policy",
     "approvals_reviewer",
     "default_permissions",
@@ -34,17 +35,18 @@ const DECIDING: [&str; 6] = [
     "sandbox_workspace_write",
 ];
 
-/// The walk through a layer. The path is the one place where it is.
-struct Walk<'w> {
+/// Walks through a layer.
+struct Checker<'w> {
+    /// The key being checked.
     path: Vec<String>,
-    /// Parts of the path that lead to the profile, when inside one.
+    /// Number of parts of `path` that name the profile, inside of one.
     profile: usize,
-    /// `None` outside `config.toml`.
+    /// `None` for a file other than `config.toml`.
     layer: Option<&'w LayerName>,
     warnings: Vec<Warning>,
 }
 
-impl Walk<'_> {
+impl Checker<'_> {
     fn root(&mut self, table: &mut Table) -> Result<(), Error> {
         for renamed in RENAMED {
             self.rename(table, renamed.old, renamed.new);
@@ -66,7 +68,7 @@ impl Walk<'_> {
                 value: Value::Table(Table::new()),
                 origin: node.origin.clone(),
             });
-            // A parent of another type is reported when the walk comes to it.
+            // A parent that is not a table is reported when it is checked.
             let Value::Table(inner) = &mut parent.value else { return };
             at = inner;
         }
@@ -93,8 +95,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Checks the value of one key; false drops it.
-    fn entry(&mut self, node: &mut Node, entry: &Entry) -> Result<bool, Error> {
+    /// Checks the value of one key; returns whether to keep it.
+    fn entry(&mut self, node: &mut Node, entry: &OptionEntry) -> Result<bool, Error> {
         if node.value == Value::Unset {
             return Ok(true);
         }
@@ -107,17 +109,17 @@ impl Walk<'_> {
             return Ok(false);
         }
         if entry.scope & scope::USER != 0 && matches!(self.layer, Some(LayerName::Project { .. })) {
-            let message = "a project's file cannot set this key, it is ignored; write it in your \
+            let message = "ignored, because a project's file cannot set this key; set it in your \
                            own `config.toml`";
             self.warn(WarningKind::Ignored, &node.origin.at_key(), message.to_owned());
             return Ok(false);
         }
         self.value(node, &entry.kind)?;
-        self.remark(node, entry);
+        self.warn_about_effect(node, entry);
         Ok(true)
     }
 
-    /// Checks a value against a kind, and what lies in it.
+    /// Checks a value, and the values inside of it, against a kind.
     fn value(&mut self, node: &mut Node, kind: &Kind) -> Result<(), Error> {
         match kind {
             Kind::Either(kinds) => {
@@ -187,15 +189,15 @@ impl Walk<'_> {
         wrong_type(node, &join(&self.path), &expected(kind), near.map(str::to_owned))
     }
 
-    /// A key that is not in the table: a warning. Where a client means to say what its thread may do,
-    /// an error: the thread would do more than was meant.
+    /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is an
+    /// error: the thread would be allowed more than its client intends.
     fn unknown(&mut self, node: &Node, section: &Section) -> Result<(), Error> {
         let (last, parents) = self.path.split_last().expect("an unknown key has a name");
         let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());
         let names = section.entries.iter().map(|entry| entry.name).chain(renamed);
         let near = closest(last, names);
         let within_profile = parents.get(self.profile..).unwrap_or_default();
-        let decides = within_profile.first().map(String::as_str).or(near);
+        let intended = within_profile.first().map(String::as_str).or(near);
         let hint = match near {
             Some(near) => {
                 let parts = parents.iter().map(String::as_str).chain([near]);
@@ -204,20 +206,17 @@ impl Walk<'_> {
             None => "remove it".to_owned(),
         };
         if self.layer == Some(&LayerName::Thread)
-            && decides.is_some_and(|key| DECIDING.contains(&key))
+            && intended.is_some_and(|key| PERMISSION_KEYS.contains(&key))
         {
-            return Err(Error::Refused {
-                origin: node.origin.at_key(),
-                key: join(&self.path),
-                message: format!("no such key; {hint}"),
-            });
+            let message = format!("no such key; {hint}");
+            return Err(Error::refused(&node.origin.at_key(), join(&self.path), message));
         }
-        let message = format!("no such key, it is ignored; {hint}");
+        let message = format!("no such key, ignored; {hint}");
         self.warn(WarningKind::Unknown, &node.origin.at_key(), message);
         Ok(())
     }
 
-    fn remark(&mut self, node: &Node, entry: &Entry) {
+    fn warn_about_effect(&mut self, node: &Node, entry: &OptionEntry) {
         if self.layer.is_none() {
             return;
         }
@@ -232,8 +231,8 @@ impl Walk<'_> {
                 self.warn(WarningKind::Deprecated, &node.origin, message);
             }
             (None, Effect::Pending(part)) => {
-                let message = format!("has no effect yet: it comes with {part}");
-                self.warn(WarningKind::NotYet(part), &node.origin.at_key(), message);
+                let message = format!("has no effect yet: it requires {part}");
+                self.warn(WarningKind::Pending(part), &node.origin.at_key(), message);
             }
             (None, Effect::Active | Effect::Group) => {}
         }
@@ -245,7 +244,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether an alternative is meant for values of this shape.
+/// Whether an alternative accepts values of this shape.
 fn same_shape(value: &Value, kind: &Kind) -> bool {
     match (value, kind) {
         (Value::Table(_), Kind::Table(_) | Kind::Map(..) | Kind::Profile)
@@ -271,7 +270,7 @@ fn leaf_fits(value: &Value, kind: &Kind) -> bool {
     }
 }
 
-/// `http://` or `https://` and a host.
+/// Whether `text` is `http://` or `https://` followed by a host.
 pub(crate) fn is_url(text: &str) -> bool {
     let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     host.is_some_and(|host| {
@@ -286,12 +285,12 @@ fn is_uuid(text: &str) -> bool {
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// What a kind takes, for people.
+/// Describes the values of a kind.
 pub(crate) fn expected(kind: &Kind) -> String {
     match kind {
         Kind::Boolean => "true or false".to_owned(),
         Kind::Whole { min, max } if *max == i64::MAX as u64 => {
-            format!("a whole number from {min} on")
+            format!("a whole number of at least {min}")
         }
         Kind::Whole { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Text => "a string".to_owned(),

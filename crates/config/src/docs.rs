@@ -3,17 +3,17 @@
 use serde_json::{Value as Json, json};
 
 use crate::check::expected;
-use crate::kind::{Effect, Entry, Kind, Section, scope};
+use crate::kind::{Effect, Kind, OptionEntry, Section, scope};
 use crate::schema::one_line;
 use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
 
-/// One key with its whole path.
+/// A key with its full path.
 #[derive(Debug)]
 pub struct Row {
-    /// Dotted, `<…>` for any name.
+    /// Dotted, with `<…>` for any name.
     pub path: String,
     /// The entry in the table.
-    pub entry: &'static Entry,
+    pub entry: &'static OptionEntry,
 }
 
 /// Every key of `config.toml` that has a value of its own.
@@ -43,7 +43,12 @@ fn collect(section: &'static Section, prefix: &str, rows: &mut Vec<Row>) {
     }
 }
 
-fn collect_entry(entry: &'static Entry, kind: &'static Kind, path: String, rows: &mut Vec<Row>) {
+fn collect_entry(
+    entry: &'static OptionEntry,
+    kind: &'static Kind,
+    path: String,
+    rows: &mut Vec<Row>,
+) {
     match kind {
         Kind::Table(section) => collect(section, &path, rows),
         Kind::Map(part, of @ Kind::Table(_)) => {
@@ -69,7 +74,7 @@ fn collect_entry(entry: &'static Entry, kind: &'static Kind, path: String, rows:
     }
 }
 
-/// A value that a key of this kind takes.
+/// A valid value of this kind.
 pub fn sample(kind: &Kind) -> Json {
     match kind {
         Kind::Boolean => true.into(),
@@ -93,8 +98,7 @@ fn sample_section(section: &Section) -> Json {
     Json::Object(fixed.chain(rest).collect())
 }
 
-/// A document with every key that can be used as it is: what refers to something refers to what is
-/// there. For tests and benchmarks.
+/// A valid document with every key, for tests and benchmarks. References name entries of the document.
 pub fn all_keys() -> Json {
     let mut document = sample_section(Keys::SECTION);
     for key in ["model_provider", "profile", "default_permissions"] {
@@ -107,12 +111,17 @@ pub fn all_keys() -> Json {
 /// The reference of every key, as Markdown.
 pub fn reference() -> String {
     let mut page = include_str!("reference.md").to_owned();
-    page.push_str("\n## Keys\n\nGenerated from the option table. *Places*: **anywhere** is every file, profile, flag and\nthread; **user** is not a project's file. *Restart*: a change counts when the server starts again;\nevery other one from the next turn on. *Pinned*: `requirements.toml` can constrain it.\n\n");
+    page.push_str(
+        "\n## Keys\n\nGenerated from the option table. In the column *where*, **anywhere** means every file, \
+         profile,\nflag and thread, and **user** excludes a project's files. A change of a key marked \
+         **restart** takes\neffect at the next start of the server; every other change in the next turn. \
+         `requirements.toml` can\nconstrain a key marked **pinned**.\n\n",
+    );
     page.push_str("| key | value | default | where | what it does |\n|---|---|---|---|---|\n");
     for row in rows() {
         let mut what = one_line(row.entry.doc);
         if let Effect::Pending(part) = row.entry.effect {
-            what.push_str(&format!(" *No effect yet: comes with {part}.*"));
+            what.push_str(&format!(" *No effect yet: requires {part}.*"));
         }
         page.push_str(&format!(
             "| `{}` | {} | {} | {} | {} |\n",
@@ -123,8 +132,8 @@ pub fn reference() -> String {
             cell(&what),
         ));
     }
-    page.push_str("\n`profiles.<name>.<key>` takes every key above but `profile`.\n");
-    page.push_str("\n## Deprecated\n\nWhat is listed here works, and gives a `deprecationNotice`.\n\n| written | write instead |\n|---|---|\n");
+    page.push_str("\n`profiles.<name>.<key>` accepts every key above except `profile`.\n");
+    page.push_str("\n## Deprecated\n\nThese still work and give a `deprecationNotice`.\n\n| written | write instead |\n|---|---|\n");
     for renamed in RENAMED {
         page.push_str(&format!("| `{}` | `{}` |\n", renamed.old, renamed.new));
     }
@@ -155,7 +164,7 @@ fn value(kind: &Kind) -> String {
     }
 }
 
-fn default(entry: &Entry) -> String {
+fn default(entry: &OptionEntry) -> String {
     match (entry.default)() {
         None => String::new(),
         Some(Json::String(text)) => format!("`{text}`"),

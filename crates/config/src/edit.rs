@@ -1,5 +1,5 @@
-//! Changes to a configuration file that keep what a person wrote: comments, order, blank lines and
-//! the form of tables. Here the text; [`write`](fn@write) puts it on disk.
+//! Edits of a configuration file that keep its comments, order, blank lines and the form of its
+//! tables. [`apply`] changes the text, [`write`](fn@write) the file.
 
 mod document;
 mod write;
@@ -7,7 +7,7 @@ mod write;
 use serde_json::Value as Json;
 
 pub use document::{apply, value_text};
-pub use write::{WriteError, Written, write};
+pub use write::{Written, write};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,49 +16,15 @@ pub struct Edit {
     pub key_path: String,
     /// `null` removes the key.
     pub value: Json,
-    /// What happens to what is there.
+    /// What happens to the present value.
     pub strategy: Strategy,
 }
 
-/// What happens to a value that is there already.
+/// What happens to a value that is already set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// The new value takes its place as a whole.
+    /// The new value replaces it.
     Replace,
     /// Tables are merged key by key; everything else is replaced.
     Upsert,
-}
-
-/// An edit that cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditError {
-    /// The file itself is broken.
-    #[error("the file is not TOML, mend it first: {0}")]
-    Syntax(String),
-    /// The key is none.
-    #[error("`{key_path}` is no key: {message}")]
-    Key {
-        /// As it was given.
-        key_path: String,
-        /// Why.
-        message: String,
-    },
-    /// Something on the way is no table.
-    #[error("`{key_path}` cannot be set: `{parent}` is {found}, not a table")]
-    NotATable {
-        /// As it was given.
-        key_path: String,
-        /// The part of it that is no table.
-        parent: String,
-        /// What it is.
-        found: &'static str,
-    },
-    /// A value that TOML does not have.
-    #[error("`{key_path}`: {message}")]
-    Value {
-        /// As it was given.
-        key_path: String,
-        /// Why.
-        message: String,
-    },
 }

@@ -1,26 +1,27 @@
-//! What can be wrong with a configuration and where: errors that stop a start, warnings that do not,
-//! and the line of the file with a mark under the place.
+//! Errors and warnings about a configuration, where each value was written, and the line of the file
+//! with a mark under the mistake.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::layer_name::LayerName;
 
-/// A file that was read, kept for messages.
+/// A file, kept for messages about it.
 #[derive(Debug)]
 pub struct SourceFile {
     /// Its path.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
-    /// The layer that it is.
+    /// The layer that the file holds.
     pub layer: LayerName,
 }
 
-/// A place in a file: of a value, and of the key that it belongs to. Byte offsets.
+/// The byte ranges of a value and of its key in a file.
 #[derive(Clone)]
-pub struct Place {
+pub struct SourceRange {
     pub(crate) file: Arc<SourceFile>,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -31,13 +32,13 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// In a file.
-    File(Place),
-    /// A `-c key=value` argument, kept as the person typed its key.
+    File(SourceRange),
+    /// In a `-c key=value` argument, whose key is kept as typed.
     CommandLine {
         /// The key.
         key: Arc<str>,
     },
-    /// A folder, in what is said about a project.
+    /// Nowhere: the message is about the trust of a folder.
     Folder(PathBuf),
     /// `experimentalFeature/enablement/set`.
     Process,
@@ -45,18 +46,18 @@ pub enum Origin {
     Thread,
 }
 
-impl Place {
+impl SourceRange {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// Line and column, both from 1; the column counts characters.
+    /// Line and column of the start, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
         self.position(self.start)
     }
 
-    /// The same of the end of what is marked.
+    /// Line and column of the end.
     pub fn end_line_column(&self) -> (usize, usize) {
         self.position(self.end)
     }
@@ -68,11 +69,11 @@ impl Place {
         (line, 1 + before[line_start..].chars().count())
     }
 
-    /// The line, and under it a mark below the place.
+    /// The line of the file, with a mark under the range.
     pub fn snippet(&self) -> String {
         let (line, column) = self.line_column();
         let text = self.file.text.lines().nth(line - 1).unwrap_or_default();
-        // A very long line is shown around the place only.
+        // Of a long line, only the part around the range is shown.
         let skipped = column.saturating_sub(SHOWN / 2);
         let shown: String = text
             .chars()
@@ -94,15 +95,15 @@ impl Place {
 /// Characters of a line that a snippet shows.
 const SHOWN: usize = 120;
 
-impl PartialEq for Place {
+impl PartialEq for SourceRange {
     fn eq(&self, other: &Self) -> bool {
         (&self.file.path, self.start, self.end) == (&other.file.path, other.start, other.end)
     }
 }
 
-impl Eq for Place {}
+impl Eq for SourceRange {}
 
-impl fmt::Debug for Place {
+impl fmt::Debug for SourceRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.line_column();
         write!(f, "{}:{line}:{column}", self.file.path.display())
@@ -110,15 +111,15 @@ impl fmt::Debug for Place {
 }
 
 impl Origin {
-    /// The file, when it is one.
+    /// The file, for a value written in one.
     pub fn path(&self) -> Option<&Path> {
-        self.place().map(|place| place.file.path.as_path())
+        self.range().map(|range| range.file.path.as_path())
     }
 
-    /// The place in a file, when it is one.
-    pub fn place(&self) -> Option<&Place> {
+    /// The range in a file, for a value written in one.
+    pub fn range(&self) -> Option<&SourceRange> {
         match self {
-            Origin::File(place) => Some(place),
+            Origin::File(range) => Some(range),
             _ => None,
         }
     }
@@ -126,7 +127,7 @@ impl Origin {
     /// The layer that the value belongs to.
     pub fn layer(&self) -> LayerName {
         match self {
-            Origin::File(place) => place.file.layer.clone(),
+            Origin::File(range) => range.file.layer.clone(),
             Origin::CommandLine { .. } | Origin::Process | Origin::Folder(_) => {
                 LayerName::SessionFlags
             }
@@ -134,12 +135,12 @@ impl Origin {
         }
     }
 
-    /// The same with the mark at the key.
+    /// The same origin, marking the key instead of the value.
     pub(crate) fn at_key(&self) -> Origin {
         match self {
-            Origin::File(place) => {
-                let (start, end) = place.key.unwrap_or((place.start, place.end));
-                Origin::File(Place { start, end, ..place.clone() })
+            Origin::File(range) => {
+                let (start, end) = range.key.unwrap_or((range.start, range.end));
+                Origin::File(SourceRange { start, end, ..range.clone() })
             }
             other => other.clone(),
         }
@@ -149,7 +150,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::File(place) => write!(f, "{place:?}"),
+            Origin::File(range) => write!(f, "{range:?}"),
             Origin::CommandLine { key } => write!(f, "-c {key}=…"),
             Origin::Folder(folder) => write!(f, "{}", folder.display()),
             Origin::Process => write!(f, "experimentalFeature/enablement/set"),
@@ -158,10 +159,11 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A configuration that cannot be used. Every message names the place, the key and the way out.
+/// Why a configuration cannot be used or changed. Every message names the place, the key and what to
+/// do next.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A file that exists and cannot be read.
+    /// A file exists and cannot be read.
     #[error("{}: cannot read the configuration ({source}); check the file's permissions", path.display())]
     Read {
         /// The file.
@@ -169,7 +171,7 @@ pub enum Error {
         /// Why.
         source: Arc<std::io::Error>,
     },
-    /// A file beyond [`crate::MAX_FILE_BYTES`].
+    /// A file is larger than [`crate::MAX_FILE_BYTES`].
     #[error("{}: the configuration has more than {limit} bytes; remove what is not configuration", path.display())]
     TooLarge {
         /// The file.
@@ -177,26 +179,26 @@ pub enum Error {
         /// The bound.
         limit: u64,
     },
-    /// Not TOML.
-    #[error("{origin}: this is not TOML: {message}")]
+    /// A file is not TOML.
+    #[error("{origin}: not valid TOML: {message}")]
     Syntax {
         /// Where.
         origin: Origin,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// A `-c` argument that is none.
+    /// A `-c` argument is malformed.
     #[error("-c {argument}: {message}; write it as `-c key=value`, as in `-c model=\"name\"`")]
     Argument {
-        /// As it was given.
+        /// The argument.
         argument: String,
         /// What is wrong.
         message: String,
     },
-    /// A value of the wrong type or beyond its bounds.
+    /// A value has the wrong type or is out of bounds.
     #[error(transparent)]
     Invalid(Box<Invalid>),
-    /// A value that fits its key and still cannot be used.
+    /// A value matches its key and still cannot be used.
     #[error("{origin}: `{key}`: {message}")]
     Refused {
         /// Where.
@@ -206,21 +208,59 @@ pub enum Error {
         /// What is wrong and what to do.
         message: String,
     },
-    /// Something that only `--strict-config` refuses.
+    /// A warning that is an error with `--strict-config`.
     #[error("{0}")]
     Strict(Warning),
-    /// Requirements that nothing can satisfy.
+    /// Requirements that no configuration can satisfy.
     #[error("{origin}: {message}")]
     Requirements {
-        /// Where the requirement stands.
+        /// Where the requirement was written.
         origin: Origin,
         /// What cannot be satisfied and what to do.
         message: String,
     },
+    /// An edit that cannot be made.
+    #[error("{message}")]
+    Edit {
+        /// What is wrong, with the key.
+        message: String,
+    },
+    /// The file to edit changed since the caller read it.
+    #[error(
+        "the file has version {found}, not {expected}: another program changed it; read it again"
+    )]
+    Conflict {
+        /// The version that the caller knows.
+        expected: String,
+        /// The version of the file.
+        found: String,
+    },
+    /// Another writer holds the lock of the file to edit.
+    #[error("{}: another program has held the lock for {} s; try again", path.display(), held_for.as_secs())]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+        /// How long this program waited.
+        held_for: Duration,
+    },
+    /// The operating system does not let the file be written.
+    #[error("{}: cannot {action}: {source}; check the permissions of the file and its folder", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What failed.
+        action: &'static str,
+        /// Why.
+        source: Arc<std::io::Error>,
+    },
 }
 
 impl Error {
-    /// Where it is, when that is a place.
+    pub(crate) fn refused(origin: &Origin, key: String, message: impl Into<String>) -> Self {
+        Error::Refused { origin: origin.clone(), key, message: message.into() }
+    }
+
+    /// Where the mistake was written, if it was written somewhere.
     pub fn origin(&self) -> Option<&Origin> {
         match self {
             Error::Syntax { origin, .. }
@@ -228,25 +268,34 @@ impl Error {
             | Error::Requirements { origin, .. } => Some(origin),
             Error::Invalid(invalid) => Some(&invalid.origin),
             Error::Strict(warning) => Some(&warning.origin),
-            Error::Read { .. } | Error::TooLarge { .. } | Error::Argument { .. } => None,
+            Error::Read { .. }
+            | Error::TooLarge { .. }
+            | Error::Argument { .. }
+            | Error::Edit { .. }
+            | Error::Conflict { .. }
+            | Error::Busy { .. }
+            | Error::Write { .. } => None,
         }
     }
 
-    /// The file, when it is about one.
+    /// The file that the error is about, if it is about one.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Error::Read { path, .. } | Error::TooLarge { path, .. } => Some(path),
+            Error::Read { path, .. }
+            | Error::TooLarge { path, .. }
+            | Error::Busy { path, .. }
+            | Error::Write { path, .. } => Some(path),
             other => other.origin()?.path(),
         }
     }
 
-    /// The message with the line of the file and a mark under the place.
+    /// The message, followed by the line of the file with a mark under the mistake.
     pub fn diagnostic(&self) -> String {
         diagnostic(&self.to_string(), self.origin())
     }
 }
 
-/// A value that its key does not take.
+/// A value that its key does not accept.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{origin}: `{key}` must be {expected}, found {found}{}", hint(suggestion.as_deref()))]
 pub struct Invalid {
@@ -254,22 +303,22 @@ pub struct Invalid {
     pub origin: Origin,
     /// The full dotted key.
     pub key: String,
-    /// What the key takes.
+    /// What the key accepts.
     pub expected: String,
     /// What was written.
     pub found: String,
-    /// A known name or key that is close to what was written.
+    /// A known name or key that resembles what was written.
     pub suggestion: Option<String>,
 }
 
-/// Something that does not stop a start, said once so that nobody believes in an effect.
+/// A mistake that does not prevent the start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// Where the key was written.
     pub origin: Origin,
     /// The full dotted key.
     pub key: String,
-    /// What is the matter and what to do, one sentence.
+    /// What is wrong and what to do, one sentence.
     pub message: String,
     /// What it is about.
     pub kind: WarningKind,
@@ -278,13 +327,13 @@ pub struct Warning {
 /// What a warning is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarningKind {
-    /// No such key; an error with `--strict-config`.
+    /// The key does not exist; an error with `--strict-config`.
     Unknown,
-    /// The key waits for this part of the program.
-    NotYet(&'static str),
-    /// The key or value works and should not be written any more.
+    /// The key has no effect until the program has this part.
+    Pending(&'static str),
+    /// The key or value still works, but has a replacement.
     Deprecated,
-    /// The value is not taken from this place.
+    /// This layer may not set the key.
     Ignored,
     /// A requirement replaced the value.
     Replaced,
@@ -293,7 +342,7 @@ pub enum WarningKind {
 }
 
 impl Warning {
-    /// The message with the line of the file and a mark under the place.
+    /// The message, followed by the line of the file with a mark under the mistake.
     pub fn diagnostic(&self) -> String {
         diagnostic(&self.to_string(), Some(&self.origin))
     }
@@ -306,8 +355,8 @@ impl fmt::Display for Warning {
 }
 
 fn diagnostic(message: &str, origin: Option<&Origin>) -> String {
-    match origin.and_then(Origin::place) {
-        Some(place) => format!("{message}\n{}", place.snippet()),
+    match origin.and_then(Origin::range) {
+        Some(range) => format!("{message}\n{}", range.snippet()),
         None => message.to_owned(),
     }
 }

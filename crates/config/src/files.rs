@@ -1,5 +1,5 @@
-//! The files as they were read last: a file is parsed again only when it changed on disk, and one
-//! that broke keeps its last good content.
+//! Caches configuration files: a file is parsed again only when it changed on disk, and one that
+//! became invalid keeps its last valid content.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::requirements_layer::RequirementsLayer;
 
-/// Files that are kept; beyond, all are read again.
+/// Cached files; when there are more, the cache is cleared.
 const MAX_FILES: usize = 1024;
 
-/// Reads files and remembers them. Shared by all threads of a server.
+/// Reads and caches files. All threads of a server share one.
 #[derive(Debug, Default)]
 pub struct Files {
     generation: AtomicU64,
@@ -26,13 +26,13 @@ pub struct Files {
 #[derive(Debug)]
 struct Cached<T> {
     stamp: Option<Stamp>,
-    /// `None`: there is no such file.
+    /// `None` if the file does not exist.
     content: Option<Arc<T>>,
-    /// Why the file on disk is not `content`.
+    /// Why the file on disk is invalid, and `content` its last valid content.
     broken: Option<Error>,
 }
 
-/// What tells that a file changed.
+/// Metadata that differs after a change of the file.
 #[derive(Debug, PartialEq, Eq, Clone)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -44,21 +44,21 @@ struct Stamp {
 }
 
 impl Files {
-    /// Nothing read yet.
+    /// An empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The layer of that file; `None` when there is no such file.
+    /// The layer of the file of `name`; `None` if it does not exist.
     ///
     /// # Errors
-    /// A file that is broken and was never good. One that broke later stays as it was, and
-    /// [`Files::broken`] tells.
+    /// The file has never been valid. For one that became invalid, this returns its last valid
+    /// content, and [`Files::broken`] the error.
     pub fn layer(&self, name: &LayerName) -> Result<Option<Arc<Layer>>, Error> {
         cached(&self.layers, name, &self.generation, Layer::read)
     }
 
-    /// The requirements of that file, as [`Files::layer`].
+    /// As [`Files::layer`], for a requirements file.
     pub(crate) fn requirements(
         &self,
         name: &LayerName,
@@ -66,8 +66,8 @@ impl Files {
         cached(&self.requirements, name, &self.generation, RequirementsLayer::read)
     }
 
-    /// Looks whether one of these files is not any more what was read: then the generation grows.
-    /// Reads nothing.
+    /// Increments the generation if one of these files changed since it was read. Reads only their
+    /// metadata.
     pub fn poll(&self, paths: &[PathBuf]) {
         let known: HashMap<PathBuf, Option<Stamp>> = {
             let layers = lock(&self.layers);
@@ -83,27 +83,27 @@ impl Files {
         }
     }
 
-    /// Reads again whatever changed of the layers that were read so far; mistakes are in
+    /// Reads the layers that changed since they were last read. Their mistakes are in
     /// [`Files::broken`].
     pub fn refresh(&self) {
         let names: Vec<LayerName> = lock(&self.layers).keys().cloned().collect();
         for name in names {
-            // What is wrong is kept beside the last good content.
+            // The error is kept in the cache.
             let _ = self.layer(&name);
         }
     }
 
-    /// Counts the times that a file was read or seen to have changed.
+    /// Number of times that a file was read or seen to have changed.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Counts a change that is none of a file.
+    /// Increments the generation for a change other than one of a file.
     pub fn touch(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is wrong with files on disk whose last good content is in use.
+    /// The errors of invalid files on disk whose last valid content is in use.
     pub fn broken(&self) -> Vec<Error> {
         let layers = lock(&self.layers);
         let requirements = lock(&self.requirements);
@@ -112,7 +112,7 @@ impl Files {
     }
 }
 
-/// Reads without holding the lock: a file system that does not answer holds up nobody else.
+/// Reads without holding the lock, so that an unresponsive file system blocks no other caller.
 fn cached<T>(
     all: &Mutex<HashMap<LayerName, Cached<T>>>,
     name: &LayerName,
@@ -120,16 +120,16 @@ fn cached<T>(
     read: impl Fn(LayerName) -> Result<Option<T>, Error>,
 ) -> Result<Option<Arc<T>>, Error> {
     let Some(path) = name.file() else { return Ok(None) };
-    // Taken before reading: a write in between is seen the next time.
+    // Taken before reading, so that a later write is noticed the next time.
     let stamp = stamp(&path);
     if let Some(hit) = lock(all).get(name).filter(|hit| hit.stamp == stamp) {
-        return hit.answer();
+        return hit.result();
     }
     let read = read(name.clone());
     let mut all = lock(all);
-    // Two may have read the same change: it counts once, so that nobody reads it again for that.
+    // Two callers may have read the same change; it increments the generation only once.
     if let Some(hit) = all.get(name).filter(|hit| hit.stamp == stamp) {
-        return hit.answer();
+        return hit.result();
     }
     if all.len() >= MAX_FILES {
         all.clear();
@@ -140,13 +140,13 @@ fn cached<T>(
         Err(error) => (all.get(name).and_then(|last| last.content.clone()), Some(error)),
     };
     let cached = Cached { stamp, content, broken };
-    let answer = cached.answer();
+    let result = cached.result();
     all.insert(name.clone(), cached);
-    answer
+    result
 }
 
 impl<T> Cached<T> {
-    fn answer(&self) -> Result<Option<Arc<T>>, Error> {
+    fn result(&self) -> Result<Option<Arc<T>>, Error> {
         match (&self.content, &self.broken) {
             (None, Some(broken)) => Err(broken.clone()),
             (content, _) => Ok(content.clone()),

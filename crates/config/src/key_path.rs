@@ -1,28 +1,44 @@
 //! Dotted keys such as `model_providers."my.id".base_url`, as written on the command line and in a
-//! thread's overrides. Reads the key only, never a value.
+//! thread's overrides. Parses keys, never values.
 
-/// Nesting a key may ask for; every known key has at most six parts.
+/// Parts of a key; every known key has at most six.
 const MAX_PARTS: usize = 32;
 
+/// Why a text is not a dotted key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeyPathError {
+    #[error("the key has more than {MAX_PARTS} parts")]
+    TooManyParts,
+    #[error("a part of the key is empty")]
+    EmptyPart,
+    #[error("the key has an unclosed {0}")]
+    UnclosedQuote(char),
+    #[error("`{0}` follows a quoted part of the key; write a dot between parts")]
+    AfterQuote(String),
+}
+
 /// Splits `text` at its dots; a part in double or single quotes is taken literally.
-pub(crate) fn parse(text: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// The text is not a dotted key.
+pub(crate) fn parse(text: &str) -> Result<Vec<String>, KeyPathError> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {
         let (part, after) = next_part(rest)?;
         parts.push(part);
         if parts.len() > MAX_PARTS {
-            return Err(format!("the key has more than {MAX_PARTS} parts"));
+            return Err(KeyPathError::TooManyParts);
         }
         match after.strip_prefix('.') {
             Some(after) => rest = after,
             None if after.is_empty() => return Ok(parts),
-            None => return Err(format!("unexpected `{after}` after a quoted part of the key")),
+            None => return Err(KeyPathError::AfterQuote(after.to_owned())),
         }
     }
 }
 
-/// Splits `key=value` at the first `=` that is not inside a quoted part of the key.
+/// Splits `key=value` at the first `=` outside of quotes.
 pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -36,7 +52,7 @@ pub(crate) fn split_assignment(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Joins parts into the form that [`parse`] reads, for messages.
+/// Joins parts into the form that [`parse`] reads.
 pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
     let mut joined = String::new();
     for part in parts {
@@ -55,16 +71,16 @@ pub fn join<S: AsRef<str>>(parts: &[S]) -> String {
     joined
 }
 
-fn next_part(rest: &str) -> Result<(String, &str), String> {
+fn next_part(rest: &str) -> Result<(String, &str), KeyPathError> {
     if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
         let inner = &rest[1..];
-        let end = inner.find(quote).ok_or_else(|| format!("the key has an unclosed {quote}"))?;
+        let end = inner.find(quote).ok_or(KeyPathError::UnclosedQuote(quote))?;
         return Ok((inner[..end].to_owned(), &inner[end + 1..]));
     }
     let end = rest.find('.').unwrap_or(rest.len());
     let part = rest[..end].trim();
     if part.is_empty() {
-        return Err("a part of the key is empty".to_owned());
+        return Err(KeyPathError::EmptyPart);
     }
     Ok((part.to_owned(), &rest[end..]))
 }
@@ -104,12 +120,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_joined_is_read_back(parts in prop::collection::vec("[^'\"]{0,8}|[^']{0,8}", 1..6)) {
+        fn joined_parts_parse_back(parts in prop::collection::vec("[^'\"]{0,8}|[^']{0,8}", 1..6)) {
             prop_assert_eq!(parse(&join(&parts)), Ok(parts));
         }
 
         #[test]
-        fn any_text_is_parsed_or_refused(text in ".{0,60}") {
+        fn no_text_panics(text in ".{0,60}") {
             let _ = parse(&text);
             let _ = split_assignment(&text);
         }

@@ -1,5 +1,5 @@
-//! What an entry of the option table says about its key, and the types that values resolve to.
-//! Knows no key by name.
+//! Describes the keys of the option table, and the types that their values resolve to. Does not know
+//! any key by name.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -12,28 +12,28 @@ use crate::value::{Node, Table, Value};
 
 /// One key of the option table.
 #[derive(Debug)]
-pub struct Entry {
-    /// The part of the path that this entry adds, as it is written in a file.
+pub struct OptionEntry {
+    /// Its part of the path, as written in a file.
     pub name: &'static str,
-    /// What the key does, Markdown, one or more lines.
+    /// What the key does, as Markdown of one or more lines.
     pub doc: &'static str,
     /// What its value must be.
     pub kind: Kind,
-    /// The default, as JSON; `None` where the key has none.
+    /// The default as JSON; `None` if the key has none.
     pub default: fn() -> Option<Json>,
-    /// Where the key may be set, and when a change counts: a union of [`scope`] flags.
+    /// Where the key may be set, and when a change takes effect: a union of [`scope`] flags.
     pub scope: u8,
     /// Whether setting it has an effect.
     pub effect: Effect,
 }
 
-/// Flags of [`Entry::scope`].
+/// Flags of [`OptionEntry::scope`].
 pub mod scope {
-    /// Every file, profile, flag and thread may set it; a change counts from the next turn on.
+    /// Every file, profile, flag and thread may set it; a change takes effect in the next turn.
     pub const ANY: u8 = 0;
-    /// A project's file cannot set it: it is about the user or the machine.
+    /// A project's file may not set it: it concerns the user or the machine.
     pub const USER: u8 = 1;
-    /// A change counts when the server starts again.
+    /// A change takes effect at the next start of the server.
     pub const RESTART: u8 = 2;
     /// `requirements.toml` can constrain it.
     pub const PINNABLE: u8 = 4;
@@ -69,19 +69,19 @@ pub enum Kind {
     Url,
     /// A UUID in its usual form.
     Uuid,
-    /// A string that names a file or folder, relative to the folder of the declaring file.
+    /// A path, relative to the folder of the file that sets it.
     Path,
-    /// One of these names; the second list is accepted too.
+    /// One of the names in the first list; those in the second are accepted as well.
     Choice(&'static [&'static str], &'static [&'static str]),
     /// An array.
     List(&'static Kind),
-    /// A table from names to values of one kind; the name of the part is for people.
+    /// A table from names to values of one kind, and the placeholder for such a name.
     Map(&'static str, &'static Kind),
     /// A table with these keys.
     Table(&'static Section),
-    /// The first of these kinds that fits.
+    /// The first of these kinds that accepts the value.
     Either(&'static [Kind]),
-    /// A profile: every key of the root that a profile may set.
+    /// A profile: the keys of the root that a profile may set.
     Profile,
 }
 
@@ -89,23 +89,23 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Section {
     /// The fixed keys, in the order of the documentation.
-    pub entries: &'static [Entry],
-    /// What other names hold.
-    pub rest: Option<&'static Entry>,
+    pub entries: &'static [OptionEntry],
+    /// The entry for all other names.
+    pub rest: Option<&'static OptionEntry>,
 }
 
 impl Section {
-    /// The entry of that name: a fixed one, or the one for names of a pattern.
-    pub fn entry(&self, name: &str) -> Option<&'static Entry> {
+    /// The entry of this name: a fixed key, or the pattern that the name matches.
+    pub fn entry(&self, name: &str) -> Option<&'static OptionEntry> {
         self.entries
             .iter()
             .find(|entry| entry.name == name)
-            .or_else(|| self.rest.filter(|rest| fits(rest.name, name)))
+            .or_else(|| self.rest.filter(|rest| matches_pattern(rest.name, name)))
     }
 }
 
-/// Whether `name` is of the form `pattern`, in which `<…>` stands for any text.
-pub(crate) fn fits(pattern: &str, name: &str) -> bool {
+/// Whether `name` matches `pattern`, in which `<…>` stands for any text.
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let (Some((start, _)), Some((_, end))) = (pattern.split_once('<'), pattern.rsplit_once('>'))
     else {
         return pattern == name;
@@ -113,17 +113,17 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
 }
 
-/// What reading needs to know of the surroundings.
-pub(crate) struct Reading<'r> {
-    /// What relative paths of the command line and of threads count from.
+/// What relative paths are resolved against.
+pub(crate) struct ReadContext<'r> {
+    /// Base of the relative paths of the command line and of threads.
     pub(crate) cwd: &'r std::path::Path,
-    /// What `~/` stands for.
+    /// The folder that `~/` expands to.
     pub(crate) user_home: Option<PathBuf>,
 }
 
-impl Reading<'_> {
-    /// `text` as an absolute path: `~/` is the user's home, a relative one counts from the folder
-    /// of the declaring file.
+impl ReadContext<'_> {
+    /// Makes `text` an absolute path. `~/` is the user's home; a relative path starts at the folder
+    /// of the file that contains it.
     pub(crate) fn absolute(&self, text: &str, origin: &Origin) -> PathBuf {
         if let (Some(rest), Some(home)) = (text.strip_prefix("~/"), &self.user_home) {
             return home.join(rest);
@@ -135,18 +135,18 @@ impl Reading<'_> {
     }
 }
 
-/// A type that a key's value resolves to.
+/// A type that the value of a key resolves to.
 pub(crate) trait Setting: Sized {
     const KIND: Kind;
-    /// How a name is called in `table.<name>`, for a map of these.
+    /// Placeholder of the name in a map of these.
     const PART: &'static str = "<name>";
-    /// The value while the key is not set, for types that have a natural one.
+    /// The value of a key that is not set, for types that have a natural one.
     fn absent() -> Option<Self> {
         None
     }
-    /// The value of a node that was checked against [`Self::KIND`].
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error>;
-    /// The value as a file would hold it; `None` where it holds none.
+    /// Reads a node that was checked against [`Self::KIND`].
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error>;
+    /// The value in the form of a file; `None` for an absent one.
     fn show(&self) -> Option<Json>;
 }
 
@@ -155,7 +155,7 @@ pub(crate) trait Setting: Sized {
 pub struct Whole<const MIN: u64, const MAX: u64>(u64);
 
 impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
-    /// `n`, drawn into the bounds.
+    /// `n`, clamped to the bounds.
     pub const fn new(n: u64) -> Self {
         Self(if n < MIN {
             MIN
@@ -175,7 +175,7 @@ impl<const MIN: u64, const MAX: u64> Deref for Whole<MIN, MAX> {
     }
 }
 
-/// A string with a form of its own.
+/// Defines a type for strings of a certain form.
 macro_rules! formed {
     ($(#[$doc:meta])* $name:ident, $kind:expr) => {
         $(#[$doc])*
@@ -193,7 +193,7 @@ macro_rules! formed {
         impl Setting for $name {
             const KIND: Kind = $kind;
 
-            fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+            fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
                 String::read(node, cx).map(Self)
             }
 
@@ -216,10 +216,10 @@ formed! {
 impl Setting for bool {
     const KIND: Kind = Kind::Boolean;
 
-    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, _: &ReadContext<'_>) -> Result<Self, Error> {
         match node.value {
             Value::Boolean(b) => Ok(b),
-            _ => Err(error(node)),
+            _ => Err(unexpected_value(node)),
         }
     }
 
@@ -231,10 +231,12 @@ impl Setting for bool {
 impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
     const KIND: Kind = Kind::Whole { min: MIN, max: MAX };
 
-    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, _: &ReadContext<'_>) -> Result<Self, Error> {
         match node.value {
-            Value::Integer(n) => u64::try_from(n).map(Self::new).map_err(|_| error(node)),
-            _ => Err(error(node)),
+            Value::Integer(n) => {
+                u64::try_from(n).map(Self::new).map_err(|_| unexpected_value(node))
+            }
+            _ => Err(unexpected_value(node)),
         }
     }
 
@@ -246,10 +248,10 @@ impl<const MIN: u64, const MAX: u64> Setting for Whole<MIN, MAX> {
 impl Setting for String {
     const KIND: Kind = Kind::Text;
 
-    fn read(node: &Node, _: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, _: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Text(text) => Ok(text.clone()),
-            _ => Err(error(node)),
+            _ => Err(unexpected_value(node)),
         }
     }
 
@@ -261,10 +263,10 @@ impl Setting for String {
 impl Setting for PathBuf {
     const KIND: Kind = Kind::Path;
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Text(text) => Ok(cx.absolute(text, &node.origin)),
-            _ => Err(error(node)),
+            _ => Err(unexpected_value(node)),
         }
     }
 
@@ -280,7 +282,7 @@ impl<T: Setting> Setting for Option<T> {
         Some(None)
     }
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         T::read(node, cx).map(Some)
     }
 
@@ -296,10 +298,10 @@ impl<T: Setting> Setting for Vec<T> {
         Some(Vec::new())
     }
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Array(all) => all.iter().map(|one| T::read(one, cx)).collect(),
-            _ => Err(error(node)),
+            _ => Err(unexpected_value(node)),
         }
     }
 
@@ -315,7 +317,7 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
         Some(BTreeMap::new())
     }
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         let set = table(node)?.iter().filter(|(_, inner)| inner.value != Value::Unset);
         set.map(|(name, inner)| Ok((name.clone(), T::read(inner, cx)?))).collect()
     }
@@ -330,17 +332,17 @@ impl<T: Setting> Setting for BTreeMap<String, T> {
 pub(crate) fn table(node: &Node) -> Result<&Table, Error> {
     match &node.value {
         Value::Table(table) => Ok(table),
-        _ => Err(error(node)),
+        _ => Err(unexpected_value(node)),
     }
 }
 
-/// Layers are checked before they are read, so this names a fault of ours rather than of the file;
-/// it is an error like any other all the same.
-pub(crate) fn error(node: &Node) -> Error {
-    wrong_type(node, "", "a value of the kind that its key has", None)
+/// The error about a value of the wrong kind. Layers are checked before they are read, so a file
+/// cannot cause it.
+pub(crate) fn unexpected_value(node: &Node) -> Error {
+    wrong_type(node, "", "a value of its key's kind", None)
 }
 
-/// Says that `node`, the value of `key`, does not fit.
+/// The error about `node`, a value that `key` does not accept.
 pub(crate) fn wrong_type(
     node: &Node,
     key: &str,

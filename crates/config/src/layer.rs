@@ -1,5 +1,5 @@
-//! One source of configuration, parsed and checked but not resolved: a file, the command line, or
-//! one thread's overrides.
+//! Parses and checks one source of configuration without resolving it: a file, the command line, or
+//! a thread's overrides.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,28 +11,31 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::{check_layer, check_section};
-use crate::error::{Error, Origin, Place, SourceFile, Warning};
+use crate::error::{Error, Origin, SourceFile, SourceRange, Warning};
 use crate::key_path;
 use crate::kind::Section;
 use crate::layer_name::LayerName;
-use crate::value::{Node, Places, Table, Value, merge, table_from_toml, table_to_json};
+use crate::value::{Node, OriginSource, Table, Value, merge, table_from_toml, table_to_json};
 
-/// A larger file is refused: no hand-written configuration comes near.
+/// Largest configuration file; no hand-written one comes near it.
 pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What one source says.
+/// The values of one source.
 #[derive(Debug, Clone)]
 pub struct Layer {
     pub(crate) name: LayerName,
     pub(crate) root: Table,
-    /// As it was written, before checks dropped or renamed anything.
+    /// As written, before the checks remove or rename keys.
     raw: Json,
     version: String,
     pub(crate) warnings: Vec<Warning>,
 }
 
 impl Layer {
-    /// Reads and parses the file of `name`; `None` when there is none.
+    /// Reads and parses the file of `name`; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be read, is not TOML, or has a value that its key does not accept.
     pub fn read(name: LayerName) -> Result<Option<Layer>, Error> {
         let Some(path) = name.file() else { return Ok(None) };
         let Some(bytes) = read_file(&path)? else { return Ok(None) };
@@ -43,6 +46,9 @@ impl Layer {
     }
 
     /// Parses the text of the file of `name`.
+    ///
+    /// # Errors
+    /// As for [`Layer::read`].
     pub fn parse(name: LayerName, text: impl Into<String>) -> Result<Layer, Error> {
         let (mut root, text) = parse_file(&name, text.into())?;
         let raw = table_to_json(&root);
@@ -50,16 +56,23 @@ impl Layer {
         Ok(Layer { version: version(text.text.as_bytes()), name, root, raw, warnings })
     }
 
-    /// The `-c key=value` arguments, in order; a value that is not TOML is a string.
+    /// Parses `-c key=value` arguments; later ones override earlier ones, and a value that is not
+    /// TOML is a string.
+    ///
+    /// # Errors
+    /// A malformed argument, or a value that its key does not accept.
     pub fn command_line<S: AsRef<str>>(arguments: &[S]) -> Result<Layer, Error> {
         let mut root = Table::new();
         for argument in arguments {
             merge(&mut root, &assignment(argument.as_ref())?);
         }
-        Layer::made(LayerName::SessionFlags, root)
+        Layer::from_table(LayerName::SessionFlags, root)
     }
 
-    /// Features switched while the process runs.
+    /// The features that were switched while the process runs.
+    ///
+    /// # Errors
+    /// See [`Layer::read`].
     pub fn switched<'f>(
         features: impl IntoIterator<Item = (&'f str, bool)>,
     ) -> Result<Layer, Error> {
@@ -69,50 +82,50 @@ impl Layer {
             let leaf = Node { value: Value::Boolean(on), origin: Origin::Process };
             merge(&mut root, &nested(&parts, leaf));
         }
-        Layer::made(LayerName::SessionFlags, root)
+        Layer::from_table(LayerName::SessionFlags, root)
     }
 
-    /// A thread's `config` map: its keys may be dotted, its values nested; `null` unsets a key.
+    /// A thread's `config` map. Keys may be dotted, values nested; `null` unsets a key.
+    ///
+    /// # Errors
+    /// A malformed key, or a value that its key does not accept.
     pub fn thread(map: &serde_json::Map<String, Json>) -> Result<Layer, Error> {
         let mut root = Table::new();
         for (key, json) in map {
             let node = Node::from_json(json, &Origin::Thread);
-            let parts = key_path::parse(key).map_err(|message| Error::Refused {
-                origin: Origin::Thread,
-                key: key.clone(),
-                message,
-            })?;
+            let parts = key_path::parse(key)
+                .map_err(|why| Error::refused(&Origin::Thread, key.clone(), why.to_string()))?;
             overlay(&mut root, nested(&parts, node));
         }
-        Layer::made(LayerName::Thread, root)
+        Layer::from_table(LayerName::Thread, root)
     }
 
-    /// Which source it is.
+    /// The source.
     pub fn name(&self) -> &LayerName {
         &self.name
     }
 
-    /// What it says, as JSON, as it was written.
+    /// The values as JSON, as written.
     pub fn to_json(&self) -> Json {
         self.raw.clone()
     }
 
-    /// `sha256:` and a digest that changes with the content; that of a file is of its bytes.
+    /// `sha256:` and a digest of the content; for a file, of its bytes.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// What is remarkable in this layer, in the order of its keys.
+    /// The warnings about this layer, in the order of its keys.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Whether it says nothing.
+    /// Whether it sets no key.
     pub fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
 
-    fn made(name: LayerName, mut root: Table) -> Result<Layer, Error> {
+    fn from_table(name: LayerName, mut root: Table) -> Result<Layer, Error> {
         let raw = table_to_json(&root);
         let warnings = check_layer(&mut root, &name)?;
         let version = version(raw.to_string().as_bytes());
@@ -120,7 +133,7 @@ impl Layer {
     }
 }
 
-/// `sha256:` and the digest of a file's bytes: what `expectedVersion` is compared with.
+/// `sha256:` and the digest of a file's bytes, the form of `expectedVersion`.
 pub fn version(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = "sha256:".to_owned();
@@ -131,7 +144,7 @@ pub fn version(bytes: &[u8]) -> String {
     text
 }
 
-/// Reads a file that is no layer, checked against `section`.
+/// Reads a file that is not a layer, and checks it against `section`.
 pub(crate) fn read_section(
     name: LayerName,
     section: &Section,
@@ -165,16 +178,16 @@ fn parse_file(name: &LayerName, text: String) -> Result<(Table, Arc<SourceFile>)
     if let Some((span, message)) = table.get_ref().values().find_map(bad_number) {
         return Err(syntax(&file, span, message));
     }
-    Ok((table_from_toml(table.get_ref(), &Places::File(&file)), file.clone()))
+    Ok((table_from_toml(table.get_ref(), &OriginSource::File(&file)), file.clone()))
 }
 
-/// The parser leaves numbers as they are written: one that is none is found here.
+/// Finds a malformed number; the parser accepts any spelling.
 fn bad_number(value: &Spanned<DeValue<'_>>) -> Option<(std::ops::Range<usize>, &'static str)> {
     let message = match value.get_ref() {
         DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
-            "the number does not fit 64 bits, or its digits are none"
+            "the number does not fit 64 bits, or has an invalid digit"
         }
-        DeValue::Float(n) if n.as_str().parse::<f64>().is_err() => "this is no number",
+        DeValue::Float(n) if n.as_str().parse::<f64>().is_err() => "malformed number",
         DeValue::Array(all) => return all.iter().find_map(bad_number),
         DeValue::Table(table) => return table.values().find_map(bad_number),
         _ => return None,
@@ -191,15 +204,15 @@ fn not_utf8(name: LayerName, path: PathBuf, error: std::string::FromUtf8Error) -
 
 fn syntax(file: &Arc<SourceFile>, span: std::ops::Range<usize>, message: &str) -> Error {
     let start = span.start.min(file.text.len());
-    let place = Place { file: file.clone(), start, end: span.end.max(start), key: None };
+    let place = SourceRange { file: file.clone(), start, end: span.end.max(start), key: None };
     Error::Syntax { origin: Origin::File(place), message: message.trim().replace('\n', ", ") }
 }
 
-/// A value as `-c key=value` reads it: TOML, and what is none is a string.
+/// Parses the value of `-c key=value`: TOML, or else a string.
 pub fn value_of_argument(text: &str) -> Json {
     let origin = Origin::CommandLine { key: Arc::from("value") };
     match DeValue::parse(text.trim()) {
-        Ok(toml) => Node::from_toml(&toml, &Places::Elsewhere(&origin)).value.to_json(),
+        Ok(toml) => Node::from_toml(&toml, &OriginSource::Elsewhere(&origin)).value.to_json(),
         Err(_) => text.into(),
     }
 }
@@ -212,10 +225,10 @@ fn assignment(argument: &str) -> Result<Table, Error> {
     };
     let (key, value) =
         key_path::split_assignment(argument).ok_or_else(|| refused("there is no `=`"))?;
-    let parts = key_path::parse(key).map_err(|message| refused(&message))?;
+    let parts = key_path::parse(key).map_err(|why| refused(&why.to_string()))?;
     let origin = Origin::CommandLine { key: Arc::from(key.trim()) };
     let node = match DeValue::parse(value.trim()) {
-        Ok(toml) => Node::from_toml(&toml, &Places::Elsewhere(&origin)),
+        Ok(toml) => Node::from_toml(&toml, &OriginSource::Elsewhere(&origin)),
         Err(_) => Node { value: Value::Text(value.to_owned()), origin },
     };
     Ok(nested(&parts, node))
@@ -232,7 +245,7 @@ pub(crate) fn nested(parts: &[String], leaf: Node) -> Table {
     Table::from([(first.clone(), node)])
 }
 
-/// As [`merge`], but keeps `null`: inside one layer it still has to reach the layers below.
+/// As [`merge`], but keeps `null`, which must unset the key in lower layers.
 fn overlay(lower: &mut Table, upper: Table) {
     for (key, node) in upper {
         let Node { value, origin } = node;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Which source a layer is. Later ones lie over earlier ones.
+/// The source of a layer, in ascending precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LayerName {
     /// The administrator's file.
@@ -17,14 +17,14 @@ pub enum LayerName {
     },
     /// A project's file.
     Project {
-        /// The folder `.agent` that holds it.
+        /// The `.agent` folder that contains it.
         folder: PathBuf,
     },
     /// The command line, and features switched in this process.
     SessionFlags,
     /// The `config` of a thread's request.
     Thread,
-    /// A `requirements.toml`: no layer, but an origin of values.
+    /// A `requirements.toml`, which is an origin of values and not a layer.
     Requirements {
         /// Its path.
         file: PathBuf,
@@ -32,7 +32,7 @@ pub enum LayerName {
 }
 
 impl LayerName {
-    /// The file, when the layer is one.
+    /// The file of the layer, if it has one.
     pub fn file(&self) -> Option<PathBuf> {
         match self {
             LayerName::System { file }

@@ -1,7 +1,7 @@
-//! The macros that the option table is written in: one line of a struct is one key, its type, its
-//! default, its scope, its effect and its documentation.
+//! The macros of the option table. One line of a struct defines a key: its type, default, scope,
+//! effect and documentation.
 
-/// A table of keys, as the type that it resolves to and as the [`crate::kind::Section`] that checks,
+/// Defines a table of keys: the type that it resolves to, and the [`crate::kind::Section`] that checks,
 /// describes and documents it.
 ///
 /// ```text
@@ -45,7 +45,7 @@ macro_rules! options {
             /// The keys of this table.
             pub const SECTION: &'static $crate::kind::Section = &$crate::kind::Section {
                 entries: &[$(
-                    $crate::kind::Entry {
+                    $crate::kind::OptionEntry {
                         name: $crate::options::key!($field $($key)?),
                         doc: concat!($($doc, "\n"),+),
                         kind: <$ty as $crate::kind::Setting>::KIND,
@@ -55,7 +55,7 @@ macro_rules! options {
                     },
                 )*],
                 rest: $crate::options::rest!($(
-                    $crate::kind::Entry {
+                    $crate::kind::OptionEntry {
                         name: $pattern,
                         doc: concat!($($rest_doc, "\n"),+),
                         kind: <$rest_ty as $crate::kind::Setting>::KIND,
@@ -66,11 +66,11 @@ macro_rules! options {
                 )?),
             };
 
-            /// Reads a table that was checked.
+            /// Reads a checked table.
             #[allow(unused_variables, clippy::redundant_closure_call)]
             pub(crate) fn from_table(
                 table: &$crate::value::Table,
-                cx: &$crate::kind::Reading<'_>,
+                cx: &$crate::kind::ReadContext<'_>,
             ) -> Result<Self, $crate::error::Error> {
                 Ok(Self {
                     $($field: match table.get($crate::options::key!($field $($key)?)) {
@@ -89,7 +89,7 @@ macro_rules! options {
             $(const PART: &'static str = $part;)?
 
             fn absent() -> Option<Self> {
-                let cx = $crate::kind::Reading {
+                let cx = $crate::kind::ReadContext {
                     cwd: std::path::Path::new("/"),
                     user_home: None,
                 };
@@ -98,7 +98,7 @@ macro_rules! options {
 
             fn read(
                 node: &$crate::value::Node,
-                cx: &$crate::kind::Reading<'_>,
+                cx: &$crate::kind::ReadContext<'_>,
             ) -> Result<Self, $crate::error::Error> {
                 Self::from_table($crate::kind::table(node)?, cx)
             }
@@ -119,7 +119,7 @@ macro_rules! options {
     };
 }
 
-/// An enumeration with the names that a configuration file writes.
+/// Defines an enumeration with the names used in configuration files.
 macro_rules! choices {
     (
         $(#[$doc:meta])*
@@ -133,7 +133,7 @@ macro_rules! choices {
             /// Every name, in the specification's order.
             pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// The value of that exact name.
+            /// The value with exactly this name.
             pub fn parse(name: &str) -> Option<Self> {
                 match name {
                     $($text => Some(Self::$variant),)+
@@ -141,7 +141,7 @@ macro_rules! choices {
                 }
             }
 
-            /// The name as a configuration file writes it.
+            /// The name used in configuration files.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text),+
@@ -154,13 +154,13 @@ macro_rules! choices {
 
             fn read(
                 node: &$crate::value::Node,
-                _: &$crate::kind::Reading<'_>,
+                _: &$crate::kind::ReadContext<'_>,
             ) -> Result<Self, $crate::error::Error> {
                 match &node.value {
                     $crate::value::Value::Text(name) => Self::parse(name),
                     _ => None,
                 }
-                .ok_or_else(|| $crate::kind::error(node))
+                .ok_or_else(|| $crate::kind::unexpected_value(node))
             }
 
             fn show(&self) -> Option<serde_json::Value> {
@@ -213,21 +213,23 @@ pub(crate) use {absent, choices, key, options, rest, shown};
 use std::collections::BTreeMap;
 
 use crate::error::Error;
-use crate::kind::{Reading, Section, Setting};
+use crate::kind::{ReadContext, Section, Setting};
 use crate::value::{Table, Value};
 
-/// The entries of `table` that are none of the fixed keys of `section`.
+/// Reads the entries of `table` that are not fixed keys of `section`.
 pub(crate) fn read_rest<T: Setting>(
     table: &Table,
     section: &Section,
-    cx: &Reading<'_>,
+    cx: &ReadContext<'_>,
 ) -> Result<BTreeMap<String, T>, Error> {
     let fixed = |name: &str| section.entries.iter().any(|entry| entry.name == name);
     let pattern = section.rest.map(|rest| rest.name).unwrap_or_default();
     table
         .iter()
         .filter(|(name, node)| {
-            !fixed(name) && crate::kind::fits(pattern, name) && node.value != Value::Unset
+            !fixed(name)
+                && crate::kind::matches_pattern(pattern, name)
+                && node.value != Value::Unset
         })
         .map(|(name, node)| Ok((name.clone(), T::read(node, cx)?)))
         .collect()

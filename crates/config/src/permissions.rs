@@ -1,11 +1,11 @@
-//! Permission profiles as configured (`permissions.<name>`): their paths and tokens read. What a
-//! profile allows is enforced elsewhere.
+//! Reads permission profiles (`permissions.<name>`) with their paths and tokens. The sandbox enforces
+//! what a profile allows.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::{Error, Origin};
 use crate::key_path::join;
-use crate::kind::Reading;
+use crate::kind::ReadContext;
 use crate::table::{Access, FileAccess, NetworkPermissions, Permissions, SandboxMode};
 use crate::value::{Table, Value};
 
@@ -14,29 +14,29 @@ use crate::value::{Table, Value};
 pub struct PermissionProfile {
     /// Its name below `permissions`.
     pub name: String,
-    /// What commands may do to files. The deepest rule that covers a path decides.
+    /// What commands may do to files. The deepest rule that covers a path applies.
     pub rules: Vec<PermissionRule>,
-    /// Its network, as written.
+    /// The network of its commands, as configured.
     pub network: NetworkPermissions,
 }
 
 /// One rule of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRule {
-    /// The place.
-    pub place: PermissionPlace,
-    /// Below that place; `None` is the place itself. Relative, and never upwards.
+    /// What `subpath` is relative to.
+    pub base: PermissionBase,
+    /// A relative path without `..`; `None` is the base itself.
     pub subpath: Option<PathBuf>,
     /// What is allowed there.
     pub access: Access,
 }
 
-/// Where a rule holds.
+/// Where a rule applies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PermissionPlace {
+pub enum PermissionBase {
     /// `:root`: the whole file system.
     Root,
-    /// `:minimal`: what programs of the system need to run.
+    /// `:minimal`: what the system's programs need to run.
     Minimal,
     /// `:project_roots`: the root of the project.
     ProjectRoots,
@@ -49,14 +49,14 @@ pub enum PermissionPlace {
 }
 
 impl PermissionProfile {
-    /// The sandbox mode that is at least as loose as this profile: what requirements judge it by.
+    /// The strictest sandbox mode that allows all that this profile allows. Requirements apply to it.
     pub fn mode(&self) -> SandboxMode {
         let writes = |rule: &&PermissionRule| rule.access == Access::Write;
         let everywhere = |rule: &PermissionRule| {
             rule.subpath.is_none()
-                && match &rule.place {
-                    PermissionPlace::Root => true,
-                    PermissionPlace::Path(path) => path == Path::new("/"),
+                && match &rule.base {
+                    PermissionBase::Root => true,
+                    PermissionBase::Path(path) => path == Path::new("/"),
                     _ => false,
                 }
         };
@@ -71,28 +71,22 @@ impl PermissionProfile {
     }
 }
 
-/// Reads the profile `name`; `root` is the merged table, for the places of errors.
+/// Reads the profile `name`; `root` is the merged table, for the origins of errors.
 pub(crate) fn profile(
     name: &str,
     permissions: &Permissions,
     root: &Table,
-    cx: &Reading<'_>,
+    cx: &ReadContext<'_>,
 ) -> Result<PermissionProfile, Error> {
     let mut rules = Vec::new();
     for (text, access) in &permissions.filesystem {
-        let path = ["permissions", name, "filesystem", text.as_str()];
-        let refused = |message: String| Error::Refused {
-            origin: origin(root, &path),
-            key: join(&path),
-            message,
-        };
-        let place = place(text, cx).map_err(refused)?;
+        let key = RuleKey { path: ["permissions", name, "filesystem", text.as_str()], root };
+        let base = key.base(text, cx)?;
         match access {
-            FileAccess::Whole(access) => rules.push(rule(place, None, *access).map_err(refused)?),
+            FileAccess::Whole(access) => rules.push(key.rule(base, None, *access)?),
             FileAccess::Nested(all) => {
                 for (subpath, access) in all {
-                    let subpath = below(subpath).map_err(refused)?;
-                    rules.push(rule(place.clone(), subpath, *access).map_err(refused)?);
+                    rules.push(key.rule(base.clone(), key.subpath(subpath)?, *access)?);
                 }
             }
         }
@@ -100,56 +94,72 @@ pub(crate) fn profile(
     Ok(PermissionProfile { name: name.to_owned(), rules, network: permissions.network.clone() })
 }
 
-fn place(text: &str, cx: &Reading<'_>) -> Result<PermissionPlace, String> {
-    Ok(match text {
-        ":root" => PermissionPlace::Root,
-        ":minimal" => PermissionPlace::Minimal,
-        ":project_roots" => PermissionPlace::ProjectRoots,
-        ":tmpdir" => PermissionPlace::Tmpdir,
-        ":slash_tmp" => PermissionPlace::SlashTmp,
-        _ if text.starts_with(':') => {
-            return Err("there is no such token; the tokens are `:root`, `:minimal`, \
-                        `:project_roots`, `:tmpdir` and `:slash_tmp`"
-                .to_owned());
-        }
-        _ => {
-            let path = match (text.strip_prefix("~/"), &cx.user_home) {
-                (Some(rest), Some(home)) => home.join(rest),
-                _ => PathBuf::from(text),
-            };
-            let plain = path.components().all(|part| !matches!(part, Component::ParentDir));
-            if !path.is_absolute() || !plain {
-                return Err("a path here is absolute, or starts with `~/`, and has no `..`".into());
+/// The key below which rules are read.
+struct RuleKey<'k> {
+    path: [&'k str; 4],
+    root: &'k Table,
+}
+
+impl RuleKey<'_> {
+    fn refused(&self, message: impl Into<String>) -> Error {
+        Error::refused(&origin(self.root, &self.path), join(&self.path), message)
+    }
+
+    fn base(&self, text: &str, cx: &ReadContext<'_>) -> Result<PermissionBase, Error> {
+        Ok(match text {
+            ":root" => PermissionBase::Root,
+            ":minimal" => PermissionBase::Minimal,
+            ":project_roots" => PermissionBase::ProjectRoots,
+            ":tmpdir" => PermissionBase::Tmpdir,
+            ":slash_tmp" => PermissionBase::SlashTmp,
+            _ if text.starts_with(':') => {
+                return Err(self.refused(
+                    "unknown token; the tokens are `:root`, `:minimal`, `:project_roots`, \
+                     `:tmpdir` and `:slash_tmp`",
+                ));
             }
-            PermissionPlace::Path(path)
+            _ => {
+                let path = match (text.strip_prefix("~/"), &cx.user_home) {
+                    (Some(rest), Some(home)) => home.join(rest),
+                    _ => PathBuf::from(text),
+                };
+                let plain = path.components().all(|part| !matches!(part, Component::ParentDir));
+                if !path.is_absolute() || !plain {
+                    return Err(self.refused(
+                        "write an absolute path or one that starts with `~/`, without `..`",
+                    ));
+                }
+                PermissionBase::Path(path)
+            }
+        })
+    }
+
+    fn rule(
+        &self,
+        base: PermissionBase,
+        subpath: Option<PathBuf>,
+        access: Access,
+    ) -> Result<PermissionRule, Error> {
+        if base == PermissionBase::Minimal && (subpath.is_some() || access != Access::Read) {
+            return Err(self.refused("`:minimal` can only be `read`"));
         }
-    })
-}
+        Ok(PermissionRule { base, subpath, access })
+    }
 
-fn rule(
-    place: PermissionPlace,
-    subpath: Option<PathBuf>,
-    access: Access,
-) -> Result<PermissionRule, String> {
-    if place == PermissionPlace::Minimal && (subpath.is_some() || access != Access::Read) {
-        return Err("`:minimal` can only be `read`".to_owned());
+    fn subpath(&self, text: &str) -> Result<Option<PathBuf>, Error> {
+        if text == "." {
+            return Ok(None);
+        }
+        let path = Path::new(text);
+        let inside =
+            path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if text.is_empty() || !inside || text.contains('\0') {
+            return Err(self.refused(format!(
+                "the subpath `{text}` leaves its folder; write a relative path without `..`, or `.`"
+            )));
+        }
+        Ok(Some(path.to_owned()))
     }
-    Ok(PermissionRule { place, subpath, access })
-}
-
-fn below(text: &str) -> Result<Option<PathBuf>, String> {
-    if text == "." {
-        return Ok(None);
-    }
-    let path = Path::new(text);
-    let inside =
-        path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-    if text.is_empty() || !inside || text.contains('\0') {
-        return Err(format!(
-            "the subpath `{text}` leaves its folder; write a relative path without `..`, or `.`"
-        ));
-    }
-    Ok(Some(path.to_owned()))
 }
 
 fn origin(root: &Table, path: &[&str]) -> Origin {

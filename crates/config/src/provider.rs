@@ -1,5 +1,5 @@
-//! Model providers as configured: the two that are built in and those of `model_providers`.
-//! Sends nothing; a missing credential is an error of the turn that needs it, not of the start.
+//! Model providers: the built-in ones and those of `model_providers`. Sends nothing. A missing
+//! credential fails the turn that needs it, not the start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use crate::error::{Error, Origin};
 use crate::key_path::join;
-use crate::stack::Surroundings;
+use crate::stack::Environment;
 use crate::table::{Keys, ModelProvider, OssProvider};
 use crate::value::{Table, Value};
 
-/// The environment variables that may hold the credential of the built-in `default` provider; the
-/// first that is set counts.
+/// Environment variables with the credential of the built-in `default` provider; the first one that is
+/// set applies.
 const DEFAULT_ENV_KEYS: [&str; 2] = ["AGENT_API_KEY", "OPENAI_API_KEY"];
-/// Where `default` is while `default_provider_base_url` is not set.
+/// Address of `default`, unless `default_provider_base_url` is set.
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 const BUILT_IN: [&str; 2] = ["default", "offline"];
-/// Model servers on this machine, where they listen unless they are configured otherwise.
+/// Model servers on this machine, with the addresses on which they listen by default.
 const LOCAL: [(OssProvider, &str, &str); 2] = [
     (OssProvider::Ollama, "Ollama", "http://127.0.0.1:11434/v1"),
     (OssProvider::LmStudio, "LM Studio", "http://127.0.0.1:1234/v1"),
 ];
 
-/// A provider of models.
+/// A model provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provider {
     /// The built-in model that answers without a network.
@@ -37,18 +37,18 @@ pub enum Provider {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProvider {
     pub id: String,
-    /// Display name; the id where none is configured.
+    /// Display name; by default the id.
     pub name: String,
     /// Without a trailing slash.
     pub base_url: String,
     /// The environment variable that holds the credential.
     pub env_key: Option<String>,
-    /// How a person gets that credential.
+    /// How to get that credential.
     pub env_key_instructions: Option<String>,
-    /// The credential: of `env_key`, else `experimental_bearer_token`, else, with
-    /// `requires_default_auth`, the default provider's.
+    /// From `env_key`, else from `experimental_bearer_token`, else, with `requires_default_auth`,
+    /// the default provider's.
     pub credential: Option<Secret>,
-    /// Static headers and those filled from the environment; may hold secrets.
+    /// Static headers and those filled from the environment; can hold secrets.
     pub http_headers: BTreeMap<String, Secret>,
     pub query_params: BTreeMap<String, String>,
     /// Default 4.
@@ -58,18 +58,18 @@ pub struct HttpProvider {
     /// Default 300 s.
     pub stream_idle_timeout: Duration,
     pub requires_default_auth: bool,
-    /// Large requests may be sent compressed (`features.enable_request_compression`): only to the
-    /// default provider, which is known to take them.
+    /// Whether large requests may be compressed (`features.enable_request_compression`): only for the
+    /// default provider, which is known to accept them.
     pub compress_requests: bool,
 }
 
-/// Text that must not reach a log: its `Debug` form is `***`.
+/// Text that must not be logged: its `Debug` form is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
-/// Why a provider cannot be used yet, and what to do about it.
+/// Why a provider cannot be used yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotReady {
+pub enum MissingCredential {
     #[error("the provider `{provider}` needs the environment variable {env_key}, which is not set{}",
         instructions.as_deref().map(|i| format!(": {i}")).unwrap_or_default())]
     NoCredential { provider: String, env_key: String, instructions: Option<String> },
@@ -80,7 +80,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the one header that needs it.
+    /// The text, for the header that carries it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -100,11 +100,14 @@ impl Provider {
         }
     }
 
-    /// Whether a turn can use this provider now.
-    pub fn ready(&self) -> Result<(), NotReady> {
+    /// Checks that a turn can use this provider now.
+    ///
+    /// # Errors
+    /// The credential is missing.
+    pub fn ready(&self) -> Result<(), MissingCredential> {
         let Provider::Http(http) = self else { return Ok(()) };
         match (&http.env_key, &http.credential) {
-            (Some(env_key), None) => Err(NotReady::NoCredential {
+            (Some(env_key), None) => Err(MissingCredential::NoCredential {
                 provider: http.id.clone(),
                 env_key: env_key.clone(),
                 instructions: http.env_key_instructions.clone(),
@@ -114,7 +117,7 @@ impl Provider {
     }
 }
 
-/// Every provider by id, and the names of all environment variables that hold their secrets.
+/// Every provider by id, and all environment variables that hold their secrets.
 pub(crate) struct Providers {
     pub(crate) by_id: BTreeMap<String, Provider>,
     pub(crate) secret_variables: Vec<String>,
@@ -124,13 +127,13 @@ pub(crate) struct Providers {
 pub(crate) fn providers(
     root: &Table,
     keys: &Keys,
-    around: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Providers, Error> {
     let mut found = Providers {
         by_id: BTreeMap::from([("offline".to_owned(), Provider::Offline)]),
         secret_variables: DEFAULT_ENV_KEYS.map(str::to_owned).to_vec(),
     };
-    let default = default_provider(keys, around);
+    let default = default_provider(keys, environment);
     for (id, name, address) in LOCAL {
         let local = local_provider(id.as_str(), name, address);
         found.by_id.insert(local.id.clone(), Provider::Http(Arc::new(local)));
@@ -138,7 +141,7 @@ pub(crate) fn providers(
     for (id, configured) in &keys.model_providers {
         let origin = origin(root, id);
         refuse_built_in(id, &origin)?;
-        let http = http_provider(id, configured, &origin, &default, around)?;
+        let http = http_provider(id, configured, &origin, &default, environment)?;
         found.secret_variables.extend(http.env_key.clone());
         found.secret_variables.extend(configured.env_http_headers.values().cloned());
         found.by_id.insert(id.clone(), Provider::Http(Arc::new(http)));
@@ -163,19 +166,15 @@ fn refuse_built_in(id: &str, origin: &Origin) -> Result<(), Error> {
         return Ok(());
     }
     let remedy = match id {
-        "default" => "; to change its address set `default_provider_base_url`",
+        "default" => "; to change its address, set `default_provider_base_url`",
         _ => "",
     };
-    Err(Error::Refused {
-        origin: origin.clone(),
-        key: join(&["model_providers", id]),
-        message: format!(
-            "the built-in provider `{id}` cannot be redefined; choose another id{remedy}"
-        ),
-    })
+    let message =
+        format!("the built-in provider `{id}` cannot be redefined; choose another id{remedy}");
+    Err(Error::refused(origin, join(&["model_providers", id]), message))
 }
 
-fn default_provider(keys: &Keys, around: &Surroundings<'_>) -> HttpProvider {
+fn default_provider(keys: &Keys, environment: &Environment<'_>) -> HttpProvider {
     let instructions = "set it, or OPENAI_API_KEY, to the key of your account; or choose another \
                         `model_provider` (`offline` needs neither key nor network)";
     let configured = keys.default_provider_base_url.as_deref();
@@ -185,7 +184,7 @@ fn default_provider(keys: &Keys, around: &Surroundings<'_>) -> HttpProvider {
         base_url: trimmed(configured.unwrap_or(DEFAULT_BASE_URL)),
         env_key: Some(DEFAULT_ENV_KEYS[0].to_owned()),
         env_key_instructions: Some(instructions.to_owned()),
-        credential: DEFAULT_ENV_KEYS.iter().find_map(|name| variable(around, name)),
+        credential: DEFAULT_ENV_KEYS.iter().find_map(|name| variable(environment, name)),
         http_headers: BTreeMap::new(),
         query_params: BTreeMap::new(),
         request_max_retries: REQUEST_MAX_RETRIES,
@@ -223,21 +222,20 @@ fn http_provider(
     keys: &ModelProvider,
     origin: &Origin,
     default: &HttpProvider,
-    around: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<HttpProvider, Error> {
     let Some(base_url) = &keys.base_url else {
-        return Err(Error::Refused {
-            origin: origin.clone(),
-            key: join(&["model_providers", id, "base_url"]),
-            message: "a provider needs its address, as in `base_url = \"https://host/v1\"`"
-                .to_owned(),
-        });
+        let message = "missing; write the provider's address, as in \
+                       `base_url = \"https://host/v1\"`";
+        let key = join(&["model_providers", id, "base_url"]);
+        return Err(Error::refused(origin, key, message));
     };
-    let borrows = keys.requires_default_auth;
-    let env_key = keys.env_key.clone().or_else(|| default.env_key.clone().filter(|_| borrows));
-    let own = env_key.as_deref().and_then(|name| variable(around, name));
+    let uses_default_auth = keys.requires_default_auth;
+    let env_key =
+        keys.env_key.clone().or_else(|| default.env_key.clone().filter(|_| uses_default_auth));
+    let own = env_key.as_deref().and_then(|name| variable(environment, name));
     let token = keys.experimental_bearer_token.clone().map(Secret::new);
-    let credential = own.or(token).or(default.credential.clone().filter(|_| borrows));
+    let credential = own.or(token).or(default.credential.clone().filter(|_| uses_default_auth));
     let retries = |n: u64, default: u32| u32::try_from(n).unwrap_or(default);
     Ok(HttpProvider {
         id: id.to_owned(),
@@ -246,23 +244,23 @@ fn http_provider(
         env_key,
         env_key_instructions: keys.env_key_instructions.clone(),
         credential,
-        http_headers: headers(keys, around),
+        http_headers: headers(keys, environment),
         query_params: keys.query_params.clone(),
         request_max_retries: retries(*keys.request_max_retries, REQUEST_MAX_RETRIES),
         stream_max_retries: retries(*keys.stream_max_retries, STREAM_MAX_RETRIES),
         stream_idle_timeout: Duration::from_millis(*keys.stream_idle_timeout_ms),
-        requires_default_auth: borrows,
+        requires_default_auth: uses_default_auth,
         compress_requests: false,
     })
 }
 
-/// Static headers, then those from variables that are set and not empty.
-fn headers(keys: &ModelProvider, around: &Surroundings<'_>) -> BTreeMap<String, Secret> {
+/// Static headers, overridden by those from variables that are set and not empty.
+fn headers(keys: &ModelProvider, environment: &Environment<'_>) -> BTreeMap<String, Secret> {
     let fixed = keys.http_headers.iter();
     let mut headers: BTreeMap<String, Secret> =
         fixed.map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect();
     for (name, variable_name) in &keys.env_http_headers {
-        if let Some(value) = variable(around, variable_name) {
+        if let Some(value) = variable(environment, variable_name) {
             headers.insert(name.clone(), value);
         }
     }
@@ -273,6 +271,6 @@ fn trimmed(address: &str) -> String {
     address.trim_end_matches('/').to_owned()
 }
 
-fn variable(around: &Surroundings<'_>, name: &str) -> Option<Secret> {
-    (around.env)(name).filter(|value| !value.is_empty()).map(Secret)
+fn variable(environment: &Environment<'_>, name: &str) -> Option<Secret> {
+    (environment.variable)(name).filter(|value| !value.is_empty()).map(Secret)
 }

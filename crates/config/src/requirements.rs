@@ -1,8 +1,8 @@
-//! What an administrator requires (`requirements.toml`): a constraint on the merged configuration
-//! and on what clients ask for, not a layer.
+//! An administrator's requirements (`requirements.toml`): constraints on the merged configuration and
+//! on what clients request, not a layer.
 //!
-//! Three files can hold requirements; what an earlier one says is only narrowed by later ones: the
-//! system's, the cache of those fetched for a managed account, and the user's own.
+//! Three files can hold requirements: the system's, the cache of those fetched for a managed account,
+//! and the user's own. Each can only narrow what the ones before it allow.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::files::Files;
 use crate::key_path::join;
-use crate::kind::{Reading, Setting};
+use crate::kind::{ReadContext, Setting};
 use crate::layer::nested;
 use crate::layer_name::LayerName;
 use crate::requirements_layer::RequirementsLayer;
@@ -22,11 +22,11 @@ use crate::value::{Node, Table, Value, merge};
 
 /// Name of the file in the system's folder and in the agent's home.
 pub const REQUIREMENTS_FILE: &str = "requirements.toml";
-/// Where the requirements that were fetched for a managed account are kept, below the home: the
-/// same format. Whoever fetches them replaces the file as a whole; it holds as long as it exists.
+/// Path below the agent's home of the requirements fetched for a managed account. The program that
+/// fetches them replaces the file atomically; they apply as long as the file exists.
 pub const FETCHED_REQUIREMENTS_FILE: &str = "cache/requirements.toml";
 
-/// The requirements of all files together.
+/// The combined requirements of all files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Requirements {
     approvals: Option<Allowed<AllowedApproval>>,
@@ -37,17 +37,17 @@ pub struct Requirements {
     rules: Vec<RequiredRule>,
 }
 
-/// The values that a key may have, in the order of the table.
+/// The values that a key may have.
 #[derive(Debug, Clone, PartialEq)]
 struct Allowed<T> {
-    /// Those that every file lists.
+    /// The values that every file lists.
     values: Vec<T>,
-    /// What each file lists, and where.
+    /// The values that each file lists, and where.
     files: Vec<(Vec<T>, Origin)>,
 }
 
 impl<T: PartialEq> Allowed<T> {
-    /// Where a value is excluded: the strongest file that does not list it.
+    /// Where a value is excluded: in the first file that does not list it.
     fn origin(&self, excluded: &T) -> &Origin {
         let excludes = |(listed, _): &&(Vec<T>, Origin)| !listed.contains(excluded);
         let (_, origin) = self.files.iter().find(excludes).unwrap_or(&self.files[0]);
@@ -55,17 +55,17 @@ impl<T: PartialEq> Allowed<T> {
     }
 }
 
-/// The servers that one file allows.
+/// The MCP servers that one file allows.
 #[derive(Debug, Clone, PartialEq)]
 struct AllowedServers {
     by_id: BTreeMap<String, Identity>,
     origin: Origin,
 }
 
-/// A command rule, and where it stands.
+/// A required command rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequiredRule {
-    /// What it says.
+    /// The rule.
     pub rule: PrefixRule,
     /// Where it was written.
     pub origin: Origin,
@@ -76,17 +76,17 @@ pub struct RequiredRule {
 pub struct Replaced<T> {
     /// The nearest allowed value.
     pub by: T,
-    /// The requirement and its place, one clause.
+    /// The requirement and its origin, as part of a sentence.
     pub requirement: String,
-    /// That place.
+    /// Where the requirement was written.
     pub origin: Origin,
 }
 
 impl Requirements {
-    /// Reads and joins the files; `system` and `home` are the folders that they lie in.
+    /// Reads and combines the files in the folders `system` and `home`.
     ///
     /// # Errors
-    /// A broken file, and files that leave no value for a key.
+    /// A file is invalid, or the files together allow no value of a key.
     pub fn load(files: &Files, system: &Path, home: &Path) -> Result<Self, Error> {
         let mut joined = Self::default();
         for file in requirement_files(system, home) {
@@ -141,17 +141,17 @@ impl Requirements {
         Ok(())
     }
 
-    /// The allowed names of approval policies, when that is constrained.
+    /// The allowed approval policies; `None` allows all.
     pub fn allowed_approvals(&self) -> Option<&[AllowedApproval]> {
         self.approvals.as_ref().map(|allowed| allowed.values.as_slice())
     }
 
-    /// The allowed sandbox modes, when that is constrained.
+    /// The allowed sandbox modes; `None` allows all.
     pub fn allowed_sandbox_modes(&self) -> Option<&[SandboxMode]> {
         self.sandbox.as_ref().map(|allowed| allowed.values.as_slice())
     }
 
-    /// The allowed modes of web search, when that is constrained.
+    /// The allowed web search modes; `None` allows all.
     pub fn allowed_web_search_modes(&self) -> Option<&[WebSearch]> {
         self.web_search.as_ref().map(|allowed| allowed.values.as_slice())
     }
@@ -161,12 +161,12 @@ impl Requirements {
         self.features.iter().map(|(name, (on, _))| (name.as_str(), *on))
     }
 
-    /// Command rules that hold besides those of files.
+    /// Required command rules, which apply in addition to those of `.rules` files.
     pub fn prefix_rules(&self) -> &[RequiredRule] {
         &self.rules
     }
 
-    /// What stands in for an approval policy that is not allowed; `None` when `wanted` is.
+    /// The replacement for an approval policy; `None` if `wanted` is allowed.
     pub fn approval(&self, wanted: ApprovalPolicy) -> Option<Replaced<ApprovalPolicy>> {
         const ORDER: [AllowedApproval; 4] = [
             AllowedApproval::Untrusted,
@@ -191,7 +191,7 @@ impl Requirements {
         Some(replaced(by, "allowed_approval_policies", allowed.origin(&name)))
     }
 
-    /// What stands in for a sandbox mode that is not allowed; `None` when `wanted` is.
+    /// The replacement for a sandbox mode; `None` if `wanted` is allowed.
     pub fn sandbox(&self, wanted: SandboxMode) -> Option<Replaced<SandboxMode>> {
         const ORDER: [SandboxMode; 3] =
             [SandboxMode::ReadOnly, SandboxMode::WorkspaceWrite, SandboxMode::DangerFullAccess];
@@ -200,7 +200,7 @@ impl Requirements {
         Some(replaced(by, "allowed_sandbox_modes", allowed.origin(&wanted)))
     }
 
-    /// What stands in for a mode of web search that is not allowed; `None` when `wanted` is.
+    /// The replacement for a web search mode; `None` if `wanted` is allowed.
     pub fn web_search(&self, wanted: WebSearch) -> Option<Replaced<WebSearch>> {
         const ORDER: [WebSearch; 3] = [WebSearch::Disabled, WebSearch::Cached, WebSearch::Live];
         let allowed = self.web_search.as_ref()?;
@@ -208,18 +208,17 @@ impl Requirements {
         Some(replaced(by, "allowed_web_search_modes", allowed.origin(&wanted)))
     }
 
-    /// Replaces what is not allowed in the merged configuration. Silent where the user said
-    /// nothing.
+    /// Replaces forbidden values in the merged configuration. Warns only about values that are set.
     pub(crate) fn constrain(
         &self,
         root: &mut Table,
-        cx: &Reading<'_>,
+        cx: &ReadContext<'_>,
     ) -> Result<Vec<Warning>, Error> {
         let mut warnings = Vec::new();
         for key in ["approval_policy", "sandbox_mode", "web_search"] {
             let written = root.get(key);
             let replaced = match key {
-                "approval_policy" => shown(
+                "approval_policy" => in_file_form(
                     self.approval(
                         written
                             .map(|node| ApprovalPolicy::read(node, cx))
@@ -227,7 +226,7 @@ impl Requirements {
                             .unwrap_or(ApprovalPolicy::OnRequest),
                     ),
                 ),
-                "sandbox_mode" => shown(
+                "sandbox_mode" => in_file_form(
                     self.sandbox(
                         written
                             .map(|node| SandboxMode::read(node, cx))
@@ -235,13 +234,13 @@ impl Requirements {
                             .unwrap_or(SandboxMode::ReadOnly),
                     ),
                 ),
-                // Unset depends on the thread's sandbox: decided where it is known.
+                // The default depends on the thread's sandbox, which is not known here.
                 _ => match written {
-                    Some(node) => shown(self.web_search(WebSearch::read(node, cx)?)),
+                    Some(node) => in_file_form(self.web_search(WebSearch::read(node, cx)?)),
                     None => None,
                 },
             };
-            if let Some(Shown { json, requirement, origin }) = replaced {
+            if let Some(Replacement { json, requirement, origin }) = replaced {
                 warnings.extend(replace(root, &[key], &json, &requirement, &origin));
             }
         }
@@ -253,7 +252,7 @@ impl Requirements {
             if now.is_some_and(|now| now.value == Value::Boolean(*on)) {
                 continue;
             }
-            let requirement = said(&join(&["features", name]), origin);
+            let requirement = described(&join(&["features", name]), origin);
             let json = (*on).into();
             warnings.extend(replace(root, &["features", name], &json, &requirement, origin));
         }
@@ -279,7 +278,7 @@ impl Requirements {
                 _ => None,
             };
             let (command, url) = (text("command"), text("url"));
-            let fits = |allowed: &&AllowedServers| {
+            let is_allowed_by = |allowed: &&AllowedServers| {
                 allowed.by_id.get(id).is_some_and(|identity| {
                     match (&identity.command, &identity.url) {
                         (Some(_), _) => identity.command == command && url.is_none(),
@@ -288,7 +287,8 @@ impl Requirements {
                     }
                 })
             };
-            let Some(forbidding) = self.servers.iter().find(|allowed| !fits(allowed)) else {
+            let Some(forbidding) = self.servers.iter().find(|allowed| !is_allowed_by(allowed))
+            else {
                 continue;
             };
             let on = |key: &str, default: bool| match server.get(key).map(|node| &node.value) {
@@ -299,10 +299,10 @@ impl Requirements {
                 continue;
             }
             let key = join(&["mcp_servers", id]);
-            let requirement = said("mcp_servers", &forbidding.origin);
+            let requirement = described("mcp_servers", &forbidding.origin);
             if on("required", false) {
                 let message = format!(
-                    "`{key}` is `required` and {requirement} does not allow it; remove the server, \
+                    "`{key}` is `required`, and {requirement} does not allow it; remove the server, \
                      or ask your administrator to list its name and identity"
                 );
                 return Err(Error::Requirements { origin: node.origin.clone(), message });
@@ -311,7 +311,7 @@ impl Requirements {
                 origin: node.origin.clone(),
                 key,
                 message: format!(
-                    "{requirement} does not list this name and identity; the server is off"
+                    "switched off, because {requirement} does not list this name and identity"
                 ),
                 kind: WarningKind::Replaced,
             });
@@ -322,7 +322,7 @@ impl Requirements {
     }
 }
 
-/// The files of requirements, the strongest first.
+/// The requirements files, the one with precedence first.
 pub(crate) fn requirement_files(system: &Path, home: &Path) -> [LayerName; 3] {
     [
         LayerName::Requirements { file: system.join(REQUIREMENTS_FILE) },
@@ -348,7 +348,7 @@ fn join_allowed<T: Copy + PartialEq>(
         let others: Vec<String> =
             allowed.files.iter().map(|(_, origin)| origin.to_string()).collect();
         let message = format!(
-            "this `{key}` and the one at {} have no value in common; change one of them",
+            "this `{key}` and the one at {} have no common value; change one of them",
             others.join(" and at ")
         );
         return Err(Error::Requirements { origin, message });
@@ -357,8 +357,8 @@ fn join_allowed<T: Copy + PartialEq>(
     Ok(())
 }
 
-/// The allowed value nearest to `wanted` in `order`, which goes from strict to loose; the stricter
-/// of two that are equally near. `None` when `wanted` is allowed.
+/// The allowed value nearest to `wanted` in `order`, from strict to loose; of two that are equally
+/// near, the stricter. `None` if `wanted` is allowed.
 fn nearest<T: Copy + PartialEq>(order: &[T], allowed: &[T], wanted: T) -> Option<T> {
     if allowed.contains(&wanted) {
         return None;
@@ -369,23 +369,23 @@ fn nearest<T: Copy + PartialEq>(order: &[T], allowed: &[T], wanted: T) -> Option
 }
 
 fn replaced<T>(by: T, key: &str, origin: &Origin) -> Replaced<T> {
-    Replaced { by, requirement: said(key, origin), origin: origin.clone() }
+    Replaced { by, requirement: described(key, origin), origin: origin.clone() }
 }
 
-fn said(key: &str, origin: &Origin) -> String {
+fn described(key: &str, origin: &Origin) -> String {
     format!("the requirement `{key}` ({origin})")
 }
 
-/// A replaced value as a file would hold it.
-struct Shown {
+/// A replacement in the form of a file.
+struct Replacement {
     json: serde_json::Value,
     requirement: String,
     origin: Origin,
 }
 
-fn shown<T: Setting>(replaced: Option<Replaced<T>>) -> Option<Shown> {
+fn in_file_form<T: Setting>(replaced: Option<Replaced<T>>) -> Option<Replacement> {
     let Replaced { by, requirement, origin } = replaced?;
-    Some(Shown { json: by.show()?, requirement, origin })
+    Some(Replacement { json: by.show()?, requirement, origin })
 }
 
 fn replace(
@@ -407,7 +407,7 @@ fn replace(
     let warning = written.map(|node| Warning {
         origin: node.origin.clone(),
         key: join(path),
-        message: format!("{requirement} does not allow this value; {json} is used instead"),
+        message: format!("{requirement} does not allow this value; using {json} instead"),
         kind: WarningKind::Replaced,
     });
     let parts: Vec<String> = path.iter().map(|part| (*part).to_owned()).collect();

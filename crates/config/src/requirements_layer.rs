@@ -1,17 +1,16 @@
-//! One `requirements.toml`: read, checked, and where each of its values stands. What several of them
-//! mean together is for `requirements`.
+//! Reads and checks one `requirements.toml`. `requirements` combines several of them.
 
 use std::path::Path;
 
 use crate::error::{Error, Origin, WarningKind};
 use crate::key_path::join;
-use crate::kind::Reading;
+use crate::kind::ReadContext;
 use crate::layer::read_section;
 use crate::layer_name::LayerName;
 use crate::table::{PrefixRule, RequirementsFile, unknown_feature};
 use crate::value::{Node, Table, Value};
 
-/// One file of requirements.
+/// One requirements file.
 #[derive(Debug, Clone)]
 pub(crate) struct RequirementsLayer {
     pub(crate) file: RequirementsFile,
@@ -19,8 +18,8 @@ pub(crate) struct RequirementsLayer {
 }
 
 impl RequirementsLayer {
-    /// Reads the file of `name`; unknown keys are errors, because a mistyped requirement would
-    /// constrain nothing.
+    /// Reads the file of `name`. Unknown keys are errors: a misspelled requirement would constrain
+    /// nothing.
     pub(crate) fn read(name: LayerName) -> Result<Option<Self>, Error> {
         let Some((root, warnings)) = read_section(name, RequirementsFile::SECTION)? else {
             return Ok(None);
@@ -28,7 +27,7 @@ impl RequirementsLayer {
         if let Some(unknown) = warnings.into_iter().find(|w| w.kind == WarningKind::Unknown) {
             return Err(Error::Strict(unknown));
         }
-        let cx = Reading { cwd: Path::new("/"), user_home: None };
+        let cx = ReadContext { cwd: Path::new("/"), user_home: None };
         let file = RequirementsFile::from_table(&root, &cx)?;
         let layer = Self { file, root };
         layer.validate()?;
@@ -43,12 +42,12 @@ impl RequirementsLayer {
         }
         for (id, server) in self.file.mcp_servers.iter().flatten() {
             if server.identity.command.is_some() == server.identity.url.is_some() {
-                let message = "an identity is either `command` or `url`: write exactly one";
+                let message = "an identity is either `command` or `url`; write exactly one of them";
                 return Err(self.refused(&["mcp_servers", id, "identity"], message.to_owned()));
             }
         }
         for (index, rule) in self.file.rules.prefix_rules.iter().enumerate() {
-            if let Some(message) = fault(rule) {
+            if let Some(message) = mistake_in(rule) {
                 let message = format!("rule {index}: {message}");
                 return Err(self.refused(&["rules", "prefix_rules"], message));
             }
@@ -57,7 +56,8 @@ impl RequirementsLayer {
             if let Some(Node { value: Value::Array(all), origin }) = self.root.get(key)
                 && all.is_empty()
             {
-                let message = format!("`{key}` allows no value at all; list at least one");
+                let message =
+                    format!("`{key}` is empty and would forbid every value; list at least one");
                 return Err(Error::Requirements { origin: origin.clone(), message });
             }
         }
@@ -78,7 +78,7 @@ impl RequirementsLayer {
         node.map_or(Origin::Process, |node| node.origin.clone())
     }
 
-    /// Where the command rule of that number stands.
+    /// The origin of the command rule with this index.
     pub(crate) fn rule_origin(&self, index: usize) -> Origin {
         let rules = match self.root.get("rules").map(|node| &node.value) {
             Some(Value::Table(rules)) => rules.get("prefix_rules"),
@@ -92,11 +92,11 @@ impl RequirementsLayer {
     }
 
     fn refused(&self, path: &[&str], message: String) -> Error {
-        Error::Refused { origin: self.origin(path), key: join(path), message }
+        Error::refused(&self.origin(path), join(path), message)
     }
 }
 
-fn fault(rule: &PrefixRule) -> Option<&'static str> {
+fn mistake_in(rule: &PrefixRule) -> Option<&'static str> {
     if rule.pattern.is_empty() {
         return Some("`pattern` needs at least one entry");
     }
@@ -104,12 +104,14 @@ fn fault(rule: &PrefixRule) -> Option<&'static str> {
         return Some("`decision` is missing; write `prompt` or `forbidden`");
     }
     if rule.justification.as_deref().is_some_and(|text| text.trim().is_empty()) {
-        return Some("`justification` is empty; say why or leave it out");
+        return Some("`justification` is empty; give a reason or remove it");
     }
     let both_or_none =
         |token: &crate::table::Token| token.token.is_some() != token.any_of.is_empty();
     if rule.pattern.iter().any(both_or_none) {
-        return Some("each entry of `pattern` is either `token` or `any_of`: write exactly one");
+        return Some(
+            "each entry of `pattern` is either `token` or `any_of`; write exactly one of them",
+        );
     }
     let words =
         |token: &crate::table::Token| token.token.iter().chain(&token.any_of).cloned().collect();
@@ -119,7 +121,7 @@ fn fault(rule: &PrefixRule) -> Option<&'static str> {
         .flat_map(|token| -> Vec<String> { words(token) })
         .any(|word| word.is_empty())
     {
-        return Some("a word of `pattern` is empty");
+        return Some("`pattern` has an empty word; remove it");
     }
     None
 }

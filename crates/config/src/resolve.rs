@@ -1,5 +1,5 @@
-//! Merges layers and resolves them to a typed [`Config`] with every default applied. No effects: the
-//! environment is a lookup of the caller's.
+//! Merges layers and resolves them to a typed [`Config`] with every default applied. Has no effects;
+//! the caller supplies the environment.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
-use crate::held_off;
 use crate::key_path::{self, join};
 use crate::kind::Setting;
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
+use crate::pending;
 use crate::permissions::{self, PermissionProfile};
 use crate::provider::{Provider, Providers, providers};
 use crate::requirements::{Replaced, Requirements};
-use crate::stack::{Stack, Surroundings};
+use crate::stack::{Environment, Stack};
 use crate::suggest::closest;
-use crate::table::{Features, Keys, Stage, WebSearch, WebSearchTool, acts, maturity};
+use crate::table::{Features, Keys, Stage, WebSearch, WebSearchTool, is_active_feature, maturity};
 use crate::value::{Node, Table, Value, merge, table_to_json};
 
-/// The configuration of one thread, or of the server where no thread is involved. Every key of the
-/// option table is a field, by way of [`Keys`].
+/// The configuration of one thread, or of the server itself. Dereferences to [`Keys`], which has a
+/// field for every key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     keys: Keys,
@@ -31,15 +31,15 @@ pub struct Config {
     pub provider: Provider,
     /// Every provider by id, `default` and `offline` among them.
     pub providers: BTreeMap<String, Provider>,
-    /// Environment variables that hold credentials of providers: no child may see them.
+    /// Environment variables that hold credentials of providers. No child process may see them.
     pub secret_variables: Vec<String>,
     /// The permission profile that `default_permissions` selects.
     pub permission_profile: Option<PermissionProfile>,
     /// Every permission profile by name.
     pub permission_profiles: BTreeMap<String, PermissionProfile>,
-    /// Folder of the state database, absolute.
+    /// Absolute path of the state database's folder.
     pub sqlite_home: PathBuf,
-    /// Folder of the log, absolute.
+    /// Absolute path of the log's folder.
     pub log_dir: PathBuf,
     /// The selected profile.
     pub profile: Option<String>,
@@ -47,12 +47,12 @@ pub struct Config {
     pub requirements: Arc<Requirements>,
     /// The root of the project of the working folder.
     pub project_root: PathBuf,
-    /// Whether the user vouched for the working folder.
+    /// Whether the user trusts the working folder.
     pub trusted: bool,
-    /// Folders whose `.rules` files hold: the user's, then those of trusted projects.
+    /// Folders whose `.rules` files apply: the user's, then those of trusted projects.
     pub rule_folders: Vec<PathBuf>,
-    /// Folders that the user trusts, as real paths where they exist: what stands in their `.agent`
-    /// folders must not be written by a command.
+    /// Real paths of the folders that the user trusts. Commands must not write to their `.agent`
+    /// folders.
     pub trusted_folders: Vec<PathBuf>,
 }
 
@@ -65,7 +65,7 @@ impl Deref for Config {
 }
 
 impl Config {
-    /// The mode of web search for a thread, and what a requirement changed about it.
+    /// The web search mode of a thread, and how a requirement changed it.
     pub fn web_search_mode(&self, full_access: bool) -> (WebSearch, Option<Replaced<WebSearch>>) {
         let switched = match self.keys.tools.web_search {
             Some(WebSearchTool::Switch(true)) => Some(WebSearch::Live),
@@ -89,26 +89,26 @@ impl Config {
 /// A merged and constrained configuration.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// With types and defaults.
+    /// The typed configuration.
     pub config: Config,
-    /// What is remarkable, in the layers, about trust, and what requirements replaced.
+    /// Warnings about layers, about trust, and about values that requirements replaced.
     pub warnings: Vec<Warning>,
-    /// Where each layer's version is looked up.
+    /// The version of each layer.
     layers: Vec<(LayerName, String)>,
     root: Table,
 }
 
 impl Resolved {
-    /// What is set, as a file would hold it, defaults left out. A feature whose part of the program
-    /// is missing is off, whatever is written; see [`Resolved::held_off`].
+    /// The values that are set, without defaults, in the form of a file. A pending feature is off,
+    /// whatever is written; see [`Resolved::pending_reason`].
     pub fn to_json(&self) -> Json {
         let mut json = table_to_json(&self.root);
-        held_off::hold_off(&[], &mut json);
+        pending::switch_off_pending(&[], &mut json);
         json
     }
 
-    /// What is in force, defaults included, as a file would hold it. Beside it the origins of what
-    /// is set; every other value is a default. Paths are absolute.
+    /// All values in force, defaults included, in the form of a file with absolute paths. A value
+    /// without an entry in [`Resolved::origins`] is a default.
     pub fn effective(&self) -> Json {
         let mut effective = self.config.keys.show().unwrap_or_default();
         fill(&mut effective, self.to_json());
@@ -125,13 +125,14 @@ impl Resolved {
         effective
     }
 
-    /// Whether a feature is on: one whose part of the program is missing is off.
+    /// Whether a feature is on. A pending feature is off.
     pub fn feature(&self, name: &str) -> bool {
-        acts(name) && self.wish(&["features".to_owned(), name.to_owned()]) == Some(true.into())
+        is_active_feature(name)
+            && self.requested(&["features".to_owned(), name.to_owned()]) == Some(true.into())
     }
 
-    /// What is set, or the default.
-    fn wish(&self, path: &[String]) -> Option<Json> {
+    /// The value as written, or the default.
+    fn requested(&self, path: &[String]) -> Option<Json> {
         let default = || match path {
             [features, name] if features == "features" => Features::SECTION.entry(name),
             _ => None,
@@ -140,29 +141,31 @@ impl Resolved {
         set.or_else(|| (default()?.default)())
     }
 
-    /// Why what is set at a dotted key, or its default, is not in force: the part of the program
-    /// that it is about is missing.
-    pub fn held_off(&self, key_path: &str) -> Option<String> {
+    /// Why the value of a dotted key is not in force: the part of the program that uses it is
+    /// missing.
+    pub fn pending_reason(&self, key_path: &str) -> Option<String> {
         let path = key_path::parse(key_path).ok()?;
-        let part = held_off::missing_part(&path)?;
-        let is_wish = held_off::is_wish(&path, self.wish(&path).as_ref());
-        is_wish.then(|| format!("has no effect yet: it comes with {part}"))
+        let part = pending::missing_part(&path)?;
+        let asks = pending::asks_for_effect(&path, self.requested(&path).as_ref());
+        asks.then(|| format!("has no effect yet: it requires {part}"))
     }
 
-    /// Where each value was written, by dotted key, in the order of the keys.
+    /// The origin of each value by dotted key, in the order of the keys.
     pub fn origins(&self) -> Vec<(String, &Origin)> {
         let mut origins = Vec::new();
         collect_origins(&self.root, &mut Vec::new(), &mut origins);
         origins
     }
 
-    /// The value of a dotted key and where it was written; `None` when it is not set. As in
-    /// [`Resolved::to_json`], a feature whose part is missing is off.
+    /// The value of a dotted key and its origin; `None` if it is not set. A pending feature is off.
     pub fn value(&self, key_path: &str) -> Option<(Json, &Origin)> {
         let path = key_path::parse(key_path).ok()?;
         let node = find(&self.root, &path)?;
         let mut value = node.value.to_json();
-        held_off::hold_off(&path.iter().map(String::as_str).collect::<Vec<_>>(), &mut value);
+        pending::switch_off_pending(
+            &path.iter().map(String::as_str).collect::<Vec<_>>(),
+            &mut value,
+        );
         Some((value, &node.origin))
     }
 
@@ -172,24 +175,24 @@ impl Resolved {
         if let Some((_, version)) = self.layers.iter().find(|(known, _)| *known == name) {
             return version.clone();
         }
-        // A file of requirements is no layer.
-        let text = origin.place().map_or("", |place| place.file.text.as_str());
+        // A requirements file is not a layer.
+        let text = origin.range().map_or("", |place| place.file.text.as_str());
         crate::layer::version(text.as_bytes())
     }
 }
 
-/// Merges and constrains a stack. The selected profile lies over the files and under everything
-/// else.
+/// Merges and constrains a stack. The selected profile overrides the files; everything else overrides
+/// the profile.
 ///
 /// # Errors
-/// Values that fit their keys and still cannot be used, and requirements that cannot be satisfied.
-pub fn resolve(stack: &Stack, around: &Surroundings<'_>) -> Result<Resolved, Error> {
+/// A value matches its key and still cannot be used, or requirements cannot be satisfied.
+pub fn resolve(stack: &Stack, environment: &Environment<'_>) -> Result<Resolved, Error> {
     let layers: Vec<&Layer> = stack.enabled().collect();
     let Merged { mut root, profile } = merge_layers(&layers)?;
-    let cx = around.reading();
+    let cx = environment.read_context();
     let mut warnings = stack.warnings.clone();
     warnings.extend(stack.requirements.constrain(&mut root, &cx)?);
-    let mut config = typed(&root, profile, stack, around)?;
+    let mut config = typed(&root, profile, stack, environment)?;
     constrain_permissions(&mut config, &root, &mut warnings);
     unstable_features(&config, &root, &mut warnings);
     let layers =
@@ -202,7 +205,7 @@ pub(crate) struct Merged {
     profile: Option<String>,
 }
 
-/// Merges layers, later over earlier, with the selected profile in its place.
+/// Merges layers, the later over the earlier, and the selected profile between files and overrides.
 pub(crate) fn merge_layers(layers: &[&Layer]) -> Result<Merged, Error> {
     let mut merged = Table::new();
     for layer in layers {
@@ -239,25 +242,25 @@ fn profile_table<'t>(merged: &'t Table, name: &str) -> Result<&'t Table, Error> 
     Err(unknown(merged, "profile", name, &known))
 }
 
-/// The error for a key that names something that does not exist.
+/// The error about a key that names something undefined.
 fn unknown(root: &Table, key: &str, name: &str, known: &[&str]) -> Error {
     let near = closest(name, known.iter().copied());
     let hint = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     let listed = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let message = format!("there is no `{name}`; {hint}(defined: {listed})");
     let origin = root.get(key).map_or(Origin::Process, |node| node.origin.clone());
-    Error::Refused { origin, key: key.to_owned(), message }
+    Error::refused(&origin, key.to_owned(), message)
 }
 
 fn typed(
     root: &Table,
     profile: Option<String>,
     stack: &Stack,
-    around: &Surroundings<'_>,
+    environment: &Environment<'_>,
 ) -> Result<Config, Error> {
-    let cx = around.reading();
+    let cx = environment.read_context();
     let keys = Keys::from_table(root, &cx)?;
-    let Providers { by_id, secret_variables } = providers(root, &keys, around)?;
+    let Providers { by_id, secret_variables } = providers(root, &keys, environment)?;
     let Some(provider) = by_id.get(&keys.model_provider).cloned() else {
         let known: Vec<&str> = by_id.keys().map(String::as_str).collect();
         return Err(unknown(root, "model_provider", &keys.model_provider, &known));
@@ -280,8 +283,8 @@ fn typed(
         secret_variables,
         permission_profile,
         permission_profiles,
-        sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| around.home.to_owned()),
-        log_dir: keys.log_dir.clone().unwrap_or_else(|| around.home.join("log")),
+        sqlite_home: keys.sqlite_home.clone().unwrap_or_else(|| environment.home.to_owned()),
+        log_dir: keys.log_dir.clone().unwrap_or_else(|| environment.home.join("log")),
         profile,
         requirements: stack.requirements.clone(),
         project_root: stack.project_root.clone(),
@@ -292,14 +295,13 @@ fn typed(
     })
 }
 
-/// A profile counts as the sandbox mode that is as loose; one that is looser than allowed gives way
-/// to the allowed mode.
+/// Replaces a profile that allows more than the requirements by the nearest allowed sandbox mode.
 fn constrain_permissions(config: &mut Config, root: &Table, warnings: &mut Vec<Warning>) {
     let Some(profile) = &config.permission_profile else { return };
     let Some(replaced) = config.requirements.sandbox(profile.mode()) else { return };
     let key = "default_permissions".to_owned();
     let message = format!(
-        "{} does not allow the permissions `{}`; `{}` is used instead",
+        "{} does not allow the permission profile `{}`; using `{}` instead",
         replaced.requirement,
         profile.name,
         replaced.by.as_str()
@@ -331,7 +333,7 @@ fn unstable_features(config: &Config, root: &Table, warnings: &mut Vec<Warning>)
     }
 }
 
-/// Adds to `object` the members that it does not have.
+/// Adds the members that `object` does not have.
 fn fill(object: &mut Json, written: Json) {
     match (object, written) {
         (Json::Object(object), Json::Object(written)) => {

@@ -1,10 +1,10 @@
-//! The JSON Schema of the configuration files, from the option table: what `#:schema` at the top of
-//! a file points an editor to.
+//! Generates the JSON Schema of the configuration files from the option table, for editors that read
+//! `#:schema` at the top of a file.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::key_path;
-use crate::kind::{Effect, Entry, Kind, Section};
+use crate::kind::{Effect, Kind, OptionEntry, Section};
 use crate::table::{DEPRECATED, Keys, RENAMED, RequirementsFile};
 
 /// Name of the schema of `config.toml` below `schema/`.
@@ -52,7 +52,7 @@ fn root(title: &str, keys: &Section) -> Json {
 }
 
 fn section(section: &Section, path: &str) -> Json {
-    let member = |entry: &Entry| {
+    let member = |entry: &OptionEntry| {
         let path =
             if path.is_empty() { entry.name.to_owned() } else { format!("{path}.{}", entry.name) };
         described(entry, &path)
@@ -75,11 +75,11 @@ fn section(section: &Section, path: &str) -> Json {
     schema
 }
 
-fn described(entry: &Entry, path: &str) -> Json {
-    let mut schema = of_kind(&entry.kind, path);
+fn described(entry: &OptionEntry, path: &str) -> Json {
+    let mut schema = schema_of_kind(&entry.kind, path);
     let mut description = one_line(entry.doc);
     if let Effect::Pending(part) = entry.effect {
-        description.push_str(&format!(" No effect yet: comes with {part}."));
+        description.push_str(&format!(" No effect yet: requires {part}."));
     }
     schema["description"] = description.into();
     if let Some(default) = (entry.default)() {
@@ -91,7 +91,7 @@ fn described(entry: &Entry, path: &str) -> Json {
     schema
 }
 
-fn of_kind(kind: &Kind, path: &str) -> Json {
+fn schema_of_kind(kind: &Kind, path: &str) -> Json {
     match kind {
         Kind::Boolean => json!({ "type": "boolean" }),
         Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
@@ -105,17 +105,19 @@ fn of_kind(kind: &Kind, path: &str) -> Json {
         Kind::Choice(names, also) => {
             json!({ "enum": names.iter().chain(*also).collect::<Vec<_>>() })
         }
-        Kind::List(of) => json!({ "type": "array", "items": of_kind(of, path) }),
-        Kind::Map(_, of) => json!({ "type": "object", "additionalProperties": of_kind(of, path) }),
+        Kind::List(of) => json!({ "type": "array", "items": schema_of_kind(of, path) }),
+        Kind::Map(_, of) => {
+            json!({ "type": "object", "additionalProperties": schema_of_kind(of, path) })
+        }
         Kind::Table(keys) => section(keys, path),
         Kind::Either(kinds) => {
-            json!({ "anyOf": kinds.iter().map(|kind| of_kind(kind, path)).collect::<Vec<_>>() })
+            json!({ "anyOf": kinds.iter().map(|kind| schema_of_kind(kind, path)).collect::<Vec<_>>() })
         }
         Kind::Profile => json!({ "$ref": "#/$defs/profile" }),
     }
 }
 
-/// Old names are accepted, and editors strike them through.
+/// Adds the old names of renamed keys, marked as deprecated.
 fn add_renamed(schema: &mut Json) {
     for renamed in RENAMED {
         let mut found = &*schema;

@@ -1,12 +1,12 @@
-//! Finds the layers that hold in a folder: the administrator's file, the user's, those of a trusted
-//! project, and what the caller gives.
+//! Finds the layers that apply in a folder: the administrator's file, the user's, those of trusted
+//! project folders, and the caller's overrides.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::files::Files;
-use crate::kind::{Reading, Setting};
+use crate::kind::{ReadContext, Setting};
 use crate::layer::Layer;
 use crate::layer_name::LayerName;
 use crate::requirements::{Requirements, requirement_files};
@@ -15,57 +15,57 @@ use crate::table::{Project, TrustLevel};
 use crate::trust::{Trust, folders, project_root};
 use crate::value::{Table, Value};
 
-/// The folder of a project's own files.
+/// The folder of a project's configuration.
 pub const PROJECT_FOLDER: &str = ".agent";
-/// The folder of `.rules` files, in the home and in a project's own folder.
+/// The folder of `.rules` files, in the agent's home and in [`PROJECT_FOLDER`].
 const RULES_FOLDER: &str = "rules";
 /// The name of a configuration file.
 pub const CONFIG_FILE: &str = "config.toml";
 
-/// What the caller knows about the world.
+/// The folders and variables that the configuration depends on.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// The agent's home folder, where the user's `config.toml` lies.
+pub struct Environment<'a> {
+    /// The agent's home folder, which contains the user's `config.toml`.
     pub home: &'a Path,
     /// The administrator's folder, `/etc/agent`.
     pub system: &'a Path,
     /// The working folder. Absolute.
     pub cwd: &'a Path,
     /// Looks up an environment variable: credentials, headers, and `HOME` for `~/`.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-impl Surroundings<'_> {
-    pub(crate) fn reading(&self) -> Reading<'_> {
-        Reading { cwd: self.cwd, user_home: (self.env)("HOME").map(PathBuf::from) }
+impl Environment<'_> {
+    pub(crate) fn read_context(&self) -> ReadContext<'_> {
+        ReadContext { cwd: self.cwd, user_home: (self.variable)("HOME").map(PathBuf::from) }
     }
 }
 
-/// What the caller adds to the files.
+/// Layers and options that the caller adds to the files.
 #[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
+pub struct Overrides<'a> {
     /// The command line.
     pub flags: Option<&'a Arc<Layer>>,
     /// Features switched in this process.
     pub switched: Option<&'a Arc<Layer>>,
     /// A thread's `config`.
     pub thread: Option<&'a Arc<Layer>>,
-    /// Unknown keys are errors.
+    /// Whether unknown keys are errors.
     pub strict: bool,
-    /// Whether the project of the working folder has a say.
+    /// Whether the project's own files are read.
     pub projects: bool,
 }
 
-impl Default for Given<'_> {
+impl Default for Overrides<'_> {
     fn default() -> Self {
         Self { flags: None, switched: None, thread: None, strict: false, projects: true }
     }
 }
 
-/// The layers that hold in a folder, and the requirements.
+/// The layers that apply in a folder, and the requirements.
 #[derive(Debug, Clone)]
 pub struct Stack {
-    /// Lowest first.
+    /// In ascending precedence.
     pub layers: Vec<StackLayer>,
     /// What the administrator requires.
     pub requirements: Arc<Requirements>,
@@ -73,20 +73,21 @@ pub struct Stack {
     pub project_root: PathBuf,
     /// Whether the working folder is trusted.
     pub trusted: bool,
-    /// Folders whose `.rules` files hold here, if they are there: the user's, then those of
+    /// Folders whose `.rules` files apply, whether they exist or not: the user's, then those of
     /// trusted projects.
     pub rule_folders: Vec<PathBuf>,
+    /// See [`crate::Config::trusted_folders`].
     pub trusted_folders: Vec<PathBuf>,
-    /// What is remarkable in the layers and around them.
+    /// Warnings about the layers and about trust.
     pub warnings: Vec<Warning>,
 }
 
-/// A layer in its place.
+/// A layer of a stack.
 #[derive(Debug, Clone)]
 pub struct StackLayer {
-    /// What it says.
+    /// Its values.
     pub layer: Arc<Layer>,
-    /// Why it does not count. Such a layer was not read.
+    /// Why the layer is not used. Such a layer is not read either.
     pub disabled: Option<String>,
 }
 
@@ -94,16 +95,20 @@ impl Stack {
     /// Finds and reads the layers.
     ///
     /// # Errors
-    /// A file that cannot be used and was never good, and, when strict, a key that does not exist.
-    pub fn load(files: &Files, given: Given<'_>, around: &Surroundings<'_>) -> Result<Self, Error> {
+    /// A file that has never been valid, or, in strict mode, a key that does not exist.
+    pub fn load(
+        files: &Files,
+        overrides: Overrides<'_>,
+        environment: &Environment<'_>,
+    ) -> Result<Self, Error> {
         let mut own = Vec::new();
         for name in [
-            LayerName::System { file: around.system.join(CONFIG_FILE) },
-            LayerName::User { file: around.home.join(CONFIG_FILE) },
+            LayerName::System { file: environment.system.join(CONFIG_FILE) },
+            LayerName::User { file: environment.home.join(CONFIG_FILE) },
         ] {
             own.extend(files.layer(&name)?.map(StackLayer::enabled));
         }
-        let added: Vec<StackLayer> = [given.flags, given.switched, given.thread]
+        let added: Vec<StackLayer> = [overrides.flags, overrides.switched, overrides.thread]
             .into_iter()
             .flatten()
             .map(|layer| StackLayer::enabled(layer.clone()))
@@ -111,18 +116,22 @@ impl Stack {
         let mut warnings = Vec::new();
         let all: Vec<&Layer> = own.iter().chain(&added).map(|layer| &*layer.layer).collect();
         let base = merge_layers(&all)?.root;
-        let found = project_layers(files, &base, given.projects, around, &mut warnings)?;
+        let found = project_layers(files, &base, overrides.projects, environment, &mut warnings)?;
         let layers: Vec<StackLayer> = own.into_iter().chain(found.layers).chain(added).collect();
-        let told = layers.iter().flat_map(|layer| layer.layer.warnings());
-        let mut warnings: Vec<Warning> = told.cloned().chain(warnings).collect();
+        let from_layers = layers.iter().flat_map(|layer| layer.layer.warnings());
+        let mut warnings: Vec<Warning> = from_layers.cloned().chain(warnings).collect();
         if let Some(at) =
-            warnings.iter().position(|w| given.strict && w.kind == WarningKind::Unknown)
+            warnings.iter().position(|w| overrides.strict && w.kind == WarningKind::Unknown)
         {
             return Err(Error::Strict(warnings.swap_remove(at)));
         }
         Ok(Self {
             layers,
-            requirements: Arc::new(Requirements::load(files, around.system, around.home)?),
+            requirements: Arc::new(Requirements::load(
+                files,
+                environment.system,
+                environment.home,
+            )?),
             project_root: found.root,
             trusted: found.trusted,
             rule_folders: found.rule_folders,
@@ -131,10 +140,10 @@ impl Stack {
         })
     }
 
-    /// The same with another text of the file of a layer: what it would be after a write.
+    /// The stack as it would be if the file of a layer had this text.
     ///
     /// # Errors
-    /// A text that is no configuration.
+    /// The text is not a valid configuration.
     pub fn with_text(&self, name: &LayerName, text: &str) -> Result<Self, Error> {
         let layer = StackLayer::enabled(Arc::new(Layer::parse(name.clone(), text)?));
         let mut stack = self.clone();
@@ -148,7 +157,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// The first key of the layer `name` that does not exist and that one of `edited` set.
+    /// The warning about the first unknown key of the layer `name` that one of `edited` sets.
     pub fn unknown_keys<'k>(
         &self,
         name: &LayerName,
@@ -170,15 +179,16 @@ impl Stack {
         layer.layer.warnings().iter().find(touches).cloned()
     }
 
-    /// The layers that count, lowest first.
+    /// The layers in use, in ascending precedence.
     pub fn enabled(&self) -> impl Iterator<Item = &Layer> {
         self.layers.iter().filter(|layer| layer.disabled.is_none()).map(|layer| &*layer.layer)
     }
 
-    /// Every file that this stack depends on, those that do not exist included.
-    pub fn watched(&self, around: &Surroundings<'_>) -> Vec<PathBuf> {
-        let mut paths = vec![around.system.join(CONFIG_FILE), around.home.join(CONFIG_FILE)];
-        let requirements = requirement_files(around.system, around.home);
+    /// Every file that this stack depends on, whether it exists or not.
+    pub fn watched(&self, environment: &Environment<'_>) -> Vec<PathBuf> {
+        let mut paths =
+            vec![environment.system.join(CONFIG_FILE), environment.home.join(CONFIG_FILE)];
+        let requirements = requirement_files(environment.system, environment.home);
         paths.extend(requirements.iter().filter_map(LayerName::file));
         let unread: Vec<PathBuf> = self
             .layers
@@ -187,7 +197,7 @@ impl Stack {
             .filter_map(|layer| layer.layer.name().file())
             .collect();
         paths.extend(
-            folders(&self.project_root, around.cwd)
+            folders(&self.project_root, environment.cwd)
                 .iter()
                 .map(|folder| folder.join(PROJECT_FOLDER).join(CONFIG_FILE))
                 .filter(|file| !unread.contains(file)),
@@ -202,7 +212,7 @@ impl StackLayer {
     }
 }
 
-struct Found {
+struct ProjectLayers {
     layers: Vec<StackLayer>,
     root: PathBuf,
     trusted: bool,
@@ -214,21 +224,21 @@ fn project_layers(
     files: &Files,
     base: &Table,
     wanted: bool,
-    around: &Surroundings<'_>,
+    environment: &Environment<'_>,
     warnings: &mut Vec<Warning>,
-) -> Result<Found, Error> {
-    let cx = around.reading();
+) -> Result<ProjectLayers, Error> {
+    let cx = environment.read_context();
     let markers = match base.get("project_root_markers") {
         Some(node) => Vec::<String>::read(node, &cx)?,
         None => vec![".git".to_owned()],
     };
-    let root = project_root(around.cwd, &markers);
+    let root = project_root(environment.cwd, &markers);
     let trust = trust(base, &cx)?;
     let mut layers = Vec::new();
-    let mut rule_folders = vec![around.home.join(RULES_FOLDER)];
-    for folder in folders(&root, around.cwd).into_iter().filter(|_| wanted) {
+    let mut rule_folders = vec![environment.home.join(RULES_FOLDER)];
+    for folder in folders(&root, environment.cwd).into_iter().filter(|_| wanted) {
         let own = folder.join(PROJECT_FOLDER);
-        if same_folder(&own, around.home) {
+        if same_folder(&own, environment.home) {
             continue;
         }
         let rules = own.join(RULES_FOLDER);
@@ -236,7 +246,7 @@ fn project_layers(
         let name = LayerName::Project { folder: own };
         let exists = name.file().is_some_and(|file| file.symlink_metadata().is_ok());
         if trust.is_trusted(&folder, &root) {
-            // Also one that is not there yet.
+            // Whether it exists or not.
             rule_folders.push(rules);
             if exists {
                 layers.extend(files.layer(&name)?.map(StackLayer::enabled));
@@ -248,8 +258,8 @@ fn project_layers(
         }
         let reason = format!(
             "{folder} is not trusted: its configuration, rules, hooks, skills and MCP servers are \
-             not used; to trust it, write `[projects.\"{folder}\"]` and `trust_level = \"trusted\"` \
-             in your own `config.toml`",
+             not used; to trust it, add `[projects.\"{folder}\"]` with `trust_level = \"trusted\"` \
+             to your own `config.toml`",
             folder = folder.display(),
         );
         warnings.push(Warning {
@@ -261,11 +271,11 @@ fn project_layers(
         let unread = Arc::new(Layer::parse(name, "")?);
         layers.push(StackLayer { layer: unread, disabled: Some(reason) });
     }
-    let trusted = trust.vouches_for(around.cwd, &root);
-    Ok(Found { layers, trusted, root, rule_folders, trusted_folders: trust.folders() })
+    let trusted = trust.is_trusted_for(environment.cwd, &root);
+    Ok(ProjectLayers { layers, trusted, root, rule_folders, trusted_folders: trust.folders() })
 }
 
-fn trust(base: &Table, cx: &Reading<'_>) -> Result<Trust, Error> {
+fn trust(base: &Table, cx: &ReadContext<'_>) -> Result<Trust, Error> {
     let Some(Value::Table(projects)) = base.get("projects").map(|node| &node.value) else {
         return Ok(Trust::new(std::iter::empty(), None));
     };

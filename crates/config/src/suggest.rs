@@ -1,10 +1,10 @@
-//! Finds the known name that a mistyped one was probably meant to be.
+//! Finds the known name that a misspelled one resembles.
 
-/// The closest of `known` to `typed`, when it is close enough to be a typing mistake: spelling that
-/// differs in case and separators only, or one edited letter in three.
+/// The name in `known` that is closest to `typed`, if they differ only in case, separators and at most
+/// one letter in three.
 pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = plain(typed);
-    // Longer names cannot be typing mistakes of ours; the bound keeps the distance table small.
+    // No known name is this long, and the bound limits the time.
     if typed.len() > 100 {
         return None;
     }

@@ -1,8 +1,8 @@
 //! The option table: every key of `config.toml` and `requirements.toml`, one entry each.
 //!
-//! An entry is one field of an `options!` struct: its name, the type of its value (which checks it),
-//! its default, its scope, where its effect is implemented, and its documentation. From it come
-//! the check of files, the resolved types, the JSON Schema and the pages of the book.
+//! An entry is a field of an `options!` struct: its name, the type of its value (which checks it),
+//! its default, its scope, its effect and its documentation. The check of files, the resolved types,
+//! the JSON Schema and the reference page are derived from it.
 
 mod features;
 mod misc;
@@ -15,7 +15,8 @@ mod tools;
 
 pub(crate) use features::maturity;
 pub use features::{
-    Announcement, Features, Stage, acts, announcement, missing_feature, stage, unknown_feature,
+    Announcement, Features, Stage, announcement, is_active_feature, missing_feature, stage,
+    unknown_feature,
 };
 pub use misc::{
     CredentialsStore, Exporter, ExporterSettings, FileOpener, History, LoginMethod, Notifications,

@@ -1,18 +1,17 @@
-//! Whose configuration is read: where a project begins, and whether its user vouched for it.
-//! Looks at folders and at git's own files; never runs git and never writes.
+//! Finds the root of a project, and decides whether the user trusts it. Reads folders and git's
+//! files; never runs git and never writes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::table::TrustLevel;
 
-/// Folders above a working folder that are looked at.
+/// Ancestors of a working folder that are searched.
 const MAX_DEPTH: usize = 128;
 /// A `.git` file and its neighbours hold one short line.
 const MAX_GIT_FILE_BYTES: u64 = 4096;
 
-/// The folder that holds the project of `cwd`: the nearest one upwards with one of `markers`, else
-/// `cwd` itself.
+/// The root of the project of `cwd`: its nearest ancestor with one of `markers`, or `cwd` itself.
 pub(crate) fn project_root(cwd: &Path, markers: &[String]) -> PathBuf {
     let marked = |folder: &&Path| {
         markers
@@ -34,14 +33,14 @@ pub(crate) fn folders(root: &Path, cwd: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// What the user said about folders.
+/// The trust levels that the user assigned to folders.
 pub(crate) struct Trust {
-    /// By canonical path where the folder exists, else as written.
+    /// By canonical path if the folder exists, else as written.
     entries: BTreeMap<PathBuf, TrustLevel>,
 }
 
 impl Trust {
-    /// `levels` are the entries of `projects` by path; `~/` is `user_home`.
+    /// `levels` are the entries of `projects` by path; `~/` expands to `user_home`.
     pub(crate) fn new<'l>(
         levels: impl Iterator<Item = (&'l str, TrustLevel)>,
         user_home: Option<&Path>,
@@ -54,7 +53,7 @@ impl Trust {
                 _ => PathBuf::from(text),
             };
             let path = std::fs::canonicalize(&path).unwrap_or(path);
-            // Two spellings of one folder: the stricter counts.
+            // Of two spellings of one folder, the stricter entry applies.
             let entry = entries.entry(path).or_insert(level);
             if level == TrustLevel::Untrusted {
                 *entry = level;
@@ -63,12 +62,12 @@ impl Trust {
         Self { entries }
     }
 
-    /// Whether the files in the `.agent` folder of `folder`, which is `root` or lies in it, are used:
-    /// when the user trusts this very folder.
+    /// Whether the `.agent` folder of `folder`, which is `root` or lies in it, is used: only if the
+    /// user trusts this very folder.
     ///
-    /// Trust does not extend to the folders below: an agent that works in a trusted folder can create
-    /// files in all of them, and would thereby configure the next thread that starts there. The
-    /// sandbox protects the `.agent` folders of trusted folders alone.
+    /// Trust does not extend to subfolders: an agent that works in a trusted folder can create files
+    /// in all of them, which would configure the next thread there. The sandbox protects only the
+    /// `.agent` folders of trusted folders.
     pub(crate) fn is_trusted(&self, folder: &Path, root: &Path) -> bool {
         if self.entries.is_empty() {
             return false;
@@ -81,10 +80,9 @@ impl Trust {
         level == Some(TrustLevel::Trusted)
     }
 
-    /// Whether the user vouched for the project in `root` as far as `cwd` in it is concerned: the entry
-    /// of the nearest folder from `cwd` up to `root` counts; a worktree without one shares that of its
-    /// repository.
-    pub(crate) fn vouches_for(&self, cwd: &Path, root: &Path) -> bool {
+    /// Whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry from `cwd`
+    /// up to `root` applies. A worktree without an entry has that of its repository.
+    pub(crate) fn is_trusted_for(&self, cwd: &Path, root: &Path) -> bool {
         let (cwd, root) = (real_path(cwd), real_path(root));
         let level = folders(&root, &cwd)
             .iter()
@@ -94,7 +92,7 @@ impl Trust {
         level == Some(TrustLevel::Trusted)
     }
 
-    /// The folders with a trusted entry.
+    /// The folders that the user trusts.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         let trusted = self.entries.iter().filter(|(_, level)| **level == TrustLevel::Trusted);
         trusted.map(|(folder, _)| folder.clone()).collect()
@@ -112,8 +110,8 @@ fn real_path(folder: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
-/// The repository that the worktree around `folder` belongs to. A `.git` file is believed only when
-/// the repository that it names knows this worktree: otherwise anybody could write one.
+/// The repository that the worktree that contains `folder` belongs to. A `.git` file
+/// counts only if the repository that it names knows this worktree, because anybody can write one.
 fn main_repository(folder: &Path) -> Option<PathBuf> {
     let link = folder
         .ancestors()
@@ -147,7 +145,7 @@ fn short_text(path: &Path) -> Option<String> {
     ::files::read_text(path, MAX_GIT_FILE_BYTES).ok()
 }
 
-/// A marker is one name: a path would look outside the folder.
+/// Whether a marker is a single name: a path could point outside of the folder.
 fn is_name(marker: &str) -> bool {
     !matches!(marker, "" | "." | "..") && !marker.contains(['/', '\\', '\0'])
 }

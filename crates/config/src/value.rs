@@ -1,5 +1,5 @@
-//! The tree that every source is parsed into: plain values, each with the place it was written.
-//! Knows nothing of which keys exist.
+//! The tree that every source is parsed into: plain values, each with its origin. Does not know which
+//! keys exist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{Origin, Place, SourceFile};
+use crate::error::{Origin, SourceFile, SourceRange};
 
 pub(crate) type Table = BTreeMap<String, Node>;
 
@@ -22,17 +22,17 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     Boolean(bool),
     Integer(i64),
-    /// A number that is not a 64-bit integer, or a date: no key takes one, kept for messages.
+    /// A number that is not a 64-bit integer, or a date. No key accepts one; kept for messages.
     Other(String),
     Text(String),
     Array(Vec<Node>),
     Table(Table),
-    /// JSON `null`: the value of the layers below is dropped.
+    /// JSON `null`: removes the value of lower layers.
     Unset,
 }
 
 impl Value {
-    /// The value as JSON; what no key takes is a string.
+    /// The value as JSON; one that JSON does not have is a string.
     pub(crate) fn to_json(&self) -> Json {
         match self {
             Value::Boolean(b) => (*b).into(),
@@ -47,12 +47,12 @@ impl Value {
         }
     }
 
-    /// Whether the value is the one that this JSON text writes.
+    /// Whether the value equals this JSON text.
     pub(crate) fn is_json(&self, text: &str) -> bool {
         serde_json::from_str::<Json>(text).is_ok_and(|json| json == self.to_json())
     }
 
-    /// How the value is named in "found …".
+    /// Describes the value in "found …".
     pub(crate) fn describe(&self) -> String {
         match self {
             Value::Boolean(b) => format!("the boolean {b}"),
@@ -85,14 +85,14 @@ impl Node {
         Node { value, origin: origin.clone() }
     }
 
-    pub(crate) fn from_toml(toml: &Spanned<DeValue<'_>>, places: &Places<'_>) -> Node {
+    pub(crate) fn from_toml(toml: &Spanned<DeValue<'_>>, places: &OriginSource<'_>) -> Node {
         Node::keyed(toml, None, places)
     }
 
     fn keyed(
         toml: &Spanned<DeValue<'_>>,
         key: Option<std::ops::Range<usize>>,
-        places: &Places<'_>,
+        places: &OriginSource<'_>,
     ) -> Node {
         let value = match toml.get_ref() {
             DeValue::Boolean(b) => Value::Boolean(*b),
@@ -106,7 +106,7 @@ impl Node {
             }
             DeValue::Table(table) => Value::Table(table_from_toml(table, places)),
         };
-        // A table's own span may be that of a header; its key is what a person looks for.
+        // The span of a table can be that of its header; the key is easier to find.
         let span = match (&value, &key) {
             (Value::Table(_), Some(key)) => key.clone(),
             _ => toml.span(),
@@ -115,27 +115,27 @@ impl Node {
     }
 }
 
-/// Turns spans into origins.
-pub(crate) enum Places<'p> {
+/// Where parsed values come from.
+pub(crate) enum OriginSource<'p> {
     File(&'p Arc<SourceFile>),
     Elsewhere(&'p Origin),
 }
 
-impl Places<'_> {
+impl OriginSource<'_> {
     fn origin(&self, span: std::ops::Range<usize>, key: Option<std::ops::Range<usize>>) -> Origin {
         match self {
-            Places::File(file) => Origin::File(Place {
+            OriginSource::File(file) => Origin::File(SourceRange {
                 file: Arc::clone(file),
                 start: span.start,
                 end: span.end,
                 key: key.map(|key| (key.start, key.end)),
             }),
-            Places::Elsewhere(origin) => (*origin).clone(),
+            OriginSource::Elsewhere(origin) => (*origin).clone(),
         }
     }
 }
 
-pub(crate) fn table_from_toml(table: &DeTable<'_>, places: &Places<'_>) -> Table {
+pub(crate) fn table_from_toml(table: &DeTable<'_>, places: &OriginSource<'_>) -> Table {
     table
         .iter()
         .map(|(key, value)| {
@@ -150,7 +150,7 @@ pub(crate) fn table_to_json(table: &Table) -> Json {
     Json::Object(table.iter().map(|(key, node)| (key.clone(), node.value.to_json())).collect())
 }
 
-/// Lays `upper` over `lower`: tables are merged key by key, everything else is replaced.
+/// Merges `upper` into `lower`: tables key by key; everything else is replaced.
 pub(crate) fn merge(lower: &mut Table, upper: &Table) {
     for (key, node) in upper {
         if node.value == Value::Unset {
@@ -160,7 +160,7 @@ pub(crate) fn merge(lower: &mut Table, upper: &Table) {
         match (lower.get_mut(key).map(|n| &mut n.value), &node.value) {
             (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
             (_, Value::Table(above)) => {
-                // Also drops the nulls nested in a table that has nothing below it.
+                // Removes the nulls in a table that lower layers do not have.
                 let mut fresh = Table::new();
                 merge(&mut fresh, above);
                 let node = Node { value: Value::Table(fresh), origin: node.origin.clone() };

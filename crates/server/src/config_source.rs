@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use config::edit::Edit;
-use config::{Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings};
+use config::{Environment, Error, Files, Layer, LayerName, Overrides, Resolved, Stack};
 use serde_json::{Map, Value};
 
 use crate::options::Options;
@@ -65,18 +65,18 @@ impl ConfigSource {
         let switched = Arc::new(self.switched_layer()?);
         let thread = overrides.map(Layer::thread).transpose()?.map(Arc::new);
         let env = |name: &str| options.variable(name);
-        let around =
-            Surroundings { home: &options.home, system: &options.system_dir, cwd, env: &env };
-        let given = Given {
+        let environment =
+            Environment { home: &options.home, system: &options.system_dir, cwd, variable: &env };
+        let given = Overrides {
             flags: Some(&flags),
             switched: Some(&switched).filter(|layer| !layer.is_empty()),
             thread: thread.as_ref(),
             strict: options.strict_config,
             projects,
         };
-        let stack = Stack::load(&self.files, given, &around)?;
-        let resolved = config::resolve(&stack, &around)?;
-        let files = stack.watched(&around);
+        let stack = Stack::load(&self.files, given, &environment)?;
+        let resolved = config::resolve(&stack, &environment)?;
+        let files = stack.watched(&environment);
         Ok(Loaded { resolved, stack, files, generation })
     }
 
@@ -109,20 +109,20 @@ impl ConfigSource {
         edits: &[Edit],
     ) -> Result<(), Error> {
         let env = |name: &str| options.variable(name);
-        let around = Surroundings {
+        let environment = Environment {
             home: &options.home,
             system: &options.system_dir,
             cwd: &options.cwd,
-            env: &env,
+            variable: &env,
         };
         let name = LayerName::User { file: options.home.join(config::CONFIG_FILE) };
         let flags = self.flags.clone()?;
-        let given = Given { flags: Some(&flags), projects: false, ..Given::default() };
-        let stack = Stack::load(&self.files, given, &around)?.with_text(&name, text)?;
+        let given = Overrides { flags: Some(&flags), projects: false, ..Overrides::default() };
+        let stack = Stack::load(&self.files, given, &environment)?.with_text(&name, text)?;
         if let Some(unknown) = stack.unknown_keys(&name, edits.iter().map(|edit| &*edit.key_path)) {
             return Err(Error::Strict(unknown));
         }
-        config::resolve(&stack, &around).map(|_| ())
+        config::resolve(&stack, &environment).map(|_| ())
     }
 
     /// Has every thread look at the configuration again before its next turn.

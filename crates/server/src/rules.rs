@@ -253,7 +253,7 @@ fn command_rule(required: &RequiredRule) -> Result<PrefixRule, sandbox::Error> {
     };
     let pattern = rule.pattern.iter().map(token).collect();
     let rule = PrefixRule::new(pattern, decision, rule.justification.clone())?;
-    Ok(match required.origin.place() {
+    Ok(match required.origin.range() {
         Some(place) => {
             let (line, _) = place.line_column();
             rule.at(Origin { file: place.path().into(), line: Some(line) })

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use config::{Error, Place, Warning, WarningKind};
+use config::{Error, SourceRange, Warning, WarningKind};
 use jsonrpc::{Notification, Outgoing, encode_notification};
 use protocol::connection::{
     ConfigWarningNotification, DeprecationNoticeNotification, TextPosition, TextRange,
@@ -76,21 +76,21 @@ fn broken(summary: String, error: &Error) -> ConfigWarningNotification {
         summary,
         details: Some(error.diagnostic()),
         path: error.path().map(|path| path.display().to_string()),
-        range: error.origin().and_then(|origin| origin.place()).map(range),
+        range: error.origin().and_then(|origin| origin.range()).map(range),
     }
 }
 
 fn notification(warning: &Warning) -> ConfigWarningNotification {
-    let place = warning.origin.place();
+    let place = warning.origin.range();
     ConfigWarningNotification {
         summary: warning.to_string(),
-        details: place.map(Place::snippet),
+        details: place.map(SourceRange::snippet),
         path: warning.origin.path().map(|path| path.display().to_string()),
         range: place.map(range),
     }
 }
 
-fn range(place: &Place) -> TextRange {
+fn range(place: &SourceRange) -> TextRange {
     let position = |(line, column): (usize, usize)| TextPosition {
         line: u64::try_from(line).unwrap_or(u64::MAX),
         column: u64::try_from(column).unwrap_or(u64::MAX),
@@ -113,7 +113,7 @@ fn grouped(warnings: &[Warning]) -> Vec<Warning> {
     let mut grouped: Vec<Warning> = Vec::new();
     let mut parts: BTreeMap<&str, usize> = BTreeMap::new();
     for warning in warnings {
-        let WarningKind::NotYet(part) = warning.kind else {
+        let WarningKind::Pending(part) = warning.kind else {
             grouped.push(warning.clone());
             continue;
         };

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use config::docs;
-use config::edit::{Edit, Strategy, WriteError};
-use config::{Origin, Resolved};
+use config::edit::{Edit, Strategy};
+use config::{Error, Origin, Resolved};
 use serde_json::Value;
 
 use crate::commands::{print, tell};
@@ -134,8 +134,8 @@ fn show(resolved: &Resolved, origins: bool, defaults: bool, secrets: bool) -> st
     };
     for (key, origin) in resolved.origins() {
         if let Some((value, _)) = resolved.value(&key) {
-            let held_off = resolved.held_off(&key).map(|why| format!("; {why}"));
-            line(&key, &value, &format!("{}{}", described(origin), held_off.unwrap_or_default()))?;
+            let pending = resolved.pending_reason(&key).map(|why| format!("; {why}"));
+            line(&key, &value, &format!("{}{}", described(origin), pending.unwrap_or_default()))?;
         }
     }
     if !defaults {
@@ -160,7 +160,7 @@ fn default(resolved: &Resolved, row: &docs::Row) -> Option<Value> {
 }
 
 fn described(origin: &Origin) -> String {
-    match origin.place() {
+    match origin.range() {
         Some(place) => {
             let (line, _) = place.line_column();
             format!("{}:{line}", origin.path().unwrap_or(&PathBuf::new()).display())
@@ -204,15 +204,20 @@ fn write(
             tell(format_args!("{}", written.path.display()));
             Ok(ExitCode::SUCCESS)
         }
-        Err(WriteError::Invalid(error)) => {
-            tell(format_args!("{}\nnothing was written", error.diagnostic()));
-            Ok(ExitCode::from(2))
-        }
-        Err(error @ WriteError::Edit(_)) => {
+        Err(
+            error @ (Error::Conflict { .. }
+            | Error::Busy { .. }
+            | Error::Write { .. }
+            | Error::TooLarge { .. }),
+        ) => Err(error.into()),
+        Err(error @ Error::Edit { .. }) => {
             tell(format_args!("agentd: {error}; nothing was written"));
             Ok(ExitCode::from(2))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            tell(format_args!("{}\nnothing was written", error.diagnostic()));
+            Ok(ExitCode::from(2))
+        }
     }
 }
 

@@ -1,49 +1,52 @@
-//! The text of a file, changed.
+//! Applies edits to the text of a file.
 
 use serde_json::Value as Json;
 use toml_edit::{
     Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value as Toml,
 };
 
-use crate::edit::{Edit, EditError, Strategy};
+use crate::edit::{Edit, Strategy};
+use crate::error::Error;
 use crate::key_path::{self, join};
 
-/// The text with all edits made, in order.
+/// Applies all edits to `text`, in order.
 ///
 /// # Errors
-/// The first edit that cannot be made: then none is.
-pub fn apply(text: &str, edits: &[Edit]) -> Result<String, EditError> {
+/// The first edit that cannot be made. Then none is.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, Error> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
         None => ("", text),
     };
-    let mut document: DocumentMut =
-        body.parse().map_err(|error: toml_edit::TomlError| EditError::Syntax(error.to_string()))?;
+    let mut document: DocumentMut = body.parse().map_err(|error: toml_edit::TomlError| {
+        Error::Edit { message: format!("the file is not valid TOML, correct it first: {error}") }
+    })?;
     for edit in edits {
-        let parts = key_path::parse(&edit.key_path)
-            .map_err(|message| EditError::Key { key_path: edit.key_path.clone(), message })?;
-        let setting = Setting { edit, parts: &parts };
-        setting.put(document.as_table_mut(), false, &parts, &edit.value)?;
+        let parts = key_path::parse(&edit.key_path).map_err(|why| Error::Edit {
+            message: format!("`{}` is not a key: {why}", edit.key_path),
+        })?;
+        let pending = PendingEdit { edit, parts: &parts };
+        pending.put(document.as_table_mut(), false, &parts, &edit.value)?;
     }
     let written = document.to_string();
-    Ok(format!("{mark}{}", with_line_ends_of(body, written, edits)))
+    Ok(format!("{mark}{}", with_line_ends_like(body, written, edits)))
 }
 
-/// One edit being made.
-struct Setting<'e> {
+/// An edit and its parsed key.
+struct PendingEdit<'e> {
     edit: &'e Edit,
     parts: &'e [String],
 }
 
-impl Setting<'_> {
-    /// Sets `value` at `path`, counted from `table`; what is new in an inline table is inline.
+impl PendingEdit<'_> {
+    /// Sets `value` at `path` below `table`. New tables in an inline table are inline.
     fn put(
         &self,
         table: &mut dyn TableLike,
         inline: bool,
         path: &[String],
         value: &Json,
-    ) -> Result<(), EditError> {
+    ) -> Result<(), Error> {
         let Some((name, rest)) = path.split_first() else { return Ok(()) };
         if !rest.is_empty() {
             if !table.contains_key(name) {
@@ -61,11 +64,9 @@ impl Setting<'_> {
             let item = table.get_mut(name).unwrap_or_else(|| unreachable!("inserted above"));
             let (found, inline) = (kind(item), item.is_inline_table());
             let Some(inner) = item.as_table_like_mut() else {
-                return Err(EditError::NotATable {
-                    key_path: self.edit.key_path.clone(),
-                    parent: join(&self.parts[..depth]),
-                    found,
-                });
+                let (key, parent) = (&self.edit.key_path, join(&self.parts[..depth]));
+                let message = format!("`{key}` cannot be set: `{parent}` is {found}, not a table");
+                return Err(Error::Edit { message });
             };
             return self.put(inner, inline, rest, value);
         }
@@ -92,7 +93,7 @@ impl Setting<'_> {
         inline: bool,
         name: &str,
         value: &Json,
-    ) -> Result<(), EditError> {
+    ) -> Result<(), Error> {
         let Some(old) = table.get_mut(name) else {
             let item = self.item(value, inline)?;
             table.insert(name, item);
@@ -102,7 +103,7 @@ impl Setting<'_> {
             return Ok(());
         }
         match (&mut *old, value) {
-            // A table keeps its place and the comments of the keys that stay.
+            // The table keeps its position, and the comments of the keys that stay.
             (Item::Table(_), Json::Object(members)) => {
                 let Some(inner) = old.as_table_like_mut() else { return Ok(()) };
                 let gone: Vec<String> = inner
@@ -123,7 +124,7 @@ impl Setting<'_> {
                 *value_there = new;
             }
             _ => {
-                // Values stand before tables: the form may have to change, and with it the place.
+                // TOML has values before tables, so a change of form can change the position.
                 table.remove(name);
                 let item = self.item(value, inline)?;
                 table.insert(name, item);
@@ -132,7 +133,7 @@ impl Setting<'_> {
         Ok(())
     }
 
-    fn item(&self, value: &Json, inline: bool) -> Result<Item, EditError> {
+    fn item(&self, value: &Json, inline: bool) -> Result<Item, Error> {
         match value {
             Json::Object(members) if !inline => {
                 let mut table = Table::new();
@@ -156,14 +157,20 @@ impl Setting<'_> {
         }
     }
 
-    fn value(&self, value: &Json) -> Result<Toml, EditError> {
+    fn value(&self, value: &Json) -> Result<Toml, Error> {
         Ok(match value {
-            Json::Null => return Err(self.refused("a list cannot hold `null`")),
+            Json::Null => {
+                return Err(self.refused("a list cannot contain `null`; remove the element"));
+            }
             Json::Bool(b) => (*b).into(),
             Json::Number(n) => match (n.as_i64(), n.as_f64()) {
                 (Some(n), _) => n.into(),
                 (None, Some(n)) if n.is_finite() && n.abs() < 1e300 && !is_whole(value) => n.into(),
-                _ => return Err(self.refused("the number does not fit 64 bits with a sign")),
+                _ => {
+                    return Err(
+                        self.refused("the number is no signed 64-bit integer; use a smaller one")
+                    );
+                }
             },
             Json::String(text) => text.as_str().into(),
             Json::Array(all) => {
@@ -183,16 +190,16 @@ impl Setting<'_> {
         })
     }
 
-    fn refused(&self, message: &str) -> EditError {
-        EditError::Value { key_path: self.edit.key_path.clone(), message: message.to_owned() }
+    fn refused(&self, message: &str) -> Error {
+        Error::Edit { message: format!("`{}`: {message}", self.edit.key_path) }
     }
 }
 
-/// A value as a file would hold it on one line; `null` is an empty string.
+/// A value in the syntax of TOML, on one line; `null` is the empty string.
 pub fn value_text(value: &Json) -> String {
     let parts: Vec<String> = Vec::new();
     let edit = Edit { key_path: String::new(), value: Json::Null, strategy: Strategy::Replace };
-    let written = Setting { edit: &edit, parts: &parts }.value(value);
+    let written = PendingEdit { edit: &edit, parts: &parts }.value(value);
     written.map(|value| value.to_string().trim().to_owned()).unwrap_or_default()
 }
 
@@ -218,7 +225,7 @@ fn kind(item: &Item) -> &'static str {
     }
 }
 
-/// An item as JSON; `None` for what JSON does not have.
+/// An item as JSON; `None` for a date, which JSON does not have.
 fn to_json(item: &Item) -> Option<Json> {
     match item {
         Item::None => None,
@@ -253,8 +260,8 @@ fn value_to_json(value: &Toml) -> Option<Json> {
     }
 }
 
-/// New lines end as the old ones did, unless a new value holds line ends of its own.
-fn with_line_ends_of(old: &str, new: String, edits: &[Edit]) -> String {
+/// `new` with the line ends of `old`, unless a new value contains line ends.
+fn with_line_ends_like(old: &str, new: String, edits: &[Edit]) -> String {
     let lines = old.matches('\n').count();
     let all_crlf = lines > 0 && old.matches("\r\n").count() == lines;
     if !all_crlf || edits.iter().any(|edit| holds_line_end(&edit.value)) {

@@ -1,24 +1,26 @@
-//! Changes to a file on disk: locked against other writers, all or nothing.
+//! Edits a file on disk: atomically, and locked against other writers.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::files::ReadError;
 
-use crate::edit::{Edit, EditError, apply};
+use crate::edit::{Edit, apply};
+use crate::error::Error;
 use crate::layer::{MAX_FILE_BYTES, version};
 
-/// How long a writer waits for another one.
+/// How long a writer waits for another.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Links that are followed.
+/// Symbolic links that are followed.
 const MAX_LINKS: usize = 40;
 
-/// A file as it is after its edits.
+/// A file after its edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The file itself: links are followed.
+    /// The file, with symbolic links resolved.
     pub path: PathBuf,
     /// `sha256:` and the digest of its bytes.
     pub version: String,
@@ -26,62 +28,22 @@ pub struct Written {
     pub text: String,
 }
 
-/// Why a file was not changed. It is as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError<E: std::error::Error + 'static> {
-    /// Somebody else changed the file.
-    #[error("the file has version {found}, not {expected}: somebody changed it; read it again")]
-    Conflict {
-        /// As the caller knew it.
-        expected: String,
-        /// As it is.
-        found: String,
-    },
-    /// An edit that cannot be made.
-    #[error(transparent)]
-    Edit(EditError),
-    /// What the edits would make of the file cannot be used.
-    #[error(transparent)]
-    Invalid(E),
-    /// The file would be, or is, larger than [`MAX_FILE_BYTES`].
-    #[error("{}: a configuration has at most {MAX_FILE_BYTES} bytes", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another writer holds the lock.
-    #[error("{}: another program has been writing for {} s; try again", path.display(), LOCK_WAIT.as_secs())]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-    },
-    /// The machine says no.
-    #[error("{}: cannot {action}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-}
-
-/// Makes all edits in the file at `path`, or none. `validate` sees the new text first; it runs
-/// under the lock and must not write the file itself.
+/// Makes all edits in the file at `path`, or none. `validate` checks the new text before it is
+/// written; it runs under the lock and must not write the file itself.
 ///
-/// A link is followed to its target, the file keeps its mode and, where that is allowed, its owner;
-/// a new file is private. Edits that change nothing write nothing. Blocks: for reading, for the
-/// disk, and up to 10 s for other writers.
+/// Symbolic links are followed. The file keeps its mode and, where that is permitted, its owner; a
+/// new file is private. Edits that change nothing write nothing. Blocks while it reads and syncs,
+/// and up to 10 s for other writers.
 ///
 /// # Errors
-/// See [`WriteError`]; in each case the file is byte for byte as it was.
-pub fn write<E: std::error::Error + 'static>(
+/// An error of `validate`, [`Error::Edit`], [`Error::Conflict`], [`Error::TooLarge`],
+/// [`Error::Busy`] or [`Error::Write`]. The file is then unchanged.
+pub fn write(
     path: &Path,
     expected_version: Option<&str>,
     edits: &[Edit],
-    validate: &mut dyn FnMut(&str) -> Result<(), E>,
-) -> Result<Written, WriteError<E>> {
+    validate: &mut dyn FnMut(&str) -> Result<(), Error>,
+) -> Result<Written, Error> {
     let path = target(path).map_err(|source| io(path, "follow the link", source))?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     make_private(folder).map_err(|source| io(folder, "make the folder", source))?;
@@ -89,16 +51,16 @@ pub fn write<E: std::error::Error + 'static>(
     let (old, meta) = read(&path)?;
     let found = version(old.as_bytes());
     if let Some(expected) = expected_version.filter(|expected| *expected != found) {
-        return Err(WriteError::Conflict { expected: expected.to_owned(), found });
+        return Err(Error::Conflict { expected: expected.to_owned(), found });
     }
-    let text = apply(&old, edits).map_err(WriteError::Edit)?;
+    let text = apply(&old, edits)?;
     if text == old {
         return Ok(Written { path, version: found, text });
     }
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(WriteError::TooLarge { path });
+        return Err(Error::TooLarge { path, limit: MAX_FILE_BYTES });
     }
-    validate(&text).map_err(WriteError::Invalid)?;
+    validate(&text)?;
     if meta.as_ref().is_some_and(|meta| meta.permissions().readonly()) {
         return Err(io(&path, "write", ErrorKind::PermissionDenied.into()));
     }
@@ -108,35 +70,31 @@ pub fn write<E: std::error::Error + 'static>(
         // tidy: open the folder, to sync it.
         .and_then(|()| File::open(folder)?.sync_all());
     if let Err(source) = replaced {
-        // Best effort: the next writer takes the name over anyway.
+        // A file that stays behind is replaced by the next writer.
         let _ = std::fs::remove_file(&temporary);
         return Err(io(&path, "write", source));
     }
     Ok(Written { path, version: version(text.as_bytes()), text })
 }
 
-fn io<E: std::error::Error + 'static>(
-    path: &Path,
-    action: &'static str,
-    source: std::io::Error,
-) -> WriteError<E> {
-    WriteError::Io { path: path.to_owned(), action, source }
+fn io(path: &Path, action: &'static str, source: std::io::Error) -> Error {
+    Error::Write { path: path.to_owned(), action, source: Arc::new(source) }
 }
 
-/// Where the links at `path` lead; the last name need not exist.
+/// Follows the symbolic links at `path`. The file that they lead to need not exist.
 fn target(path: &Path) -> std::io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
         match std::fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("/")).join(next),
-            // Not a link, or not there.
+            // Not a symbolic link, or nothing.
             Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
                 return Ok(path);
             }
             Err(e) => return Err(e),
         }
     }
-    Err(std::io::Error::other("too many links, or links in a circle"))
+    Err(std::io::Error::other("too many symbolic links, or links in a cycle"))
 }
 
 fn make_private(folder: &Path) -> std::io::Result<()> {
@@ -147,8 +105,8 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// `.<name>.<ending>` in the folder of `path`. One name is enough: whoever writes holds the lock,
-/// and takes over what a killed writer left.
+/// `.<name>.<ending>` in the folder of `path`. A fixed name suffices: a writer holds the lock, and
+/// replaces what a killed writer left.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -157,8 +115,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Locked until dropped; the kernel unlocks it when the process dies.
-fn lock<E: std::error::Error + 'static>(path: &Path) -> Result<File, WriteError<E>> {
+/// Locks the file at `path` until the returned handle is dropped or the process ends.
+fn lock(path: &Path) -> Result<File, Error> {
     let failed = |source| io(path, "lock", source);
     // tidy: open the lock, in a folder that only the user writes.
     let file = private(OpenOptions::new().create(true).write(true), path).map_err(failed)?;
@@ -169,7 +127,7 @@ fn lock<E: std::error::Error + 'static>(path: &Path) -> Result<File, WriteError<
             Ok(()) => return Ok(file),
             Err(std::fs::TryLockError::Error(source)) => return Err(failed(source)),
             Err(std::fs::TryLockError::WouldBlock) if Instant::now() > deadline => {
-                return Err(WriteError::Busy { path: path.to_owned() });
+                return Err(Error::Busy { path: path.to_owned(), held_for: LOCK_WAIT });
             }
             Err(std::fs::TryLockError::WouldBlock) => std::thread::sleep(pause),
         }
@@ -183,12 +141,10 @@ fn private(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-fn read<E: std::error::Error + 'static>(
-    path: &Path,
-) -> Result<(String, Option<std::fs::Metadata>), WriteError<E>> {
+fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
     let failed = |source| io(path, "read", source);
     let refused = |error| match error {
-        ReadError::TooLarge { path, .. } => WriteError::TooLarge { path },
+        ReadError::TooLarge { path, .. } => Error::TooLarge { path, limit: MAX_FILE_BYTES },
         error => failed(error.into_io()),
     };
     let opened = match ::files::open(path) {
@@ -217,7 +173,7 @@ fn store(path: &Path, text: &str, like: Option<&std::fs::Metadata>) -> std::io::
             use std::os::unix::fs::{MetadataExt, fchown};
             let own = file.metadata()?;
             if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-                // Only root may give a file away: then it becomes ours, with the same content.
+                // Only root may change the owner; otherwise the file becomes ours.
                 let _ = fchown(&file, Some(like.uid()), Some(like.gid()));
             }
         }

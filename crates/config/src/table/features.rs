@@ -1,4 +1,4 @@
-//! The switches in `[features]`, and what stage each is in.
+//! The switches in `[features]`, and the stage of each.
 
 use super::parts::{AGENTS, APPS, SKILLS};
 use crate::kind::Effect;
@@ -13,20 +13,20 @@ options! {
         apps: bool = false, ANY | PINNABLE, APPS;
         /// Lifecycle hooks from `hooks.json`. Under development.
         codex_hooks: bool = false, ANY | PINNABLE, Effect::Pending("hooks");
-        /// Large requests to the default provider are sent compressed (zstd).
+        /// Large requests to the default provider are compressed (zstd).
         enable_request_compression: bool = true, ANY | PINNABLE, Effect::Active;
-        /// `service_tier = "fast"` is passed on.
+        /// `service_tier = "fast"` is sent to the provider.
         fast_mode: bool = true, ANY | PINNABLE, Effect::Active;
         /// Threads can have goals (`thread/goal/*`). Experimental.
         goals: bool = false, ANY | PINNABLE, Effect::Active;
         /// The model can start sub-agents.
         multi_agent: bool = true, ANY | PINNABLE, AGENTS;
-        /// `personality` is passed on to the model.
+        /// `personality` is sent to the model.
         personality: bool = true, ANY | PINNABLE, Effect::Active;
-        /// The machine does not go to sleep while a turn runs. Experimental.
+        /// The machine does not sleep while a turn runs. Experimental.
         prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Pending("desktop integration");
-        /// What the profile of a login shell leaves behind is captured once and reused, so that
-        /// commands in a login shell do not wait for it.
+        /// The environment that the profile of a login shell sets up is captured once and reused, so
+        /// that commands in a login shell do not wait for it.
         shell_snapshot: bool = true, ANY | PINNABLE, Effect::Active;
         /// The model can run commands.
         shell_tool: bool = true, ANY | PINNABLE, Effect::Active;
@@ -34,21 +34,21 @@ options! {
         skill_mcp_dependency_install: bool = true, ANY | PINNABLE, SKILLS;
         /// Approvals go to a reviewing sub-agent first. Experimental.
         smart_approvals: bool = false, ANY | PINNABLE, AGENTS;
-        /// Changes of a turn can be undone.
+        /// The changes of a turn can be undone.
         undo: bool = false, ANY | PINNABLE, Effect::Pending("undo");
         /// Commands run in terminals that outlive a call (`exec_command`, `write_stdin`); otherwise
-        /// the one-shot tool `shell` is offered.
+        /// the model is offered the one-shot tool `shell`.
         unified_exec: bool = cfg!(not(windows)), ANY | PINNABLE, Effect::Active;
-        /// Deprecated: while `web_search` is unset, `true` counts as `cached`.
+        /// Deprecated: if `web_search` is unset, `true` means `cached`.
         web_search: Option<bool>, ANY, Effect::Active;
-        /// Deprecated: while `web_search` is unset, `true` counts as `cached`.
+        /// Deprecated: if `web_search` is unset, `true` means `cached`.
         web_search_cached: Option<bool>, ANY, Effect::Active;
-        /// Deprecated: while `web_search` is unset, `true` counts as `live`.
+        /// Deprecated: if `web_search` is unset, `true` means `live`.
         web_search_request: Option<bool>, ANY, Effect::Active;
     }
 }
 
-/// What is wrong with a name that no feature has, and which one was probably meant.
+/// The error message for an unknown feature, with the name that it resembles; `None` if it exists.
 pub fn unknown_feature(name: &str) -> Option<String> {
     let names = || Features::SECTION.entries.iter().map(|entry| entry.name);
     if names().any(|known| known == name) {
@@ -61,29 +61,29 @@ pub fn unknown_feature(name: &str) -> Option<String> {
     Some(format!("there is no feature `{name}`; {hint}"))
 }
 
-/// How mature a feature is.
+/// The maturity of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Complete.
     Stable,
-    /// Usable, and may change.
+    /// Usable, but can change.
     Experimental,
-    /// Not for use.
+    /// Not for use yet.
     UnderDevelopment,
-    /// To be replaced.
+    /// Has a replacement.
     Deprecated,
 }
 
-/// What a client can tell people about an experimental feature.
+/// The description of an experimental feature, for clients to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announcement {
-    /// The feature's name for people.
+    /// Display name.
     pub display_name: &'static str,
-    /// What it brings, one sentence.
+    /// What it does, one sentence.
     pub text: &'static str,
 }
 
-/// Features that may change, by name.
+/// The experimental features, by name.
 const EXPERIMENTAL: &[(&str, Announcement)] = &[
     (
         "apps",
@@ -116,18 +116,16 @@ const EXPERIMENTAL: &[(&str, Announcement)] = &[
     ),
 ];
 
-/// The stage of the feature of that name, as it is in this version: one whose part of the program
-/// is missing is under development, however mature it will be.
+/// The stage of a feature in this version. A pending feature is under development.
 pub fn stage(name: &str) -> Stage {
     match maturity(name) {
         Stage::Deprecated => Stage::Deprecated,
-        _ if !acts(name) => Stage::UnderDevelopment,
+        _ if !is_active_feature(name) => Stage::UnderDevelopment,
         maturity => maturity,
     }
 }
 
-/// How mature a feature is, or will be when its part is there. Every feature that is not listed is
-/// stable.
+/// The stage of a feature once it has an effect. A feature that is not listed is stable.
 pub(crate) fn maturity(name: &str) -> Stage {
     match name {
         "codex_hooks" => Stage::UnderDevelopment,
@@ -137,23 +135,23 @@ pub(crate) fn maturity(name: &str) -> Stage {
     }
 }
 
-/// Why a feature cannot be switched on: its part of the program is missing.
+/// Why a pending feature cannot be switched on; `None` for an active one.
 pub fn missing_feature(name: &str) -> Option<String> {
     match Features::SECTION.entry(name)?.effect {
         Effect::Pending(part) => Some(format!(
-            "`{name}` cannot be switched on: it comes with {part}, which this version does not have"
+            "`{name}` cannot be switched on: it requires {part}, which this version does not have"
         )),
         Effect::Active | Effect::Group => None,
     }
 }
 
-/// Whether the part of the program that a feature switches is there.
-pub fn acts(name: &str) -> bool {
+/// Whether a feature has an effect in this version.
+pub fn is_active_feature(name: &str) -> bool {
     let entry = Features::SECTION.entry(name);
     entry.is_some_and(|entry| matches!(entry.effect, Effect::Active))
 }
 
-/// What to tell people about an experimental feature.
+/// The description of an experimental feature.
 pub fn announcement(name: &str) -> Option<Announcement> {
     let found = EXPERIMENTAL.iter().find(|(known, _)| *known == name);
     found.map(|(_, announcement)| *announcement)
@@ -164,10 +162,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feature_without_its_part_is_under_development() {
+    fn pending_features_are_under_development() {
         for entry in Features::SECTION.entries {
-            let waits = matches!(entry.effect, Effect::Pending(_));
-            assert_eq!(stage(entry.name) == Stage::UnderDevelopment, waits, "{}", entry.name);
+            let is_pending = matches!(entry.effect, Effect::Pending(_));
+            assert_eq!(stage(entry.name) == Stage::UnderDevelopment, is_pending, "{}", entry.name);
         }
         assert_eq!(stage("goals"), Stage::Experimental);
         assert_eq!(stage("shell_tool"), Stage::Stable);
@@ -176,10 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn every_experimental_feature_can_be_announced() {
-        for (name, told) in EXPERIMENTAL {
+    fn every_experimental_feature_has_an_announcement() {
+        for (name, announcement) in EXPERIMENTAL {
             let entry = Features::SECTION.entry(name).unwrap();
-            assert!(!told.display_name.is_empty() && told.text.ends_with('.'), "{name}");
+            assert!(
+                !announcement.display_name.is_empty() && announcement.text.ends_with('.'),
+                "{name}"
+            );
             assert!(entry.doc.contains("Experimental"), "{name}");
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{TELEMETRY, TERMINAL};
 use crate::error::Error;
 use crate::kind::scope::{ANY, USER};
-use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole, error};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Whole, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -17,7 +17,7 @@ choices! {
     LoginMethod { Hosted = "hosted", Api = "api" }
 }
 choices! {
-    /// Where credentials are kept.
+    /// Where credentials are stored.
     CredentialsStore { Auto = "auto", File = "file", Keyring = "keyring" }
 }
 choices! {
@@ -35,11 +35,11 @@ choices! {
     Persistence { SaveAll = "save-all", None = "none" }
 }
 choices! {
-    /// Which exporter is used.
+    /// The exporter of logs or traces.
     ExporterName { None = "none", OtlpHttp = "otlp-http", OtlpGrpc = "otlp-grpc" }
 }
 choices! {
-    /// Which exporter of metrics is used.
+    /// The exporter of metrics.
     MetricsExporter { None = "none", Hosted = "hosted", OtlpHttp = "otlp-http", OtlpGrpc = "otlp-grpc" }
 }
 choices! {
@@ -58,23 +58,23 @@ choices! {
 options! {
     /// `analytics`.
     pub struct Analytics {
-        /// Usage may be reported; unset leaves it to the client. The server reports nothing.
+        /// Usage may be reported; when unset, the client decides. The server reports nothing.
         enabled: Option<bool>, ANY, TELEMETRY;
     }
 }
 options! {
     /// `feedback`.
     pub struct Feedback {
-        /// Feedback can be submitted.
+        /// The user can submit feedback.
         enabled: bool = true, ANY, Effect::Pending("`feedback/upload`");
     }
 }
 options! {
     /// `history`.
     pub struct History {
-        /// Whether prompts are kept in `history.jsonl` in the agent's home.
+        /// Whether prompts are stored in `history.jsonl` in the agent's home.
         persistence: Persistence = Persistence::SaveAll, USER, Effect::Active;
-        /// Largest size of that file in bytes; the oldest prompts are dropped first.
+        /// Largest size of `history.jsonl` in bytes; the oldest prompts are removed first.
         max_bytes: Option<Whole<0, { i64::MAX as u64 }>>, USER, Effect::Active;
     }
 }
@@ -82,15 +82,15 @@ options! {
 options! {
     /// `otel`.
     pub struct Otel {
-        /// Tag of the environment that events come from.
+        /// Tag of the environment that sends events.
         environment: String = "dev".to_owned(), USER, TELEMETRY;
-        /// Exporter of log events, with its settings below its name.
+        /// Exporter of log events; its settings are below its name.
         exporter: Exporter = Exporter::Named(ExporterName::None), USER, TELEMETRY;
-        /// Exporter of traces, with its settings below its name.
+        /// Exporter of traces; its settings are below its name.
         trace_exporter: Exporter = Exporter::Named(ExporterName::None), USER, TELEMETRY;
         /// Exporter of metrics.
         metrics_exporter: MetricsExporter = MetricsExporter::Hosted, USER, TELEMETRY;
-        /// Events carry what the user wrote.
+        /// Events include the user's prompts.
         log_user_prompt: bool = false, USER, TELEMETRY;
     }
 }
@@ -98,7 +98,7 @@ options! {
 /// The value of `otel.exporter` and `otel.trace_exporter`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Exporter {
-    /// One without settings.
+    /// An exporter without settings.
     Named(ExporterName),
     /// Settings by the exporter's name.
     Configured(BTreeMap<String, ExporterSettings>),
@@ -108,7 +108,7 @@ impl Setting for Exporter {
     const KIND: Kind =
         Kind::Either(&[ExporterName::KIND, <BTreeMap<String, ExporterSettings> as Setting>::KIND]);
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Table(_) => BTreeMap::read(node, cx).map(Self::Configured),
             _ => ExporterName::read(node, cx).map(Self::Named),
@@ -127,41 +127,41 @@ options! {
     /// `otel.exporter.<id>`.
     #[part("<id>")]
     pub struct ExporterSettings {
-        /// Where to send.
+        /// Address of the collector.
         endpoint: Option<Url>, USER, TELEMETRY;
         /// Headers of every request.
         headers: BTreeMap<String, String>, USER, TELEMETRY;
         /// Encoding of the payload.
         protocol: Option<OtlpProtocol>, USER, TELEMETRY;
-        /// Certificates.
+        /// TLS certificates.
         tls: Option<ExporterTls>, USER, Effect::Group;
     }
 }
 options! {
     /// `otel.exporter.<id>.tls`.
     pub struct ExporterTls {
-        /// Certificate of the authority that signed the collector's.
+        /// Certificate of the authority that signed the collector's certificate.
         ca_certificate as "ca-certificate": Option<PathBuf>, USER, TELEMETRY;
-        /// Certificate that we show.
+        /// Client certificate.
         client_certificate as "client-certificate": Option<PathBuf>, USER, TELEMETRY;
-        /// Key of that certificate.
+        /// Private key of the client certificate.
         client_private_key as "client-private-key": Option<PathBuf>, USER, TELEMETRY;
     }
 }
 
 options! {
-    /// `notice`: what the user has acknowledged.
+    /// `notice`: notices that the user has acknowledged.
     pub struct Notice {
-        /// The warning about full access is not shown again.
+        /// Hides the warning about full access.
         hide_full_access_warning: bool = false, USER, TERMINAL;
-        /// The warning about folders that everybody can write is not shown again.
+        /// Hides the warning about world-writable folders.
         hide_world_writable_warning: bool = false, USER, TERMINAL;
-        /// The hint to change the model near a rate limit is not shown again.
+        /// Hides the hint to change the model near a rate limit.
         hide_rate_limit_model_nudge: bool = false, USER, TERMINAL;
-        /// Changes of models that were acknowledged, old name to new.
+        /// Acknowledged model migrations, from old to new name.
         model_migrations: BTreeMap<String, String>, USER, TERMINAL;
         rest {
-            /// The offer to change to a newer model is not shown again.
+            /// Hides the offer to migrate to a newer model.
             hide_migration_prompts as "hide_<model>_migration_prompt": bool, USER, TERMINAL;
         }
     }
@@ -172,19 +172,19 @@ options! {
     pub struct Tui {
         /// Whether the alternate screen is used.
         alternate_screen: AlternateScreen = AlternateScreen::Auto, USER, TERMINAL;
-        /// Things move.
+        /// Animations are shown.
         animations: bool = true, USER, TERMINAL;
-        /// How to notify while the terminal is not in front.
+        /// How to notify while the terminal does not have the focus.
         notification_method: NotificationMethod = NotificationMethod::Auto, USER, TERMINAL;
-        /// Whether to notify, or for which events.
+        /// Whether to notify, or the events to notify of.
         notifications: Option<Notifications>, USER, TERMINAL;
-        /// Hints for newcomers are shown.
+        /// Hints for new users are shown.
         show_tooltips: bool = true, USER, TERMINAL;
-        /// Items of the footer; an empty list shows none.
+        /// Items of the status line; an empty list hides it.
         status_line: Option<Vec<String>>, USER, TERMINAL;
         /// Theme of highlighted code.
         theme: Option<String>, USER, TERMINAL;
-        /// How often a new model was announced, by model; kept by the interface itself.
+        /// Number of times that each new model was announced; the interface maintains it.
         model_availability_nux: BTreeMap<String, Whole<0, 1_000_000>>, USER, TERMINAL;
     }
 }
@@ -192,20 +192,20 @@ options! {
 /// The value of `tui.notifications`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notifications {
-    /// All or none.
+    /// All events or none.
     Switch(bool),
-    /// Names of events.
+    /// The names of events.
     Events(Vec<String>),
 }
 
 impl Setting for Notifications {
     const KIND: Kind = Kind::Either(&[Kind::Boolean, <Vec<String> as Setting>::KIND]);
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Boolean(on) => Ok(Self::Switch(*on)),
             Value::Array(_) => Vec::read(node, cx).map(Self::Events),
-            _ => Err(error(node)),
+            _ => Err(unexpected_value(node)),
         }
     }
 

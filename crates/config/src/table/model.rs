@@ -6,19 +6,19 @@ use crate::kind::scope::ANY;
 use crate::kind::{Effect, Url, Whole};
 use crate::options::{choices, options};
 
-/// A day in milliseconds: no timeout needs more, and every sum of two fits.
+/// Milliseconds, at most a day, so that a sum of two cannot overflow.
 pub type Milliseconds = Whole<0, 86_400_000>;
-/// Retries; more than this only hides a provider that is down.
+/// Retries; a higher bound would only hide that a provider is down.
 pub type Retries = Whole<0, 100>;
 /// Tokens.
 pub type Tokens = Whole<0, 1_000_000_000>;
 
 choices! {
-    /// `model_reasoning_effort`: how much the model thinks before it answers.
+    /// `model_reasoning_effort`: how much the model reasons before it answers.
     ReasoningEffort { Minimal = "minimal", Low = "low", Medium = "medium", High = "high", XHigh = "xhigh" }
 }
 choices! {
-    /// `plan_mode_reasoning_effort`: the same while a plan is made.
+    /// `plan_mode_reasoning_effort`: how much the model reasons in plan mode.
     PlanReasoningEffort {
         None = "none",
         Minimal = "minimal",
@@ -54,32 +54,32 @@ choices! {
 }
 
 options! {
-    /// A model provider of the configuration.
+    /// `model_providers.<id>`.
     #[part("<id>")]
     pub struct ModelProvider {
-        /// Name for people; default is the id.
+        /// Display name; by default the id.
         name: Option<String>, ANY, Effect::Active;
-        /// Address of the API, up to and including its version.
+        /// Address of the API, including its version.
         base_url: Option<Url>, ANY, Effect::Active;
-        /// Environment variable that holds the API key.
+        /// Environment variable with the API key.
         env_key: Option<String>, ANY, Effect::Active;
-        /// How to get that key, told to whoever has none.
+        /// How to get an API key, shown to a user who has none.
         env_key_instructions: Option<String>, ANY, Effect::Active;
-        /// The bearer token itself. It lies readable in the file: prefer `env_key`.
+        /// The bearer token itself. The file holds it in plain text, so prefer `env_key`.
         experimental_bearer_token: Option<String>, ANY, Effect::Active;
         /// Headers of every request.
         http_headers: BTreeMap<String, String>, ANY, Effect::Active;
-        /// Headers of every request, filled from these environment variables where they are set.
+        /// Headers of every request, with values from these environment variables if they are set.
         env_http_headers: BTreeMap<String, String>, ANY, Effect::Active;
         /// Query parameters of every request.
         query_params: BTreeMap<String, String>, ANY, Effect::Active;
-        /// How often a request that failed before an answer began is sent again.
+        /// How often a request is retried that failed before a response began.
         request_max_retries: Retries = Retries::new(4), ANY, Effect::Active;
-        /// How often a stream that broke off is asked for again.
+        /// How often an interrupted stream is retried.
         stream_max_retries: Retries = Retries::new(5), ANY, Effect::Active;
-        /// Milliseconds of silence after which a stream counts as broken.
+        /// Idle timeout of a stream, in milliseconds.
         stream_idle_timeout_ms: Milliseconds = Milliseconds::new(300_000), ANY, Effect::Active;
-        /// The provider takes the credential of the default provider.
+        /// The provider accepts the credential of the default provider.
         requires_default_auth: bool = false, ANY, Effect::Active;
         /// The provider can stream over a WebSocket.
         supports_websockets: bool = false, ANY, Effect::Pending("the WebSocket transport to providers");

@@ -1,4 +1,4 @@
-//! The parts of the program that some keys wait for.
+//! Missing parts of the program that keys need.
 
 use crate::kind::Effect;
 

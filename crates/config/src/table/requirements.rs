@@ -25,17 +25,17 @@ choices! {
 options! {
     /// Every key of `requirements.toml`.
     pub struct RequirementsFile {
-        /// The values that `approval_policy` may have; `granular` stands for every table.
+        /// The values that `approval_policy` may have; `granular` allows every table.
         allowed_approval_policies: Option<Vec<AllowedApproval>>, ANY, Effect::Active;
         /// The values that `sandbox_mode` may have.
         allowed_sandbox_modes: Option<Vec<SandboxMode>>, ANY, Effect::Active;
         /// The values that `web_search` may have; `disabled` is always allowed.
         allowed_web_search_modes: Option<Vec<WebSearch>>, ANY, Effect::Active;
-        /// Features that must be on or off, by their names in `[features]`.
+        /// Features that must be on (`true`) or off (`false`), by their names in `[features]`.
         features: BTreeMap<String, bool>, ANY, Effect::Active;
-        /// The MCP servers that may be used, by name; both name and identity must fit.
+        /// The MCP servers that may be used, by name; both name and identity must match.
         mcp_servers: Option<BTreeMap<String, AllowedServer>>, ANY, Effect::Active;
-        /// Command rules that hold besides those of `.rules` files.
+        /// Command rules that apply in addition to those of `.rules` files.
         rules: Rules, ANY, Effect::Group;
     }
 }
@@ -43,7 +43,7 @@ options! {
     /// `mcp_servers.<id>`.
     #[part("<id>")]
     pub struct AllowedServer {
-        /// What the server must be.
+        /// The identity that the server must have.
         identity: Identity, ANY, Effect::Group;
     }
 }
@@ -59,7 +59,7 @@ options! {
 options! {
     /// `rules`.
     pub struct Rules {
-        /// The rules. The strictest rule that fits a command decides.
+        /// The rules. The strictest rule that matches a command applies.
         prefix_rules: Vec<PrefixRule>, ANY, Effect::Active;
     }
 }
@@ -68,18 +68,18 @@ options! {
     pub struct PrefixRule {
         /// The first words of a command.
         pattern: Vec<Token>, ANY, Effect::Active;
-        /// What happens to it: asked about, or refused.
+        /// Whether such a command is asked about or refused.
         decision: Option<RequiredDecision>, ANY, Effect::Active;
-        /// Why, shown with the question or the refusal.
+        /// The reason, shown with the question or the refusal.
         justification: Option<String>, ANY, Effect::Active;
     }
 }
 options! {
     /// `rules.prefix_rules[].pattern[]`: exactly one of the two.
     pub struct Token {
-        /// The word at this place.
+        /// The word in this position.
         token: Option<String>, ANY, Effect::Active;
-        /// The words that may stand at this place.
+        /// The words allowed in this position.
         any_of: Vec<String>, ANY, Effect::Active;
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::WINDOWS;
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE};
-use crate::kind::{Effect, Kind, Reading, Setting, error};
+use crate::kind::{Effect, Kind, ReadContext, Setting, unexpected_value};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -21,7 +21,7 @@ choices! {
     }
 }
 choices! {
-    /// `shell_environment_policy.inherit`: the environment that a command starts from.
+    /// `shell_environment_policy.inherit`: the variables that a command inherits.
     EnvironmentInherit {
         All = "all",
         /// Only what a shell needs: `HOME`, `PATH`, `USER`, `SHELL`, `LANG`, `TERM`, `TMPDIR`, …
@@ -30,7 +30,7 @@ choices! {
     }
 }
 choices! {
-    /// Access of a permission profile to a file or folder.
+    /// The access that a permission profile grants to a file or folder.
     Access { Read = "read", Write = "write", None = "none" }
 }
 choices! {
@@ -42,26 +42,26 @@ choices! {
     WindowsSandboxMode { Unelevated = "unelevated", Elevated = "elevated" }
 }
 
-/// `approval_policy`: when a turn pauses and asks.
+/// `approval_policy`: when a turn pauses to ask for approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalPolicy {
-    /// Asks for every command that is not known to be harmless (`untrusted`, `unlessTrusted`).
+    /// Asks about every command that is not known to be harmless (`untrusted`, `unlessTrusted`).
     Untrusted,
     /// Asks when the sandbox is not enough (`on-request`, `onRequest`).
     OnRequest,
-    /// Never asks; what would need an approval is refused.
+    /// Refuses what would need an approval.
     Never,
-    /// Asks for the listed kinds of prompts only; the others are refused without asking.
+    /// Asks only prompts of the listed kinds, and refuses the others.
     Granular(Granular),
 }
 
 impl ApprovalPolicy {
-    /// The names of the policies that have one.
+    /// The names of the policies that are not tables.
     pub const NAMES: &'static [&'static str] = &["untrusted", "on-request", "never"];
-    /// Further accepted names; the last is deprecated.
+    /// Alternative names; the last one is deprecated.
     const ALSO: &'static [&'static str] = &["unlessTrusted", "onRequest", "on-failure"];
 
-    /// The policy of that name; `on-failure` counts as `on-request`.
+    /// The policy with this name; `on-failure` means `on-request`.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
             "untrusted" | "unlessTrusted" => Some(Self::Untrusted),
@@ -71,7 +71,7 @@ impl ApprovalPolicy {
         }
     }
 
-    /// The name that requirements use.
+    /// The name in requirements.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -88,9 +88,9 @@ impl Setting for ApprovalPolicy {
         Kind::Table(GranularApproval::SECTION),
     ]);
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
-            Value::Text(name) => Self::parse(name).ok_or_else(|| error(node)),
+            Value::Text(name) => Self::parse(name).ok_or_else(|| unexpected_value(node)),
             _ => Ok(Self::Granular(GranularApproval::read(node, cx)?.granular)),
         }
     }
@@ -106,23 +106,22 @@ impl Setting for ApprovalPolicy {
 options! {
     /// The table form of `approval_policy`.
     pub struct GranularApproval {
-        /// Pauses only for the kinds of prompts that are `true` here; a prompt of another kind is
-        /// refused without asking anybody.
+        /// Asks only prompts whose kind is `true` here; prompts of other kinds are refused.
         granular: Granular, ANY | PINNABLE, Effect::Group;
     }
 }
 options! {
-    /// `approval_policy.granular`: which prompts may surface; one that is not listed does not.
+    /// `approval_policy.granular`: the kinds of prompts that the user is asked.
     pub struct Granular {
-        /// Prompts to run a command outside the sandbox surface.
+        /// Prompts to run a command outside of the sandbox.
         sandbox_approval: bool = false, ANY, Effect::Active;
-        /// Prompts that a command rule demands surface.
+        /// Prompts that a command rule requires.
         rules: bool = false, ANY, Effect::Active;
-        /// Questions of MCP servers surface instead of being rejected at once.
+        /// Questions of MCP servers, which are otherwise rejected.
         mcp_elicitations: bool = false, ANY, Effect::Pending("the MCP client");
-        /// Prompts of the `request_permissions` tool surface.
+        /// Prompts of the tool `request_permissions`.
         request_permissions: bool = false, ANY, Effect::Pending("the `request_permissions` tool");
-        /// Prompts for the scripts of skills surface.
+        /// Prompts to run scripts of skills.
         skill_approval: bool = false, ANY, Effect::Pending("skills");
     }
 }
@@ -132,9 +131,9 @@ impl Eq for Granular {}
 options! {
     /// `sandbox_workspace_write`: what `workspace-write` allows beyond the working folder.
     pub struct WorkspaceWrite {
-        /// More folders that commands may write in.
+        /// Additional folders that commands may write.
         writable_roots: Vec<PathBuf>, ANY, Effect::Active;
-        /// Commands reach the network.
+        /// Commands have network access.
         network_access: bool = false, ANY, Effect::Active;
         /// `/tmp` is not writable.
         exclude_slash_tmp: bool = false, ANY, Effect::Active;
@@ -144,11 +143,11 @@ options! {
 }
 
 options! {
-    /// A permission profile: what sandboxed commands may touch, path by path.
+    /// A permission profile: what sandboxed commands may read and write, path by path.
     pub struct Permissions {
         /// Absolute paths, paths from `~/`, or the tokens `:root` (everything), `:minimal` (what
-        /// programs of the system need to run, read-only), `:project_roots` (the project's root),
-        /// `:tmpdir` and `:slash_tmp`. The deepest rule that covers a path decides; what no rule
+        /// the system's programs need to run, read-only), `:project_roots` (the project's root),
+        /// `:tmpdir` and `:slash_tmp`. The deepest rule that covers a path applies; what no rule
         /// covers cannot be read. A value is an access, or a table from subpaths (`.` is the
         /// folder itself) to accesses.
         filesystem: BTreeMap<String, FileAccess>, ANY, Effect::Active;
@@ -160,9 +159,9 @@ options! {
 /// The value of `permissions.<name>.filesystem.<path>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileAccess {
-    /// One access for the path and what lies below it.
+    /// An access for the path and everything below it.
     Whole(Access),
-    /// An access a subpath.
+    /// An access for each subpath.
     Nested(BTreeMap<String, Access>),
 }
 
@@ -170,7 +169,7 @@ impl Setting for FileAccess {
     const KIND: Kind = Kind::Either(&[Access::KIND, <BTreeMap<String, Access> as Setting>::KIND]);
     const PART: &'static str = "<path>";
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Table(_) => BTreeMap::read(node, cx).map(Self::Nested),
             _ => Access::read(node, cx).map(Self::Whole),
@@ -188,39 +187,39 @@ impl Setting for FileAccess {
 options! {
     /// `permissions.<name>.network`.
     pub struct NetworkPermissions {
-        /// Commands reach the network. Together with any other key of this table they reach it
-        /// through the managed proxy alone, which lets through what the keys allow.
+        /// Commands have network access. If any other key of this table is set, they have it only
+        /// through the managed proxy, which allows what the keys allow.
         enabled: bool = false, ANY, Effect::Active;
-        /// What the managed proxy lets through: `full` every connection, `limited` only plain HTTP
-        /// requests that read, because what is inside of TLS cannot be seen.
+        /// What the managed proxy allows: `full` allows every connection, `limited` only HTTP
+        /// requests that read, without TLS, whose contents the proxy cannot see.
         mode: Option<NetworkMode>, ANY, Effect::Active;
-        /// Hosts that the managed proxy lets through without asking: a name or an address,
-        /// `*.name` for what is below it, `**.name` for both, `*` for all. A host that resolves to
-        /// a private address is refused all the same.
+        /// Hosts that the managed proxy allows without asking: a name or an address, `*.name` for
+        /// subdomains, `**.name` for both, `*` for all. A host that resolves to a private address
+        /// is still refused.
         allowed_domains: Vec<String>, ANY, Effect::Active;
-        /// Hosts that it never lets through, whatever else allows them; patterns as above.
+        /// Hosts that it always refuses; patterns as in `allowed_domains`.
         denied_domains: Vec<String>, ANY, Effect::Active;
         /// Absolute paths of Unix sockets that a request to the managed proxy may name in its
         /// header `x-unix-socket`.
         allow_unix_sockets: Vec<String>, ANY, Effect::Active;
-        /// A request may name every Unix socket.
+        /// A request may name any Unix socket.
         dangerously_allow_all_unix_sockets: bool = false, ANY, Effect::Active;
-        /// Private addresses, of this machine and its network, may be reached through the managed
-        /// proxy. A command may always listen on the loopback interface of its own.
+        /// The managed proxy allows private addresses, those of this machine and of its network. A
+        /// command may always listen on its own loopback interface.
         allow_local_binding: bool = false, ANY, Effect::Active;
-        /// The managed proxy goes through the HTTP proxy that the server's own environment names
+        /// The managed proxy uses the HTTP proxy that the server's own environment names
         /// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`; not for the hosts of `NO_PROXY`).
         allow_upstream_proxy: bool = false, ANY, Effect::Active;
         /// `proxy_url` and `socks_url` may name an address other than loopback. The proxy still
-        /// stands inside the command's own network, where nobody else is.
+        /// listens only in the command's own network.
         dangerously_allow_non_loopback_proxy: bool = false, ANY, Effect::Active;
-        /// The managed proxy speaks SOCKS5 too.
+        /// The managed proxy also speaks SOCKS5.
         enable_socks5: bool = false, ANY, Effect::Active;
         /// UDP over SOCKS5; needs `enable_socks5`.
         enable_socks5_udp: bool = false, ANY, Effect::Active;
-        /// Where commands find the managed proxy; `http://127.0.0.1:3128` when not set.
+        /// Address of the managed proxy for commands; `http://127.0.0.1:3128` by default.
         proxy_url: Option<String>, ANY, Effect::Active;
-        /// Where commands find its SOCKS5 side; `socks5://127.0.0.1:1080` when not set.
+        /// Address of its SOCKS5 port for commands; `socks5://127.0.0.1:1080` by default.
         socks_url: Option<String>, ANY, Effect::Active;
     }
 }
@@ -239,20 +238,20 @@ impl Default for NetworkPermissions {
 }
 
 options! {
-    /// `shell_environment_policy`: the environment of every command, in the order of its fields.
+    /// `shell_environment_policy`: the environment of every command. Applied in the order of the
+    /// fields.
     pub struct ShellEnvironmentPolicy {
-        /// Where the environment of a command starts from: everything, what a shell needs, nothing.
+        /// The variables that a command inherits: all, those that a shell needs, or none.
         inherit: EnvironmentInherit = EnvironmentInherit::All, ANY, Effect::Active;
-        /// Keeps variables whose name contains KEY, SECRET or TOKEN; otherwise they are removed
-        /// first.
+        /// Keeps variables whose name contains KEY, SECRET or TOKEN, which are otherwise removed.
         ignore_default_excludes: bool = false, ANY, Effect::Active;
-        /// Variables whose name fits one of these globs are removed.
+        /// Removes variables whose name matches one of these globs.
         exclude: Vec<String>, ANY, Effect::Active;
-        /// Set in every command, after the removals.
+        /// Variables to set in every command, after the removals.
         set: BTreeMap<String, String>, ANY, Effect::Active;
-        /// When not empty, only variables whose name fits one of these globs are kept.
+        /// When not empty, keeps only variables whose name matches one of these globs.
         include_only: Vec<String>, ANY, Effect::Active;
-        /// Commands run through the user's shell profile.
+        /// Commands run with the user's shell profile.
         experimental_use_profile: bool = false, ANY, Effect::Active;
     }
 }
@@ -266,9 +265,9 @@ impl Default for ShellEnvironmentPolicy {
 options! {
     /// `windows`: the sandbox on Windows.
     pub struct Windows {
-        /// Which native sandbox confines commands.
+        /// The native sandbox that confines commands.
         sandbox: Option<WindowsSandboxMode>, ANY, WINDOWS;
-        /// Commands run on a desktop of their own; `false` is for old programs only.
+        /// Commands run on a separate desktop; `false` supports old programs.
         sandbox_private_desktop: bool = true, ANY, WINDOWS;
     }
 }

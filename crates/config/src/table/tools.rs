@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::parts::{AGENTS, APPS, MCP, SKILLS};
 use crate::error::Error;
 use crate::kind::scope::{ANY, PINNABLE, USER};
-use crate::kind::{Effect, Kind, Reading, Setting, Url, Whole};
+use crate::kind::{Effect, Kind, ReadContext, Setting, Url, Whole};
 use crate::options::{choices, options};
 use crate::value::{Node, Value};
 
@@ -21,7 +21,7 @@ choices! {
     ContextSize { Low = "low", Medium = "medium", High = "high" }
 }
 choices! {
-    /// When a tool of an app asks.
+    /// When a tool of an app asks for approval.
     ToolApproval { Auto = "auto", Prompt = "prompt", Approve = "approve" }
 }
 choices! {
@@ -33,9 +33,9 @@ options! {
     /// `tools`.
     pub struct Tools {
         /// Settings of the web search; the mode is `web_search`. A boolean is the old form: `true`
-        /// counts as `web_search = "live"` and `false` as `"disabled"` while `web_search` is unset.
+        /// means `web_search = "live"` and `false` means `"disabled"`, unless `web_search` is set.
         web_search: Option<WebSearchTool>, ANY, Effect::Active;
-        /// The model can look at local images with the tool `view_image`.
+        /// The model can view local images with the tool `view_image`.
         view_image: bool = true, ANY, Effect::Active;
     }
 }
@@ -52,7 +52,7 @@ pub enum WebSearchTool {
 impl Setting for WebSearchTool {
     const KIND: Kind = Kind::Either(&[Kind::Boolean, Kind::Table(WebSearchSettings::SECTION)]);
 
-    fn read(node: &Node, cx: &Reading<'_>) -> Result<Self, Error> {
+    fn read(node: &Node, cx: &ReadContext<'_>) -> Result<Self, Error> {
         match &node.value {
             Value::Boolean(on) => Ok(Self::Switch(*on)),
             _ => WebSearchSettings::read(node, cx).map(Self::Settings),
@@ -70,24 +70,24 @@ impl Setting for WebSearchTool {
 options! {
     /// `tools.web_search`.
     pub struct WebSearchSettings {
-        /// How much of what is found reaches the model.
+        /// How much of the results the model receives.
         context_size: Option<ContextSize>, ANY, Effect::Active;
-        /// Only these domains are searched; empty means all.
+        /// Searches only these domains; all when empty.
         allowed_domains: Vec<String>, ANY, Effect::Active;
-        /// Where the user is, roughly, for results from nearby.
+        /// Approximate location of the user, for nearby results.
         location: Option<Location>, ANY, Effect::Group;
     }
 }
 options! {
     /// `tools.web_search.location`.
     pub struct Location {
-        /// Two letters, as `NL`.
+        /// Two-letter country code, such as `NL`.
         country: Option<String>, ANY, Effect::Active;
         /// Region or state.
         region: Option<String>, ANY, Effect::Active;
         /// City.
         city: Option<String>, ANY, Effect::Active;
-        /// Name of the time zone, as `Europe/Amsterdam`.
+        /// Name of the time zone, such as `Europe/Amsterdam`.
         timezone: Option<String>, ANY, Effect::Active;
     }
 }
@@ -95,7 +95,7 @@ options! {
 options! {
     /// `apps`.
     pub struct Apps {
-        /// What holds for every app that does not say otherwise.
+        /// Defaults for all apps.
         default as "_default": AppDefaults, ANY, Effect::Group;
         rest {
             /// One app.
@@ -108,9 +108,9 @@ options! {
     pub struct AppDefaults {
         /// Apps are on.
         enabled: bool = true, ANY, APPS;
-        /// Tools that say of themselves that they destroy are allowed.
+        /// Tools that are annotated as destructive are allowed.
         destructive_enabled: bool = true, ANY, APPS;
-        /// Tools that say of themselves that they reach the open world are allowed.
+        /// Tools that are annotated as open-world are allowed.
         open_world_enabled: bool = true, ANY, APPS;
     }
 }
@@ -119,13 +119,13 @@ options! {
     pub struct App {
         /// The app is on.
         enabled: bool = true, ANY, APPS;
-        /// Its tools are on unless they say otherwise.
+        /// Its tools are on by default.
         default_tools_enabled: Option<bool>, ANY, APPS;
-        /// When its tools ask unless they say otherwise.
+        /// When its tools ask for approval by default.
         default_tools_approval_mode: Option<ToolApproval>, ANY, APPS;
         /// Its destructive tools are allowed.
         destructive_enabled: Option<bool>, ANY, APPS;
-        /// Its tools that reach the open world are allowed.
+        /// Its open-world tools are allowed.
         open_world_enabled: Option<bool>, ANY, APPS;
         /// Its tools, by name.
         tools: BTreeMap<String, AppTool>, ANY, Effect::Group;
@@ -137,7 +137,7 @@ options! {
     pub struct AppTool {
         /// The tool is on.
         enabled: Option<bool>, ANY, APPS;
-        /// When it asks.
+        /// When it asks for approval.
         approval_mode: Option<ToolApproval>, ANY, APPS;
     }
 }
@@ -145,11 +145,11 @@ options! {
 options! {
     /// `agents`.
     pub struct Agents {
-        /// Sub-agents that work at the same time.
+        /// Largest number of concurrent sub-agents.
         max_threads: Whole<1, 1000> = Whole::new(6), ANY, AGENTS;
-        /// How deep sub-agents may start sub-agents; the thread itself has depth 0.
+        /// Largest nesting depth of sub-agents; the thread itself has depth 0.
         max_depth: Whole<0, 100> = Whole::new(1), ANY, AGENTS;
-        /// Seconds that one worker of a CSV job may take.
+        /// Time limit of one worker of a CSV job, in seconds.
         job_max_runtime_seconds: Whole<1, 604_800> = Whole::new(1800), ANY, AGENTS;
         rest {
             /// A role for sub-agents.
@@ -160,11 +160,11 @@ options! {
 options! {
     /// `agents.<name>`.
     pub struct AgentRole {
-        /// A configuration file that is laid over this one for the role.
+        /// A configuration file that overrides this one for the role.
         config_file: Option<PathBuf>, ANY, AGENTS;
-        /// What the role is for.
+        /// Purpose of the role.
         description: Option<String>, ANY, AGENTS;
-        /// Names that agents of the role are called by.
+        /// Names for agents of the role.
         nickname_candidates: Vec<String>, ANY, AGENTS;
     }
 }
@@ -172,16 +172,16 @@ options! {
 options! {
     /// `skills`.
     pub struct Skills {
-        /// Overrides, one a skill.
+        /// Overrides of single skills.
         config: Vec<SkillOverride>, ANY, Effect::Group;
     }
 }
 options! {
     /// `skills.config.<index>`.
     pub struct SkillOverride {
-        /// Folder of the skill, the one with its definition.
+        /// Folder of the skill's definition.
         path: Option<PathBuf>, ANY, SKILLS;
-        /// Whether the skill is offered.
+        /// Whether the model is offered the skill.
         enabled: Option<bool>, ANY, SKILLS;
     }
 }
@@ -191,9 +191,9 @@ options! {
     #[part("<path>")]
     pub struct Project {
         /// Whether the project's own configuration, rules, hooks, skills and MCP servers are used.
-        /// Counts for the project or the folder at this path, not for folders below it, which an
-        /// agent that works here can write: each needs an entry of its own. The worktrees of a
-        /// repository share its trust; without an entry a folder is untrusted.
+        /// Applies to the folder at this path, but not to its subfolders, which an agent that works
+        /// here can write: each needs its own entry. The worktrees of a repository share its trust; a
+        /// folder without an entry is untrusted.
         trust_level: Option<TrustLevel>, USER, Effect::Active;
     }
 }
@@ -205,39 +205,39 @@ options! {
     /// An MCP server.
     #[part("<id>")]
     pub struct McpServer {
-        /// Program that speaks MCP on its standard streams.
+        /// Program that speaks MCP on its standard input and output.
         command: Option<String>, ANY | PINNABLE, MCP;
         /// Its arguments.
         args: Vec<String>, ANY, MCP;
         /// Its working folder.
         cwd: Option<PathBuf>, ANY, MCP;
-        /// Environment variables that it gets.
+        /// Environment variables to set for it.
         env: BTreeMap<String, String>, ANY, MCP;
-        /// Variables of the agent's environment that it may see too.
+        /// Variables of the agent's environment to pass on to it.
         env_vars: Vec<String>, ANY, MCP;
-        /// Address of a server that is reached over HTTP.
+        /// Address of a server over HTTP.
         url: Option<Url>, ANY | PINNABLE, MCP;
-        /// Environment variable that holds the bearer token for it.
+        /// Environment variable with its bearer token.
         bearer_token_env_var: Option<String>, ANY, MCP;
         /// Headers of every request to it.
         http_headers: BTreeMap<String, String>, ANY, MCP;
-        /// Headers of every request, filled from these environment variables.
+        /// Headers of every request, with values from these environment variables.
         env_http_headers: BTreeMap<String, String>, ANY, MCP;
-        /// `false` keeps the entry and does not start the server.
+        /// `false` disables the server without removing its entry.
         enabled: bool = true, ANY, MCP;
-        /// A thread does not start while this server cannot.
+        /// A thread does not start if this server fails to start.
         required: bool = false, ANY, MCP;
-        /// Only these tools are offered.
+        /// Offers only these tools.
         enabled_tools: Option<Vec<String>>, ANY, MCP;
-        /// These tools are not offered, whatever `enabled_tools` says.
+        /// Never offers these tools, even if `enabled_tools` lists them.
         disabled_tools: Vec<String>, ANY, MCP;
-        /// Seconds that the server may take to start; default 10.
+        /// Time limit of the server's start, in seconds; 10 by default.
         startup_timeout_sec: Option<Whole<0, 86_400>>, ANY, MCP;
-        /// The same in milliseconds; counts when both are set.
+        /// The same in milliseconds; has precedence if both are set.
         startup_timeout_ms: Option<Whole<0, 86_400_000>>, ANY, MCP;
-        /// Seconds that one call of a tool may take.
+        /// Time limit of a tool call, in seconds.
         tool_timeout_sec: Whole<0, 86_400> = Whole::new(60), ANY, MCP;
-        /// OAuth scopes to ask for.
+        /// OAuth scopes to request.
         scopes: Vec<String>, ANY, MCP;
         /// The `resource` parameter of RFC 8707 at login.
         oauth_resource: Option<String>, ANY, MCP;

@@ -1,11 +1,11 @@
-//! What a person sees of a mistake.
+//! Messages about mistakes, as a user sees them.
 
 use config::{Error, Files, Layer, LayerName, MAX_FILE_BYTES};
 
-use crate::{Place, parse};
+use crate::{TestHome, parse};
 
 #[test]
-fn errors_name_file_place_key_and_expectation() {
+fn errors_name_file_position_key_and_expected_value() {
     for (text, expected) in [
         ("model = 5", ":1:9: `model` must be a string, found the number 5"),
         (
@@ -30,7 +30,7 @@ fn errors_name_file_place_key_and_expectation() {
         ("model_context_window = 1.5", "found `1.5`"),
         (
             "model_context_window = 99999999999999999999",
-            ":1:24: this is not TOML: the number does not fit 64 bits",
+            ":1:24: not valid TOML: the number does not fit 64 bits",
         ),
         ("model_providers = 3", ":1:19: `model_providers` must be a table, found the number 3"),
         (
@@ -43,7 +43,7 @@ fn errors_name_file_place_key_and_expectation() {
         ),
         ("profiles.fast = 1", "`profiles.fast` must be a table of keys"),
         ("[profiles.\"a.b\"]\nmodel = true", ":2:9: `profiles.\"a.b\".model` must be a string"),
-        ("model = ", ":1:9: this is not TOML"),
+        ("model = ", ":1:9: not valid TOML"),
         ("a = 1\nmodel = 'x", ":2:"),
         (
             "approval_policy = { granular = { rules = 1 } }",
@@ -60,7 +60,7 @@ fn errors_name_file_place_key_and_expectation() {
 }
 
 #[test]
-fn the_line_is_shown_with_a_mark() {
+fn diagnostics_show_the_line_with_a_mark() {
     for (text, expected) in [
         ("model = 5", "  |\n1 | model = 5\n  |         ^"),
         ("\r\nmodel = true # ?\r\n", "  |\n2 | model = true # ?\n  |         ^^^^"),
@@ -78,42 +78,41 @@ fn the_line_is_shown_with_a_mark() {
 }
 
 #[test]
-fn unknown_keys_are_warned_of_or_refused() {
+fn unknown_keys_are_warnings_or_strict_errors() {
     for (text, expected) in [
         (
             "modle = \"m\"",
-            "/home/a/config.toml:1:1: `modle`: no such key, it is ignored; did you mean `model`?",
+            "/home/a/config.toml:1:1: `modle`: no such key, ignored; did you mean `model`?",
         ),
-        ("colour = 1", "/home/a/config.toml:1:1: `colour`: no such key, it is ignored; remove it"),
+        ("colour = 1", "/home/a/config.toml:1:1: `colour`: no such key, ignored; remove it"),
         (
             "[features]\nundoo = true",
-            "/home/a/config.toml:2:1: `features.undoo`: no such key, it is ignored; did you mean `features.undo`?",
+            "/home/a/config.toml:2:1: `features.undoo`: no such key, ignored; did you mean `features.undo`?",
         ),
         (
             "[profiles.p]\nmodle = 1",
-            "`profiles.p.modle`: no such key, it is ignored; did you mean `profiles.p.model`?",
+            "`profiles.p.modle`: no such key, ignored; did you mean `profiles.p.model`?",
         ),
         ("[mcp_servers.x]\ncomand = 1", "did you mean `mcp_servers.x.command`?"),
     ] {
         let layer = parse(text).unwrap();
         let warning = layer.warnings()[0].to_string();
         assert!(warning.ends_with(expected) || warning.contains(expected), "{warning}");
-        let mut place = Place::with(text);
-        assert!(place.resolved().is_ok());
-        place.strict = true;
-        assert!(place.error().contains("no such key"), "{text}");
+        let mut home = TestHome::with(text);
+        assert!(home.resolved().is_ok());
+        home.strict = true;
+        assert!(home.error().contains("no such key"), "{text}");
     }
 }
 
 #[test]
-fn keys_that_wait_say_for_what() {
-    let warnings = Place::with("[tui]\ntheme = \"x\"\n").warnings();
+fn pending_keys_name_the_missing_part() {
+    let warnings = TestHome::with("[tui]\ntheme = \"x\"\n").warnings();
     assert!(
-        warnings[0]
-            .ends_with("`tui.theme`: has no effect yet: it comes with the terminal interface"),
+        warnings[0].ends_with("`tui.theme`: has no effect yet: it requires the terminal interface"),
         "{warnings:?}"
     );
-    assert!(Place::with("notice.hide_big_migration_prompt = true").resolved().is_ok());
+    assert!(TestHome::with("notice.hide_big_migration_prompt = true").resolved().is_ok());
 }
 
 #[test]
@@ -138,23 +137,23 @@ fn arguments_and_threads_are_checked_like_files() {
 }
 
 #[test]
-fn files_that_cannot_be_read() {
-    let place = Place::new();
-    let name = LayerName::User { file: place.home.join("config.toml") };
+fn unreadable_files_are_errors() {
+    let home = TestHome::new();
+    let name = LayerName::User { file: home.home.join("config.toml") };
     assert!(Files::new().layer(&name).unwrap().is_none());
-    std::fs::write(place.home.join("config.toml"), b"model = \"a\"\nx = \"\xff\"").unwrap();
+    std::fs::write(home.home.join("config.toml"), b"model = \"a\"\nx = \"\xff\"").unwrap();
     let message = Layer::read(name.clone()).unwrap_err().to_string();
     assert!(
-        message.contains("config.toml:2:6: this is not TOML: a byte that is not UTF-8"),
+        message.contains("config.toml:2:6: not valid TOML: a byte that is not UTF-8"),
         "{message}"
     );
     let large = vec![b'\n'; usize::try_from(MAX_FILE_BYTES).unwrap() + 1];
-    std::fs::write(place.home.join("config.toml"), large).unwrap();
+    std::fs::write(home.home.join("config.toml"), large).unwrap();
     assert!(matches!(Layer::read(name), Err(Error::TooLarge { .. })));
-    let pipe = place.home.join("pipe");
+    let pipe = home.home.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     assert!(matches!(Layer::read(LayerName::User { file: pipe }), Err(Error::Read { .. })));
-    let folder = LayerName::User { file: place.home };
+    let folder = LayerName::User { file: home.home };
     assert!(matches!(Layer::read(folder), Err(Error::Read { .. })));
 }

@@ -1,11 +1,11 @@
-//! Writing files: what a person wrote stays, and a batch is made as a whole or not at all.
+//! Edits of files: they keep comments and layout, and a batch is atomic.
 
-use std::convert::Infallible;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use config::edit::{Edit, EditError, Strategy as How, WriteError, apply, write};
+use config::Error;
+use config::edit::{Edit, Strategy as How, apply, write};
 use config::version;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -18,12 +18,12 @@ fn upsert(key: &str, value: Value) -> Edit {
     Edit { key_path: key.to_owned(), value, strategy: How::Upsert }
 }
 
-fn put(path: &Path, edits: &[Edit]) -> Result<config::edit::Written, WriteError<Infallible>> {
+fn put(path: &Path, edits: &[Edit]) -> Result<config::edit::Written, Error> {
     write(path, None, edits, &mut |_| Ok(()))
 }
 
 #[test]
-fn what_a_person_wrote_stays() {
+fn edits_keep_comments_and_layout() {
     for (text, edits, expected) in [
         ("", vec![replace("model", json!("x"))], "model = \"x\"\n"),
         (
@@ -90,23 +90,23 @@ fn what_a_person_wrote_stays() {
 }
 
 #[test]
-fn edits_that_cannot_be_made_say_why() {
+fn impossible_edits_are_refused_with_a_reason() {
     for (text, edit, expected) in [
         ("model = 1\n", replace("model.x", json!(1)), "`model` is a number, not a table"),
         ("a = [1]\n", replace("a.b.c", json!(1)), "`a` is an array, not a table"),
-        ("", replace("a..b", json!(1)), "is no key"),
-        ("", replace("", json!(1)), "is no key"),
-        ("", replace("a", json!([null])), "a list cannot hold `null`"),
-        ("", replace("a", json!(18_446_744_073_709_551_615_u64)), "does not fit 64 bits"),
-        ("a = = 1\n", replace("b", json!(1)), "mend it first"),
+        ("", replace("a..b", json!(1)), "is not a key"),
+        ("", replace("", json!(1)), "is not a key"),
+        ("", replace("a", json!([null])), "a list cannot contain `null`"),
+        ("", replace("a", json!(18_446_744_073_709_551_615_u64)), "signed 64-bit"),
+        ("a = = 1\n", replace("b", json!(1)), "correct it first"),
     ] {
-        let error: EditError = apply(text, &[edit]).unwrap_err();
+        let error = apply(text, &[edit]).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
-fn files_keep_mode_and_links_and_stay_when_a_write_fails() {
+fn writes_keep_mode_and_links_and_fail_atomically() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("deep/config.toml");
     let written = put(&path, &[replace("model", json!("a"))]).unwrap();
@@ -121,37 +121,34 @@ fn files_keep_mode_and_links_and_stay_when_a_write_fails() {
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
     let before = std::fs::read(&path).unwrap();
     let invalid = write(&path, None, &[replace("model", json!("c"))], &mut |_| {
-        Err(std::io::Error::other("not this"))
+        Err(Error::Edit { message: "not this".to_owned() })
     });
-    assert!(matches!(invalid, Err(WriteError::Invalid(_))));
-    let conflict =
-        write::<Infallible>(&path, Some("sha256:0"), &[replace("model", json!("c"))], &mut |_| {
-            Ok(())
-        });
-    assert!(matches!(conflict, Err(WriteError::Conflict { .. })));
+    assert_eq!(invalid.unwrap_err().to_string(), "not this");
+    let conflict = write(&path, Some("sha256:0"), &[replace("model", json!("c"))], &mut |_| Ok(()));
+    assert!(matches!(conflict, Err(Error::Conflict { .. })));
     let half = put(&path, &[replace("model", json!("c")), replace("model.x", json!(1))]);
-    assert!(matches!(half, Err(WriteError::Edit(_))));
+    assert!(matches!(half, Err(Error::Edit { .. })));
     assert_eq!(std::fs::read(&path).unwrap(), before);
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
-    assert!(matches!(put(&path, &[replace("model", json!("c"))]), Err(WriteError::Io { .. })));
+    assert!(matches!(put(&path, &[replace("model", json!("c"))]), Err(Error::Write { .. })));
     std::fs::write(folder.path().join("deep/.config.toml.tmp"), "left behind").unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
     put(&path, &[replace("model", json!("c"))]).unwrap();
     assert!(!folder.path().join("deep/.config.toml.tmp").exists());
     let circle = folder.path().join("circle");
     symlink(&circle, &circle).unwrap();
-    assert!(matches!(put(&circle, &[]), Err(WriteError::Io { .. })));
+    assert!(matches!(put(&circle, &[]), Err(Error::Write { .. })));
     let dangling = folder.path().join("dangling");
     symlink("made.toml", &dangling).unwrap();
     put(&dangling, &[replace("a", json!(1))]).unwrap();
     assert!(folder.path().join("made.toml").is_file());
 }
 
-/// Names the file that the second process writes, and its number.
+/// Environment variable with the file and the number of the second process.
 const WRITER: &str = "AGENTD_TEST_WRITER";
 const TASKS: usize = 4;
 
-/// Not a test by itself: the second process of the ones below.
+/// The second process of the tests below.
 #[test]
 fn second_writer() {
     let Some(job) = std::env::var_os(WRITER) else { return };
@@ -202,7 +199,7 @@ fn two_processes_lose_no_update() {
 }
 
 #[test]
-fn a_killed_writer_leaves_a_whole_file() {
+fn a_killed_writer_leaves_a_complete_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     for round in 0..10 {
@@ -226,8 +223,8 @@ fn json_of(text: &str) -> Value {
     serde_json::to_value(value).unwrap()
 }
 
-/// The edits on plain JSON.
-fn naive(document: &mut Value, edit: &Edit) -> bool {
+/// Applies the edits to plain JSON.
+fn edit_json(document: &mut Value, edit: &Edit) -> bool {
     fn put(at: &mut Value, path: &[&str], value: &Value, merge: bool) -> bool {
         let Some(all) = at.as_object_mut() else { return false };
         let (name, rest) = (path[0], &path[1..]);
@@ -259,7 +256,7 @@ fn naive(document: &mut Value, edit: &Edit) -> bool {
     put(document, &path, &edit.value, edit.strategy == How::Upsert)
 }
 
-/// Without tables that hold nothing: one that lost its last key may go.
+/// Removes empty tables: removing the last key may remove its table.
 fn pruned(value: Value) -> Value {
     match value {
         Value::Object(all) => {
@@ -298,7 +295,7 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn the_outcome_is_that_of_plain_data(
+    fn edits_match_edits_of_plain_json(
         edits in proptest::collection::vec(("[a-c](\\.[a-c]){0,2}", value(), any::<bool>()), 1..8),
         start in 0..4usize,
     ) {
@@ -313,12 +310,12 @@ proptest! {
             .map(|(key, value, merge)| if merge { upsert(&key, value) } else { replace(&key, value) })
             .collect();
         let mut expected = json_of(STARTS[start]);
-        let possible = edits.iter().all(|edit| naive(&mut expected, edit));
+        let possible = edits.iter().all(|edit| edit_json(&mut expected, edit));
         match apply(STARTS[start], &edits) {
             Ok(text) => {
                 prop_assert!(possible);
                 prop_assert_eq!(pruned(json_of(&text)), pruned(expected), "{}", text);
-                // A comment goes with the key that it stands above, and with nothing else.
+                // A comment is removed only together with the key below it.
                 let stays = !edits.iter().any(|edit| edit.key_path.starts_with('c'));
                 let comments = ["# a comment", "# three"].into_iter().filter(|_| stays);
                 for comment in comments.filter(|comment| STARTS[start].contains(comment)) {

@@ -1,13 +1,13 @@
-//! Files are parsed once, and again when they changed.
+//! The cache of parsed files.
 
 use config::{Files, LayerName};
 
-use crate::Place;
+use crate::TestHome;
 
 #[test]
-fn a_file_is_read_again_only_when_it_changed() {
-    let place = Place::with("model = \"a\"\n");
-    let path = place.home.join("config.toml");
+fn only_changed_files_are_read_again() {
+    let home = TestHome::with("model = \"a\"\n");
+    let path = home.home.join("config.toml");
     let name = LayerName::User { file: path.clone() };
     let files = Files::new();
     let first = files.layer(&name).unwrap().unwrap();
@@ -16,7 +16,7 @@ fn a_file_is_read_again_only_when_it_changed() {
     assert!(std::sync::Arc::ptr_eq(&first, &again));
     files.poll(std::slice::from_ref(&path));
     assert_eq!(files.generation(), generation);
-    let beside = place.home.join("new.toml");
+    let beside = home.home.join("new.toml");
     std::fs::write(&beside, "model = \"b\"\n").unwrap();
     std::fs::rename(&beside, &path).unwrap();
     files.poll(std::slice::from_ref(&path));
@@ -28,7 +28,7 @@ fn a_file_is_read_again_only_when_it_changed() {
     assert_ne!(files.generation(), generation);
     assert!(files.layer(&name).unwrap().is_none());
     let generation = files.generation();
-    files.poll(&[path.clone(), place.home.join("never")]);
+    files.poll(&[path.clone(), home.home.join("never")]);
     assert_eq!(files.generation(), generation);
     std::fs::write(&path, "model = \"c\"\n").unwrap();
     files.poll(std::slice::from_ref(&path));
@@ -36,17 +36,17 @@ fn a_file_is_read_again_only_when_it_changed() {
 }
 
 #[test]
-fn a_file_that_broke_keeps_its_last_good_content() {
-    let place = Place::with("model = \"good\"\n");
-    assert_eq!(place.config().model.as_deref(), Some("good"));
-    place.user("model = = \n");
-    assert_eq!(place.config().model.as_deref(), Some("good"));
-    let broken = place.files.broken();
+fn an_invalid_file_keeps_its_last_valid_content() {
+    let home = TestHome::with("model = \"good\"\n");
+    assert_eq!(home.config().model.as_deref(), Some("good"));
+    home.user("model = = \n");
+    assert_eq!(home.config().model.as_deref(), Some("good"));
+    let broken = home.files.broken();
     assert!(broken[0].to_string().contains("config.toml:1:9"), "{broken:?}");
-    place.user("model = \"mended\"\n");
-    assert_eq!(place.config().model.as_deref(), Some("mended"));
-    assert!(place.files.broken().is_empty());
-    let never_good = Place::with("model = = \n");
+    home.user("model = \"mended\"\n");
+    assert_eq!(home.config().model.as_deref(), Some("mended"));
+    assert!(home.files.broken().is_empty());
+    let never_good = TestHome::with("model = = \n");
     assert!(never_good.error().contains("config.toml:1:9"));
     never_good.user("model = \"x\"\n");
     assert_eq!(never_good.config().model.as_deref(), Some("x"));

@@ -1,19 +1,19 @@
-//! Which value wins.
+//! Precedence of layers.
 
 use std::path::Path;
 
 use serde_json::json;
 
-use crate::Place;
+use crate::TestHome;
 
 const PROFILES: &str = "[profiles.p]\nmodel = \"profile\"\n";
 
 #[test]
-fn later_layers_win() {
-    let mut place = Place::new();
+fn later_layers_override_earlier_ones() {
+    let mut home = TestHome::new();
     let entry =
         |folder: &Path| format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", folder.display());
-    let trust = [entry(&place.cwd), entry(&place.cwd.join("deep"))].concat();
+    let trust = [entry(&home.cwd), entry(&home.cwd.join("deep"))].concat();
     let steps: [(&str, &str); 5] = [
         ("etc/config.toml", "model = \"system\"\n"),
         ("me/.agent/config.toml", "model = \"user\"\n"),
@@ -21,39 +21,39 @@ fn later_layers_win() {
         ("work/deep/.agent/config.toml", "model = \"deep\"\n"),
         ("me/.agent/config.toml", "profile = \"p\"\nmodel = \"user\"\n"),
     ];
-    place.user(&trust);
-    let deep = place.cwd.join("deep/er");
+    home.user(&trust);
+    let deep = home.cwd.join("deep/er");
     std::fs::create_dir_all(&deep).unwrap();
-    let now = |place: &Place| place.resolved_in(&deep).unwrap().config.model.clone();
-    assert_eq!(now(&place), None);
+    let now = |home: &TestHome| home.resolved_in(&deep).unwrap().config.model.clone();
+    assert_eq!(now(&home), None);
     for ((path, text), expect) in
         steps.into_iter().zip(["system", "user", "project", "deep", "profile"])
     {
         let rest =
             if path.starts_with("me") { format!("{trust}{PROFILES}") } else { String::new() };
-        place.write(path, &format!("{text}{rest}"));
-        assert_eq!(now(&place).as_deref(), Some(expect));
+        home.write(path, &format!("{text}{rest}"));
+        assert_eq!(now(&home).as_deref(), Some(expect));
     }
-    place.flags.push("model=\"flag\"".to_owned());
-    assert_eq!(now(&place).as_deref(), Some("flag"));
-    place.thread = json!({ "model": "thread" });
-    assert_eq!(now(&place).as_deref(), Some("thread"));
-    place.thread = json!({ "model": null });
-    assert_eq!(now(&place), None, "null takes back what lies below");
+    home.flags.push("model=\"flag\"".to_owned());
+    assert_eq!(now(&home).as_deref(), Some("flag"));
+    home.thread = json!({ "model": "thread" });
+    assert_eq!(now(&home).as_deref(), Some("thread"));
+    home.thread = json!({ "model": null });
+    assert_eq!(now(&home), None, "null takes back what lies below");
 }
 
 #[test]
 fn tables_merge_and_lists_replace() {
-    let mut place = Place::with(
+    let mut home = TestHome::with(
         "project_doc_fallback_filenames = [\"a\", \"b\"]\n[sandbox_workspace_write]\n\
          network_access = true\nexclude_slash_tmp = true\n",
     );
-    place.thread = json!({
+    home.thread = json!({
         "project_doc_fallback_filenames": ["c"],
         "sandbox_workspace_write": { "network_access": false },
         "sandbox_workspace_write.exclude_tmpdir_env_var": true,
     });
-    let config = place.config();
+    let config = home.config();
     assert_eq!(config.project_doc_fallback_filenames, ["c"]);
     let write = &config.sandbox_workspace_write;
     assert!(!write.network_access && write.exclude_slash_tmp && write.exclude_tmpdir_env_var);
@@ -73,20 +73,20 @@ fn profile() {
         (file, &["model=line"], json!({ "profile": null, "model": null }), "none"),
         ("profile = \"p\"\n[profiles.p]\nmodel = \"chosen\"", &[], json!({}), "chosen"),
     ] {
-        let mut place = Place::with(file);
-        place.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        place.thread = thread;
-        let config = place.config();
+        let mut home = TestHome::with(file);
+        home.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        home.thread = thread;
+        let config = home.config();
         assert_eq!(config.model.as_deref().unwrap_or("none"), expected, "{flags:?}");
     }
-    let message = Place::with(file).flag("profile=q").error();
+    let message = TestHome::with(file).flag("profile=q").error();
     assert_eq!(message, "-c profile=…: `profile`: there is no `q`; did you mean `p`? (defined: p)");
-    let nested = Place::with("[profiles.p]\nprofile = \"q\"\n");
+    let nested = TestHome::with("[profiles.p]\nprofile = \"q\"\n");
     assert!(nested.warnings()[0].contains("a profile cannot select"), "{:?}", nested.warnings());
 }
 
 #[test]
-fn renamed_and_deprecated_keys_count_and_say_so() {
+fn renamed_and_deprecated_keys_work_and_warn() {
     for (text, key, check) in [
         ("experimental_instructions_file = \"a.md\"", "model_instructions_file", "me/.agent/a.md"),
         (
@@ -95,37 +95,37 @@ fn renamed_and_deprecated_keys_count_and_say_so() {
             "me/.agent/a.md",
         ),
     ] {
-        let place = Place::with(text);
-        let config = place.config();
-        assert_eq!(config.model_instructions_file, Some(place.root.join(check)), "{text}");
-        assert!(place.warnings()[0].contains(&format!("write `{key}`")), "{:?}", place.warnings());
+        let home = TestHome::with(text);
+        let config = home.config();
+        assert_eq!(config.model_instructions_file, Some(home.root.join(check)), "{text}");
+        assert!(home.warnings()[0].contains(&format!("write `{key}`")), "{:?}", home.warnings());
     }
-    let place = Place::with("background_terminal_timeout = 7\n");
-    assert_eq!(*place.config().background_terminal_max_timeout, 7);
-    let place =
-        Place::with("experimental_use_unified_exec_tool = false\ntools_view_image = false\n");
-    let config = place.config();
+    let home = TestHome::with("background_terminal_timeout = 7\n");
+    assert_eq!(*home.config().background_terminal_max_timeout, 7);
+    let home =
+        TestHome::with("experimental_use_unified_exec_tool = false\ntools_view_image = false\n");
+    let config = home.config();
     assert!(!config.features.unified_exec && !config.tools.view_image);
-    let place = Place::with("[profiles.p]\ntools_view_image = false\n").flag("profile=p");
-    assert!(!place.config().tools.view_image);
+    let home = TestHome::with("[profiles.p]\ntools_view_image = false\n").flag("profile=p");
+    assert!(!home.config().tools.view_image);
     for (text, part) in [
         ("approval_policy = \"on-failure\"", "`approval_policy`: \"on-failure\" is deprecated"),
         ("features.web_search_request = true", "`features.web_search_request`: is deprecated"),
         ("tools.web_search = true", "`tools.web_search`: true is deprecated"),
     ] {
-        let warnings = Place::with(text).warnings();
+        let warnings = TestHome::with(text).warnings();
         assert!(warnings[0].contains(part), "{warnings:?}");
     }
 }
 
 #[test]
-fn paths_count_from_the_file_that_they_are_written_in() {
-    let place = Place::with("sqlite_home = \"~/state\"\nlog_dir = \"logs\"\n[sandbox_workspace_write]\nwritable_roots = [\"/srv\", \"cache\", \"~/x\"]\n")
+fn relative_paths_start_at_the_folder_of_their_file() {
+    let home = TestHome::with("sqlite_home = \"~/state\"\nlog_dir = \"logs\"\n[sandbox_workspace_write]\nwritable_roots = [\"/srv\", \"cache\", \"~/x\"]\n")
         .flag("model_instructions_file=a.md");
-    let config = place.config();
-    assert_eq!(config.sqlite_home, place.root.join("me/state"));
-    assert_eq!(config.log_dir, place.home.join("logs"));
-    let roots = ["/srv".into(), place.home.join("cache"), place.root.join("me/x")];
+    let config = home.config();
+    assert_eq!(config.sqlite_home, home.root.join("me/state"));
+    assert_eq!(config.log_dir, home.home.join("logs"));
+    let roots = ["/srv".into(), home.home.join("cache"), home.root.join("me/x")];
     assert_eq!(config.sandbox_workspace_write.writable_roots, roots);
-    assert_eq!(config.model_instructions_file, Some(place.cwd.join("a.md")));
+    assert_eq!(config.model_instructions_file, Some(home.cwd.join("a.md")));
 }

@@ -1,4 +1,4 @@
-//! The configuration from the outside: files in a folder of their own, resolved as a server does.
+//! Tests of the public interface, with files in a temporary folder.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod diagnostics;
@@ -17,11 +17,11 @@ mod trust;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use config::{Config, Error, Files, Given, Layer, LayerName, Resolved, Stack, Surroundings};
+use config::{Config, Environment, Error, Files, Layer, LayerName, Overrides, Resolved, Stack};
 use tempfile::TempDir;
 
 /// The folders of an administrator, a user and a project.
-pub(crate) struct Place {
+pub(crate) struct TestHome {
     _folder: TempDir,
     pub(crate) root: PathBuf,
     pub(crate) home: PathBuf,
@@ -33,7 +33,7 @@ pub(crate) struct Place {
     pub(crate) strict: bool,
 }
 
-impl Place {
+impl TestHome {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -54,11 +54,11 @@ impl Place {
         }
     }
 
-    /// With this text as the user's file.
+    /// A home whose user file has this text.
     pub(crate) fn with(text: &str) -> Self {
-        let place = Self::new();
-        place.user(text);
-        place
+        let home = Self::new();
+        home.user(text);
+        home
     }
 
     pub(crate) fn user(&self, text: &str) {
@@ -89,17 +89,18 @@ impl Place {
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        let around = Surroundings { home: &self.home, system: &self.system, cwd, env: &env };
+        let environment =
+            Environment { home: &self.home, system: &self.system, cwd, variable: &env };
         let flags = Arc::new(Layer::command_line(&self.flags)?);
         let thread = Arc::new(Layer::thread(self.thread.as_object().unwrap())?);
-        let given = Given {
+        let given = Overrides {
             flags: Some(&flags),
             thread: Some(&thread),
             strict: self.strict,
-            ..Given::default()
+            ..Overrides::default()
         };
-        let stack = Stack::load(&self.files, given, &around)?;
-        config::resolve(&stack, &around)
+        let stack = Stack::load(&self.files, given, &environment)?;
+        config::resolve(&stack, &environment)
     }
 
     pub(crate) fn config(&self) -> Config {
@@ -115,7 +116,7 @@ impl Place {
     }
 }
 
-/// A user's file that is nowhere.
+/// Parses a user's file that does not exist on disk.
 pub(crate) fn parse(text: &str) -> Result<Layer, Error> {
     Layer::parse(LayerName::User { file: "/home/a/config.toml".into() }, text)
 }

@@ -1,4 +1,4 @@
-//! What holds for any input.
+//! Properties of any input.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use config::{Layer, LayerName};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::{Place, parse};
+use crate::{TestHome, parse};
 
 proptest! {
     #[test]
     fn any_text_parses_or_gives_a_located_error(text in "[a-z_.\\[\\]{}=\"', \n0-9<>#\\\\-]{0,80}") {
         if let Err(error) = parse(&text) {
-            prop_assert!(error.origin().is_some_and(|origin| origin.place().is_some()));
+            prop_assert!(error.origin().is_some_and(|origin| origin.range().is_some()));
             prop_assert!(error.diagnostic().contains('^'));
         }
         let _ = Layer::command_line(&[&text]);
@@ -24,13 +24,13 @@ proptest! {
         let file = folder.path().join("config.toml");
         std::fs::write(&file, &bytes).unwrap();
         if let Err(error) = Layer::read(LayerName::User { file }) {
-            prop_assert!(error.origin().is_some_and(|origin| origin.place().is_some()));
+            prop_assert!(error.origin().is_some_and(|origin| origin.range().is_some()));
             let _ = error.diagnostic();
         }
     }
 
     #[test]
-    fn a_value_of_a_known_key_is_taken_or_refused_where_it_stands(
+    fn a_value_of_a_known_key_is_accepted_or_refused_at_its_position(
         index in 0..10_000usize,
         value in "(true|-?[0-9]{1,25}|\"[a-zé]{0,5}\"|\\[1\\]|\\{a=1\\}|1979-05-27|nan|''|\\[\\[\\]\\])",
     ) {
@@ -38,15 +38,15 @@ proptest! {
         let path = rows[index % rows.len()].path.replace(['<', '>'], "");
         let text = format!("\n{path} = {value}\n");
         if let Err(error) = parse(&text) {
-            let place = error.origin().and_then(|origin| origin.place()).unwrap().line_column();
-            prop_assert_eq!(place.0, 2, "{}", error);
+            let range = error.origin().and_then(|origin| origin.range()).unwrap().line_column();
+            prop_assert_eq!(range.0, 2, "{}", error);
         }
     }
 
-    /// Any nesting of the three merges gives what merging plain JSON gives, and each value is said
-    /// to come from the last layer that has it.
+    /// Any order of merging gives the result of merging plain JSON, and each value has the origin of
+    /// the last layer that sets it.
     #[test]
-    fn layering_is_associative_and_its_origins_are_right(layers in proptest::collection::vec(document(), 3)) {
+    fn merging_is_associative_and_keeps_origins(layers in proptest::collection::vec(document(), 3)) {
         let merged = |parts: &[&Value]| {
             let mut all = Map::new();
             parts.iter().for_each(|part| overlay(&mut all, part.as_object().unwrap()));
@@ -56,10 +56,10 @@ proptest! {
         let left = merged(&[&merged(&[a, b]), c]);
         let right = merged(&[a, &merged(&[b, c])]);
         prop_assert_eq!(&left, &right);
-        let mut place = Place::with(&crate::table::toml_of(b));
-        place.write("etc/config.toml", &crate::table::toml_of(a));
-        place.thread = c.clone();
-        let resolved = place.resolved().unwrap();
+        let mut home = TestHome::with(&crate::table::toml_of(b));
+        home.write("etc/config.toml", &crate::table::toml_of(a));
+        home.thread = c.clone();
+        let resolved = home.resolved().unwrap();
         prop_assert_eq!(resolved.to_json(), left);
         for (key, origin) in resolved.origins() {
             let has = |layer: &Value| {
@@ -68,8 +68,8 @@ proptest! {
             };
             let expected = match (has(c), has(b)) {
                 (true, _) => LayerName::Thread,
-                (_, true) => LayerName::User { file: place.home.join("config.toml") },
-                _ => LayerName::System { file: place.system.join("config.toml") },
+                (_, true) => LayerName::User { file: home.home.join("config.toml") },
+                _ => LayerName::System { file: home.system.join("config.toml") },
             };
             prop_assert_eq!(origin.layer(), expected, "{}", key);
         }
@@ -87,7 +87,7 @@ fn overlay(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     }
 }
 
-/// A document of keys that take each other's place in every way.
+/// A document of keys that replace each other in every way.
 fn document() -> impl Strategy<Value = Value> {
     let maybe = |value: BoxedStrategy<Value>| proptest::option::of(value);
     let text = || "[a-c]{1,2}".prop_map(Value::from).boxed();

@@ -1,8 +1,8 @@
-//! Providers of models, as they come out of the files and the environment.
+//! Model providers from files and environment variables.
 
 use config::{Config, HttpProvider, Provider};
 
-use crate::Place;
+use crate::TestHome;
 
 fn http(config: &Config, id: &str) -> HttpProvider {
     match &config.providers[id] {
@@ -19,7 +19,7 @@ fn http(config: &Config, id: &str) -> HttpProvider {
 // Effect of `model_providers.<id>.stream_idle_timeout_ms`, `model_providers.<id>.wire_api`.
 #[test]
 fn custom() {
-    let config = Place::with(
+    let config = TestHome::with(
         r#"
         model_provider = "mine"
         [model_providers.mine]
@@ -55,12 +55,12 @@ fn custom() {
 // Effect of `model_providers.<id>.requires_default_auth`.
 #[test]
 fn credentials() {
-    let place = Place::with(
+    let home = TestHome::with(
         "[model_providers.keyed]\nbase_url = \"http://k\"\nenv_key = \"MY_KEY\"\nexperimental_bearer_token = \"inline\"\n\
          [model_providers.token]\nbase_url = \"http://t\"\nexperimental_bearer_token = \"inline\"\n\
          [model_providers.borrowing]\nbase_url = \"http://b\"\nrequires_default_auth = true\n",
     );
-    let config = place.config();
+    let config = home.config();
     let credential =
         |id: &str| http(&config, id).credential.map(|secret| secret.expose().to_owned());
     assert_eq!(credential("keyed").as_deref(), Some("secret-1"));
@@ -72,9 +72,9 @@ fn credentials() {
 // Effect of `model_provider`.
 #[test]
 fn selected() {
-    assert_eq!(Place::new().config().provider.id(), "default");
-    let place = Place::with("model_provider = \"offline\"\n");
-    assert_eq!(place.config().provider.ready(), Ok(()));
+    assert_eq!(TestHome::new().config().provider.id(), "default");
+    let home = TestHome::with("model_provider = \"offline\"\n");
+    assert_eq!(home.config().provider.ready(), Ok(()));
     for (text, expected) in [
         (
             "model_provider = \"offlin\"",
@@ -87,14 +87,14 @@ fn selected() {
         ("[model_providers.default]\nbase_url = \"http://x\"", "set `default_provider_base_url`"),
         (
             "[model_providers.x]\nname = \"X\"",
-            "`model_providers.x.base_url`: a provider needs its address",
+            "`model_providers.x.base_url`: missing; write the provider's address",
         ),
         (
             "[model_providers.x]\nbase_url = \"ftp://h\"",
             ":2:12: `model_providers.x.base_url` must be a string with an address",
         ),
     ] {
-        let message = Place::with(text).error();
+        let message = TestHome::with(text).error();
         assert!(message.contains(expected), "{text:?} gave {message:?}");
     }
 }
@@ -102,17 +102,17 @@ fn selected() {
 // Effect of `default_provider_base_url`.
 #[test]
 fn default_address() {
-    let config = Place::with("default_provider_base_url = \"https://api.test/v1/\"").config();
+    let config = TestHome::with("default_provider_base_url = \"https://api.test/v1/\"").config();
     assert_eq!(http(&config, "default").base_url, "https://api.test/v1");
     assert!(http(&config, "default").compress_requests);
-    let off = Place::with("features.enable_request_compression = false").config();
+    let off = TestHome::with("features.enable_request_compression = false").config();
     assert!(!http(&off, "default").compress_requests);
     let message = off.provider.ready().unwrap_err().to_string();
     assert!(
         message.contains("AGENT_API_KEY, which is not set: set it, or OPENAI_API_KEY"),
         "{message}"
     );
-    assert!(Place::with("default_provider_base_url = \"https:///v1\"").resolved().is_err());
+    assert!(TestHome::with("default_provider_base_url = \"https:///v1\"").resolved().is_err());
 }
 
 // Effect of `oss_provider`.
@@ -120,12 +120,13 @@ fn default_address() {
 fn local() {
     for (id, port) in [("ollama", 11434), ("lmstudio", 1234)] {
         let config =
-            Place::with(&format!("model_provider = \"{id}\"\noss_provider = \"{id}\"\n")).config();
+            TestHome::with(&format!("model_provider = \"{id}\"\noss_provider = \"{id}\"\n"))
+                .config();
         assert_eq!(config.provider.ready(), Ok(()));
         assert!(http(&config, id).base_url.contains(&port.to_string()));
         assert_eq!(config.oss_provider.unwrap().as_str(), id);
     }
     let moved =
-        Place::with("[model_providers.ollama]\nbase_url = \"http://gpu:11434/v1\"\n").config();
+        TestHome::with("[model_providers.ollama]\nbase_url = \"http://gpu:11434/v1\"\n").config();
     assert_eq!(http(&moved, "ollama").base_url, "http://gpu:11434/v1");
 }

@@ -1,14 +1,14 @@
-//! What an administrator requires of the merged configuration.
+//! Requirements applied to the merged configuration.
 
 use config::{ApprovalPolicy, SandboxMode, WebSearch};
 use serde_json::json;
 
-use crate::Place;
+use crate::TestHome;
 
-fn place(requirements: &str, user: &str) -> Place {
-    let place = Place::with(user);
-    place.write("etc/requirements.toml", requirements);
-    place
+fn home(requirements: &str, user: &str) -> TestHome {
+    let home = TestHome::with(user);
+    home.write("etc/requirements.toml", requirements);
+    home
 }
 
 // Effect of requirement `allowed_approval_policies`.
@@ -22,9 +22,9 @@ fn approval() {
         ("[\"untrusted\"]", "approval_policy = { granular = { rules = true } }", "untrusted", true),
         ("[\"granular\"]", "approval_policy = \"untrusted\"", "granular", true),
     ] {
-        let place = place(&format!("allowed_approval_policies = {allowed}\n"), written);
-        assert_eq!(place.config().approval_policy.as_str(), expected, "{allowed} {written}");
-        let warnings = place.warnings();
+        let home = home(&format!("allowed_approval_policies = {allowed}\n"), written);
+        assert_eq!(home.config().approval_policy.as_str(), expected, "{allowed} {written}");
+        let warnings = home.warnings();
         assert_eq!(!warnings.is_empty(), warns, "{warnings:?}");
         assert!(!warns || warnings[0].contains("`allowed_approval_policies` ("), "{warnings:?}");
     }
@@ -41,17 +41,17 @@ fn sandbox() {
     ] {
         let rule = format!("allowed_sandbox_modes = {allowed}\n");
         let written = format!("sandbox_mode = \"{written}\"\n");
-        assert_eq!(place(&rule, &written).config().sandbox_mode, expected, "{allowed} {written}");
-        let flagged = place(&rule, "").flag(written.trim());
+        assert_eq!(home(&rule, &written).config().sandbox_mode, expected, "{allowed} {written}");
+        let flagged = home(&rule, "").flag(written.trim());
         assert_eq!(flagged.config().sandbox_mode, expected, "flag");
-        let mut profiled = place(&rule, &format!("[profiles.p]\n{written}")).flag("profile=p");
+        let mut profiled = home(&rule, &format!("[profiles.p]\n{written}")).flag("profile=p");
         assert_eq!(profiled.config().sandbox_mode, expected, "profile");
         profiled.flags.clear();
         profiled.thread = json!({ "profile": "p" });
         assert_eq!(profiled.config().sandbox_mode, expected, "thread");
     }
     let loose = "default_permissions = \"p\"\n[permissions.p.filesystem]\n\":root\" = \"write\"\n";
-    let limited = place("allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n", loose);
+    let limited = home("allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n", loose);
     let config = limited.config();
     assert_eq!(
         (config.permission_profile.is_none(), config.sandbox_mode),
@@ -59,7 +59,7 @@ fn sandbox() {
     );
     let tight = loose.replace(":root", "/srv");
     assert!(
-        place("allowed_sandbox_modes = [\"workspace-write\"]\n", &tight)
+        home("allowed_sandbox_modes = [\"workspace-write\"]\n", &tight)
             .config()
             .permission_profile
             .is_some()
@@ -75,7 +75,7 @@ fn web_search() {
         ("[\"cached\"]", "web_search = \"live\"", WebSearch::Cached, WebSearch::Cached),
         ("[\"live\"]", "web_search = \"cached\"", WebSearch::Disabled, WebSearch::Disabled),
     ] {
-        let config = place(&format!("allowed_web_search_modes = {allowed}\n"), written).config();
+        let config = home(&format!("allowed_web_search_modes = {allowed}\n"), written).config();
         let modes = [false, true].map(|full| config.web_search_mode(full).0);
         assert_eq!(modes, [confined, open], "{allowed} {written}");
     }
@@ -84,14 +84,14 @@ fn web_search() {
 // Effect of requirement `features`.
 #[test]
 fn features() {
-    let place =
-        place("[features]\nshell_tool = false\nundo = true\n", "features.shell_tool = true\n");
-    let config = place.config();
+    let home =
+        home("[features]\nshell_tool = false\nundo = true\n", "features.shell_tool = true\n");
+    let config = home.config();
     assert!(!config.features.shell_tool && config.features.undo);
     assert!(
-        place.warnings().iter().any(|w| w.contains("`features.shell_tool` (")),
+        home.warnings().iter().any(|w| w.contains("`features.shell_tool` (")),
         "{:?}",
-        place.warnings()
+        home.warnings()
     );
 }
 
@@ -101,44 +101,44 @@ fn mcp_servers() {
     let rule = "[mcp_servers.docs.identity]\ncommand = \"docs-server\"\n[mcp_servers.web.identity]\nurl = \"https://mcp.example\"\n";
     let user = "[mcp_servers.docs]\ncommand = \"docs-server\"\n[mcp_servers.web]\nurl = \"https://mcp.example\"\n\
                 [mcp_servers.other]\ncommand = \"x\"\n";
-    let place = place(rule, user);
-    let on = |place: &Place, id: &str| place.config().mcp_servers[id].enabled;
-    assert!(on(&place, "docs") && on(&place, "web") && !on(&place, "other"));
-    place.user("[mcp_servers.docs]\ncommand = \"another\"\n[mcp_servers.web]\nurl = \"https://mcp.example\"\ncommand = \"x\"\n");
-    assert!(!on(&place, "docs") && !on(&place, "web"), "name and identity must fit");
-    place.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\n");
-    assert!(place.error().contains("`mcp_servers.other` is `required`"), "{}", place.error());
-    place.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\nenabled = false\n");
-    assert!(place.resolved().is_ok());
+    let home = home(rule, user);
+    let on = |home: &TestHome, id: &str| home.config().mcp_servers[id].enabled;
+    assert!(on(&home, "docs") && on(&home, "web") && !on(&home, "other"));
+    home.user("[mcp_servers.docs]\ncommand = \"another\"\n[mcp_servers.web]\nurl = \"https://mcp.example\"\ncommand = \"x\"\n");
+    assert!(!on(&home, "docs") && !on(&home, "web"), "name and identity must fit");
+    home.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\n");
+    assert!(home.error().contains("`mcp_servers.other` is `required`"), "{}", home.error());
+    home.user("[mcp_servers.other]\ncommand = \"x\"\nrequired = true\nenabled = false\n");
+    assert!(home.resolved().is_ok());
 }
 
 #[test]
-fn three_files_only_narrow() {
-    let place = place(
+fn each_file_can_only_narrow() {
+    let home = home(
         "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n[features]\nundo = false\n",
         "sandbox_mode = \"danger-full-access\"\n",
     );
-    place.write(
+    home.write(
         "me/.agent/cache/requirements.toml",
         "allowed_sandbox_modes = [\"workspace-write\", \"danger-full-access\"]\n",
     );
-    place.write("me/.agent/requirements.toml", "[features]\nundo = true\n");
-    let config = place.config();
+    home.write("me/.agent/requirements.toml", "[features]\nundo = true\n");
+    let config = home.config();
     assert_eq!(config.sandbox_mode, SandboxMode::WorkspaceWrite);
     assert_eq!(
         config.requirements.allowed_sandbox_modes(),
         Some(&[SandboxMode::WorkspaceWrite][..])
     );
     assert!(!config.features.undo, "the administrator's file counts more");
-    place.write("me/.agent/requirements.toml", "allowed_sandbox_modes = [\"read-only\"]\n");
-    assert!(place.error().contains("no value in common"), "{}", place.error());
+    home.write("me/.agent/requirements.toml", "allowed_sandbox_modes = [\"read-only\"]\n");
+    assert!(home.error().contains("no common value"), "{}", home.error());
 }
 
 #[test]
-fn what_cannot_be_a_requirement_stops_the_start() {
+fn invalid_requirements_are_errors() {
     for (rule, expected) in [
-        ("allowed_sandbox_modes = []", "allows no value at all"),
-        ("allowed_approval_policies = []", "allows no value at all"),
+        ("allowed_sandbox_modes = []", "forbid every value"),
+        ("allowed_approval_policies = []", "forbid every value"),
         ("allowed_sandbox_mode = [\"read-only\"]", "did you mean `allowed_sandbox_modes`?"),
         ("allowed_sandbox_modes = [\"none\"]", "`allowed_sandbox_modes.0` must be one of"),
         ("features.shel_tool = true", "did you mean `shell_tool`?"),
@@ -163,21 +163,21 @@ fn what_cannot_be_a_requirement_stops_the_start() {
         ),
         (
             "[[rules.prefix_rules]]\npattern = [{ token = \"\" }]\ndecision = \"prompt\"",
-            "a word of `pattern` is empty",
+            "an empty word",
         ),
         (
             "[[rules.prefix_rules]]\npattern = [{ token = \"a\" }]\ndecision = \"prompt\"\njustification = \" \"",
             "`justification` is empty",
         ),
-        ("not toml", "this is not TOML"),
+        ("not toml", "not valid TOML"),
     ] {
-        let message = place(rule, "").error();
+        let message = home(rule, "").error();
         assert!(message.contains(expected), "{rule:?} gave {message:?}");
     }
-    let place = place(
+    let home = home(
         "[[rules.prefix_rules]]\npattern = [{ token = \"a\" }, { any_of = [\"b\", \"c\"] }]\ndecision = \"forbidden\"\njustification = \"no\"\n",
         "",
     );
-    assert_eq!(place.config().requirements.prefix_rules().len(), 1);
-    assert_eq!(place.config().approval_policy, ApprovalPolicy::OnRequest);
+    assert_eq!(home.config().requirements.prefix_rules().len(), 1);
+    assert_eq!(home.config().approval_policy, ApprovalPolicy::OnRequest);
 }

@@ -1,17 +1,17 @@
-//! Values, defaults, and what follows from several keys together.
+//! Values, defaults, and settings derived from several keys.
 
 use config::table::Access;
 use config::{
-    ApprovalPolicy, EnvironmentInherit, Granular, PermissionPlace, SandboxMode, WebSearch,
+    ApprovalPolicy, EnvironmentInherit, Granular, PermissionBase, SandboxMode, WebSearch,
 };
 use serde_json::json;
 
-use crate::Place;
+use crate::TestHome;
 
 #[test]
 fn an_empty_configuration_has_the_documented_defaults() {
-    let place = Place::new();
-    let config = place.config();
+    let home = TestHome::new();
+    let config = home.config();
     assert_eq!(config.approval_policy, ApprovalPolicy::OnRequest);
     assert_eq!(config.sandbox_mode, SandboxMode::ReadOnly);
     assert_eq!(config.shell_environment_policy.inherit, EnvironmentInherit::All);
@@ -19,10 +19,10 @@ fn an_empty_configuration_has_the_documented_defaults() {
     assert_eq!(*config.project_doc_max_bytes, 32_768);
     assert_eq!(config.project_root_markers, [".git"]);
     assert_eq!(*config.background_terminal_max_timeout, 300_000);
-    assert_eq!(config.sqlite_home, place.home);
-    assert_eq!(config.log_dir, place.home.join("log"));
+    assert_eq!(config.sqlite_home, home.home);
+    assert_eq!(config.log_dir, home.home.join("log"));
     assert_eq!((config.model.as_ref(), config.profile.as_ref()), (None, None));
-    assert!(place.warnings().is_empty());
+    assert!(home.warnings().is_empty());
 }
 
 #[test]
@@ -44,12 +44,12 @@ fn approval_policies_have_two_spellings_and_a_table() {
         ("\"never\"", ApprovalPolicy::Never),
         ("{ granular = { rules = true, skill_approval = false } }", granular),
     ] {
-        let config = Place::with(&format!("approval_policy = {text}")).config();
+        let config = TestHome::with(&format!("approval_policy = {text}")).config();
         assert_eq!(config.approval_policy, expected, "{text}");
     }
-    let mut place = Place::with("approval_policy = \"never\"");
-    place.thread = json!({ "approval_policy": { "granular": { "rules": true } } });
-    assert_eq!(place.config().approval_policy, granular);
+    let mut home = TestHome::with("approval_policy = \"never\"");
+    home.thread = json!({ "approval_policy": { "granular": { "rules": true } } });
+    assert_eq!(home.config().approval_policy, granular);
 }
 
 // Effect of `features.web_search`, `features.web_search_cached`, `features.web_search_request`.
@@ -70,7 +70,7 @@ fn web_search_mode() {
         ),
         ("tools.web_search = false", WebSearch::Disabled, WebSearch::Disabled),
     ] {
-        let config = Place::with(text).config();
+        let config = TestHome::with(text).config();
         let modes = [false, true].map(|full| config.web_search_mode(full).0);
         assert_eq!(modes, [confined, open], "{text}");
     }
@@ -80,8 +80,9 @@ fn web_search_mode() {
 #[test]
 fn unstable_features() {
     let text = "features.codex_hooks = true\n";
-    let warned =
-        |text: &str| Place::with(text).warnings().iter().any(|w| w.contains("under development"));
+    let warned = |text: &str| {
+        TestHome::with(text).warnings().iter().any(|w| w.contains("under development"))
+    };
     assert!(warned(text));
     assert!(!warned(&format!("suppress_unstable_features_warning = true\n{text}")));
     assert!(!warned("features.codex_hooks = false\n"));
@@ -89,39 +90,39 @@ fn unstable_features() {
 
 #[test]
 fn permission_profiles_are_read() {
-    let place = Place::with(
+    let home = TestHome::with(
         "default_permissions = \"p\"\n[permissions.p.filesystem]\n\":minimal\" = \"read\"\n\
          \":project_roots\" = { \".\" = \"write\", \"a/b\" = \"none\" }\n\"~/x\" = \"read\"\n\"/srv\" = \"none\"\n",
     );
-    let profile = place.config().permission_profile.unwrap();
+    let profile = home.config().permission_profile.unwrap();
     let rules: Vec<_> = profile
         .rules
         .iter()
-        .map(|rule| (rule.place.clone(), rule.subpath.clone(), rule.access))
+        .map(|rule| (rule.base.clone(), rule.subpath.clone(), rule.access))
         .collect();
-    let path = |text: &str| PermissionPlace::Path(text.into());
-    let home_x = place.root.join("me/x").display().to_string();
+    let path = |text: &str| PermissionBase::Path(text.into());
+    let home_x = home.root.join("me/x").display().to_string();
     assert_eq!(
         rules,
         [
             (path("/srv"), None, Access::None),
-            (PermissionPlace::Minimal, None, Access::Read),
-            (PermissionPlace::ProjectRoots, None, Access::Write),
-            (PermissionPlace::ProjectRoots, Some("a/b".into()), Access::None),
+            (PermissionBase::Minimal, None, Access::Read),
+            (PermissionBase::ProjectRoots, None, Access::Write),
+            (PermissionBase::ProjectRoots, Some("a/b".into()), Access::None),
             (path(&home_x), None, Access::Read),
         ]
     );
     for (text, expected) in [
-        ("permissions.p.filesystem.\":home\" = \"read\"", "there is no such token"),
-        ("permissions.p.filesystem.\"a/b\" = \"read\"", "a path here is absolute"),
-        ("permissions.p.filesystem.\"/a/../b\" = \"read\"", "a path here is absolute"),
+        ("permissions.p.filesystem.\":home\" = \"read\"", "unknown token"),
+        ("permissions.p.filesystem.\"a/b\" = \"read\"", "write an absolute path"),
+        ("permissions.p.filesystem.\"/a/../b\" = \"read\"", "write an absolute path"),
         ("permissions.p.filesystem.\":minimal\" = \"write\"", "can only be `read`"),
         ("permissions.p.filesystem.\"/a\" = { \"../b\" = \"read\" }", "leaves its folder"),
         ("permissions.p.filesystem.\"/a\" = { \"/b\" = \"read\" }", "leaves its folder"),
         ("permissions.p.filesystem.\"/a\" = \"execute\"", "must be one of \"read\""),
         ("default_permissions = \"q\"\n[permissions.p]", "there is no `q`; did you mean `p`?"),
     ] {
-        let message = Place::with(text).error();
+        let message = TestHome::with(text).error();
         assert!(message.contains(expected), "{text:?} gave {message:?}");
     }
 }

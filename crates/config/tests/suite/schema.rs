@@ -1,4 +1,4 @@
-//! The generated JSON Schema against documents, and against what the program itself says.
+//! Compares the generated JSON Schema with the program's own checks.
 
 use config::docs::{all_keys, sample};
 use config::kind::Kind;
@@ -13,14 +13,14 @@ fn validator() -> Validator {
     jsonschema::validator_for(&config::schema::config()).unwrap()
 }
 
-/// Whether the program takes a document without a word about unknown keys.
-fn taken(document: &Value) -> bool {
+/// Whether the program accepts a document without a warning about unknown keys.
+fn is_accepted(document: &Value) -> bool {
     parse(&toml_of(document))
         .is_ok_and(|layer| !layer.warnings().iter().any(|w| w.message.contains("no such key")))
 }
 
 #[test]
-fn it_accepts_every_key_and_the_examples() {
+fn schema_accepts_every_key_and_the_examples() {
     let validator = validator();
     for document in [
         all_keys(),
@@ -39,7 +39,7 @@ fn it_accepts_every_key_and_the_examples() {
     ] {
         let errors: Vec<String> = validator.iter_errors(&document).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{document}: {errors:?}");
-        assert!(taken(&document), "{document}");
+        assert!(is_accepted(&document), "{document}");
     }
     let required = json!({
         "allowed_approval_policies": ["granular"], "allowed_sandbox_modes": ["read-only"],
@@ -52,8 +52,8 @@ fn it_accepts_every_key_and_the_examples() {
     assert!(!requirements.is_valid(&json!({ "allowed_sandbox_mode": [] })));
 }
 
-/// Every way to break one value of a document: another type, a name that is none, a number out of
-/// bounds, a key too many.
+/// Variants of a document with one invalid value: another type, an unknown name, a number out of
+/// bounds, an additional key.
 fn broken(document: &Value) -> Vec<(String, Value)> {
     let mut variants = Vec::new();
     let mut open = vec![String::new()];
@@ -85,12 +85,12 @@ fn broken(document: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn it_rejects_what_the_program_rejects() {
+fn schema_rejects_what_the_program_rejects() {
     let validator = validator();
     let (mut rejected, mut accepted) = (0, 0);
     for (what, variant) in broken(&all_keys()).into_iter().filter(|(_, v)| v.is_object()) {
         let valid = validator.is_valid(&variant);
-        assert_eq!(valid, taken(&variant), "{what}");
+        assert_eq!(valid, is_accepted(&variant), "{what}");
         if valid { accepted += 1 } else { rejected += 1 }
     }
     println!("{rejected} broken variants rejected, {accepted} still in order");
@@ -98,7 +98,7 @@ fn it_rejects_what_the_program_rejects() {
 }
 
 #[test]
-fn each_key_alone_is_taken_by_both() {
+fn schema_and_program_accept_each_key_alone() {
     let validator = validator();
     for row in config::docs::rows() {
         let kinds = match &row.entry.kind {
@@ -115,7 +115,7 @@ fn each_key_alone_is_taken_by_both() {
                 };
             }
             assert!(validator.is_valid(&document), "{document}");
-            assert!(taken(&document), "{document}");
+            assert!(is_accepted(&document), "{document}");
         }
     }
 }
@@ -123,7 +123,7 @@ fn each_key_alone_is_taken_by_both() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn random_documents_get_the_same_verdict(
+    fn schema_and_program_agree_on_random_documents(
         index in 0..10_000usize,
         value in prop_oneof![
             any::<bool>().prop_map(Value::from),
@@ -143,6 +143,6 @@ proptest! {
                 _ => json!({ part.replace(['<', '>'], "_"): document }),
             };
         }
-        prop_assert_eq!(validator().is_valid(&document), taken(&document), "{}", document);
+        prop_assert_eq!(validator().is_valid(&document), is_accepted(&document), "{}", document);
     }
 }

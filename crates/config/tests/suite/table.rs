@@ -7,16 +7,16 @@ use config::kind::{Effect, Kind};
 use config::table::{DEPRECATED, RENAMED};
 use serde_json::Value;
 
-use crate::{Place, parse};
+use crate::{TestHome, parse};
 
-/// The document as TOML.
+/// A JSON document as TOML.
 pub(crate) fn toml_of(document: &Value) -> String {
     let all = document.as_object().unwrap().iter();
     all.map(|(key, value)| format!("{key} = {}\n", config::edit::value_text(value))).collect()
 }
 
 #[test]
-fn every_key_is_accepted_at_once() {
+fn all_keys_parse_together() {
     let layer =
         parse(&toml_of(&all_keys())).unwrap_or_else(|error| panic!("{}", error.diagnostic()));
     let unknown = layer.warnings().iter().filter(|w| w.message.contains("no such key"));
@@ -25,8 +25,8 @@ fn every_key_is_accepted_at_once() {
 }
 
 #[test]
-fn every_key_can_be_used_at_once() {
-    let config = Place::with(&toml_of(&all_keys())).config();
+fn all_keys_resolve_together() {
+    let config = TestHome::with(&toml_of(&all_keys())).config();
     assert_eq!(config.profile.as_deref(), Some("x"));
 }
 
@@ -43,7 +43,7 @@ fn paths_are_distinct_and_documented() {
 }
 
 #[test]
-fn old_names_lead_to_keys() {
+fn old_names_map_to_existing_keys() {
     let paths: BTreeSet<String> = rows().into_iter().map(|row| row.path).collect();
     for renamed in RENAMED {
         assert!(paths.contains(renamed.new) && !paths.contains(renamed.old), "{}", renamed.old);
@@ -54,7 +54,7 @@ fn old_names_lead_to_keys() {
 }
 
 #[test]
-fn defaults_fit_their_keys() {
+fn defaults_are_valid_values() {
     for row in rows() {
         let Some(default) = (row.entry.default)() else { continue };
         let path: Vec<String> = row.path.split('.').map(|part| format!("\"{part}\"")).collect();

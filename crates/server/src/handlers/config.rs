@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::edit::{Edit, Strategy, WriteError, Written};
+use config::edit::{Edit, Strategy, Written};
 use config::{LayerName, Origin, Resolved, StackLayer, WarningKind};
 use protocol::config::{
     ConfigEdit, ConfigLayer, ConfigLayerMetadata, ConfigLayerSource, ConfigOverriddenMetadata,
@@ -197,17 +197,10 @@ fn edit(edit: ConfigEdit) -> Edit {
     Edit { key_path: edit.key_path, value: edit.value, strategy }
 }
 
-fn refusal(error: WriteError<config::Error>) -> Error {
+fn refusal(error: config::Error) -> Error {
     let kind = match &error {
-        WriteError::Conflict { .. } => ErrorKind::ConfigWrite(ConfigWriteFault::VersionConflict),
-        WriteError::Edit(_) | WriteError::TooLarge { .. } => {
-            ErrorKind::ConfigWrite(ConfigWriteFault::Validation)
-        }
-        WriteError::Invalid(invalid) => {
-            let kind = ErrorKind::ConfigWrite(ConfigWriteFault::Validation);
-            return Error::new(kind, invalid.diagnostic());
-        }
-        WriteError::Io { source, .. }
+        config::Error::Conflict { .. } => ErrorKind::ConfigWrite(ConfigWriteFault::VersionConflict),
+        config::Error::Write { source, .. }
             if matches!(
                 source.kind(),
                 std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
@@ -215,9 +208,10 @@ fn refusal(error: WriteError<config::Error>) -> Error {
         {
             ErrorKind::ConfigWrite(ConfigWriteFault::ReadOnlyLayer)
         }
-        WriteError::Busy { .. } | WriteError::Io { .. } => ErrorKind::Failed,
+        config::Error::Busy { .. } | config::Error::Write { .. } => ErrorKind::Failed,
+        _ => ErrorKind::ConfigWrite(ConfigWriteFault::Validation),
     };
-    Error::new(kind, error.to_string())
+    Error::new(kind, error.diagnostic())
 }
 
 fn response(
@@ -247,7 +241,7 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
         return None;
     }
     let by = resolved
-        .held_off(&edit.key_path)
+        .pending_reason(&edit.key_path)
         .map(|why| format!("it {why}"))
         .or_else(|| warned(resolved, &edit.key_path))
         .unwrap_or_else(|| format!("{origin} says otherwise, and counts more"));
@@ -279,7 +273,7 @@ fn metadata(resolved: &Resolved, key: &str, origin: &Origin) -> ConfigLayerMetad
     ConfigLayerMetadata {
         name: source(&origin.layer()),
         version: resolved.version(origin),
-        held_off: resolved.held_off(key),
+        held_off: resolved.pending_reason(key),
     }
 }
 
@@ -301,7 +295,7 @@ fn add_defaults(
         _ => {
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let key = config::dotted_key(path);
-            let held_off = resolved.held_off(&key);
+            let held_off = resolved.pending_reason(&key);
             let default =
                 || ConfigLayerMetadata { name: ConfigLayerSource::Default, version, held_off };
             origins.entry(key).or_insert_with(default);

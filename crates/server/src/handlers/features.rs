@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use config::Resolved;
-use config::table::{Features, Stage, acts, announcement, missing_feature, stage, unknown_feature};
+use config::table::{
+    Features, Stage, announcement, is_active_feature, missing_feature, stage, unknown_feature,
+};
 use protocol::features::{ExperimentalFeature, ExperimentalFeatureStage};
 use protocol::{
     ExperimentalFeatureEnablementSetParams, ExperimentalFeatureEnablementSetResponse,
@@ -82,7 +84,7 @@ impl Server {
     }
 }
 
-fn feature(entry: &'static config::kind::Entry, resolved: &Resolved) -> ExperimentalFeature {
+fn feature(entry: &'static config::kind::OptionEntry, resolved: &Resolved) -> ExperimentalFeature {
     let description = entry.doc.split_whitespace().collect::<Vec<_>>().join(" ");
     let announcement = announcement(entry.name);
     ExperimentalFeature {
@@ -97,6 +99,7 @@ fn feature(entry: &'static config::kind::Entry, resolved: &Resolved) -> Experime
         description: Some(description),
         announcement: announcement.map(|told| told.text.to_owned()),
         enabled: resolved.feature(entry.name),
-        default_enabled: acts(entry.name) && (entry.default)() == Some(Value::Bool(true)),
+        default_enabled: is_active_feature(entry.name)
+            && (entry.default)() == Some(Value::Bool(true)),
     }
 }

@@ -245,8 +245,8 @@ async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
     ));
     let server = world.start();
     let mut peer = server.connect().await;
-    let agents = "has no effect yet: it comes with sub-agents";
-    let updates = "has no effect yet: it comes with updates";
+    let agents = "has no effect yet: it requires sub-agents";
+    let updates = "has no effect yet: it requires updates";
     for defaults in [false, true] {
         let read = peer.call("config/read", json!({ "includeDefaults": defaults })).await;
         for (key, value, layer, held_off) in [
@@ -267,7 +267,7 @@ async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
         // A default is held off too.
         let smart = &read["origins"]["features.skill_mcp_dependency_install"];
         let expected =
-            if defaults { json!("has no effect yet: it comes with skills") } else { Value::Null };
+            if defaults { json!("has no effect yet: it requires skills") } else { Value::Null };
         assert_eq!(smart["heldOff"], expected);
     }
     let list = peer.call("experimentalFeature/list", json!({})).await;
@@ -277,7 +277,7 @@ async fn what_waits_for_a_missing_part_is_shown_as_held_off() {
     assert_eq!(written["status"], "okOverridden", "{written}");
     let overridden = &written["overriddenMetadata"];
     assert_eq!(overridden["effectiveValue"], false);
-    assert!(overridden["message"].as_str().unwrap().contains("it comes with apps"), "{written}");
+    assert!(overridden["message"].as_str().unwrap().contains("it requires apps"), "{written}");
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! Values that are held off, because the part of the program that they are about is missing.
+//! Keys and features without effect, because the part of the program that uses them is missing.
 
 use serde_json::Value as Json;
 
 use crate::kind::{Effect, Kind, Section};
-use crate::table::{Keys, acts};
+use crate::table::{Keys, is_active_feature};
 
-/// The part of the program that a key waits for.
+/// The missing part of the program that a key needs.
 pub(crate) fn missing_part(key_path: &[String]) -> Option<&'static str> {
     let mut section = Keys::SECTION;
     let mut parts = key_path.iter();
@@ -18,7 +18,7 @@ pub(crate) fn missing_part(key_path: &[String]) -> Option<&'static str> {
     }
 }
 
-/// The keys below one of this kind; the name in a map is passed over.
+/// The section below a key of this kind; skips the name in a map.
 fn section_below<'k>(
     kind: &Kind,
     parts: &mut impl Iterator<Item = &'k String>,
@@ -37,26 +37,28 @@ fn section_below<'k>(
     }
 }
 
-/// Switches off the features in `value`, which stands at `path`, whose part is missing.
-pub(crate) fn hold_off(path: &[&str], value: &mut Json) {
+/// Switches off the features without effect in `value`, the value at `path`.
+pub(crate) fn switch_off_pending(path: &[&str], value: &mut Json) {
     match (path, value) {
         ([], Json::Object(root)) => {
             if let Some(features) = root.get_mut("features") {
-                hold_off(&["features"], features);
+                switch_off_pending(&["features"], features);
             }
         }
         (["features"], Json::Object(features)) => {
             for (name, value) in features {
-                hold_off(&["features", name], value);
+                switch_off_pending(&["features", name], value);
             }
         }
-        (["features", name], value @ Json::Bool(true)) if !acts(name) => *value = false.into(),
+        (["features", name], value @ Json::Bool(true)) if !is_active_feature(name) => {
+            *value = false.into()
+        }
         _ => {}
     }
 }
 
-/// Whether a value at `path` that says so wants something that is held off.
-pub(crate) fn is_wish(path: &[String], value: Option<&Json>) -> bool {
+/// Whether `value` at `path` asks for an effect: a feature does so only when it is on.
+pub(crate) fn asks_for_effect(path: &[String], value: Option<&Json>) -> bool {
     let is_feature = path.first().is_some_and(|first| first == "features");
     !is_feature || value == Some(&Json::Bool(true))
 }
