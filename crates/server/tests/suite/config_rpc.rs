@@ -163,7 +163,7 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
     assert!(told["details"].as_str().unwrap().contains("^"), "{told}");
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
     let fault = peer.refused("config/value/write", write("model", json!("x"))).await;
-    assert!(fault.message.contains("mend it first"), "{}", fault.message);
+    assert!(fault.message.contains("correct it first"), "{}", fault.message);
     world.write_config(&good.replace("gpt-5", "mended"));
     peer.run_turn(&thread, "Three.").await;
     assert_eq!(world.model().requests().pop().unwrap()["model"], "mended");
