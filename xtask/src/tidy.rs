@@ -4,13 +4,15 @@
 mod arrows;
 mod deviations;
 mod docs;
+mod files;
 mod finding;
 mod formatting;
 mod imports;
+mod quoted;
 mod scan;
 mod source;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -38,7 +40,7 @@ pub(crate) fn imports(root: &Path) -> Result<()> {
 /// Every finding in the checkout at `root`, ordered by file and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let files = files(root)?;
+    let files = files::text_files(root)?;
     for file in &files {
         let bytes = std::fs::read(root.join(file)).with_context(|| file.display().to_string())?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
@@ -49,34 +51,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(docs::check(root)?);
     findings.extend(formatting::check(root, &files)?);
     findings.extend(imports::check(root)?);
+    findings.extend(quoted::check(root, &files)?);
     findings.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     Ok(findings)
-}
-
-/// The text files that people write, relative to the root.
-fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    const LISTED: [&str; 7] = ["rs", "toml", "md", "sh", "yml", "yaml", "json"];
-    let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(folder) = open.pop() {
-        let path = root.join(&folder);
-        for entry in std::fs::read_dir(&path).with_context(|| path.display().to_string())? {
-            let entry = entry?;
-            let relative = folder.join(entry.file_name());
-            let name = entry.file_name();
-            if entry.file_type()?.is_dir() {
-                if !["target", ".git", "node_modules", "schema"].iter().any(|skip| name == *skip) {
-                    open.push(relative);
-                }
-            } else if relative.starts_with(".ci")
-                || relative.extension().is_some_and(|e| LISTED.iter().any(|listed| e == *listed))
-            {
-                found.push(relative);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 #[cfg(test)]

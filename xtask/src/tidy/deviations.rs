@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::files;
+use super::files::text_files;
 use super::finding::Finding;
 
 const PAGE: &str = "docs/deviations.md";
@@ -14,7 +14,8 @@ const RULE: &str = "deviations";
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let Ok(page) = std::fs::read_to_string(root.join(PAGE)) else { return Ok(Vec::new()) };
     let mut code = Vec::new();
-    for file in files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+    for file in text_files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "rs"))
+    {
         if let Some(name) = crate_of(file) {
             code.push((name.to_owned(), std::fs::read_to_string(root.join(file))?));
         }

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 
-use super::files;
+use super::files::text_files;
 use super::finding::Finding;
 
 const REQUIRED: [&str; 6] =
@@ -22,7 +22,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         .iter()
         .filter_map(|(_, target)| resolve(Path::new(SUMMARY), target))
         .collect();
-    for file in files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
+    for file in text_files(root)?.iter().filter(|file| file.extension().is_some_and(|e| e == "md"))
+    {
         let page = file.starts_with("docs") && file != Path::new(SUMMARY);
         if page && !listed.contains(file) {
             let message = format!("is in no table of contents: add a line to {SUMMARY}");

@@ -98,6 +98,7 @@ pub(crate) fn check(file: &Path, text: &str, root: &Path) -> Vec<Finding> {
     let scan = scan(text);
     let tests_from = if is_test_file(file) { 0 } else { tests_start(&scan) };
     let mut source = Source { file, scan, tests_from, findings: Vec::new() };
+    source.module_file();
     source.module_docs(text);
     source.sizes();
     source.functions();
@@ -139,13 +140,22 @@ impl Source<'_> {
         self.findings.push(Finding::error(self.file, line + 1, rule, message));
     }
 
+    /// Modules shared between test programs have no other place than a `mod.rs`.
+    fn module_file(&mut self) {
+        if self.file.ends_with("mod.rs") && !is_test_file(self.file) {
+            let message =
+                "a module with a folder is `name.rs` beside `name/`: move this file there";
+            self.findings.push(Finding::error(self.file, 0, "module-file", message));
+        }
+    }
+
     fn module_docs(&mut self, text: &str) {
         if is_test_file(self.file) {
             return;
         }
         let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
         if !first.is_some_and(|line| line.starts_with("//!")) {
-            let message = "a module opens with `//!`: one or two sentences, what it is for and what it does not do";
+            let message = "start the module with `//!`: one or two sentences on what it is for and what it does not do";
             self.error(0, "module-docs", message);
         }
     }
@@ -154,11 +164,12 @@ impl Source<'_> {
         let lines = self.tests_from;
         if lines > FILE_ERROR {
             let message = format!(
-                "{lines} lines without tests (at most {FILE_ERROR}): split it by its second idea"
+                "{lines} lines without tests, at most {FILE_ERROR}: split the file by its second idea"
             );
             self.findings.push(Finding::error(self.file, 0, "file-size", message));
         } else if lines > FILE_WARNING {
-            let message = format!("{lines} lines without tests: look for a second idea in it");
+            let message =
+                format!("{lines} lines without tests: look for a second idea to split off");
             self.findings.push(Finding::warning(self.file, 0, "file-size", message));
         }
     }
@@ -374,6 +385,8 @@ mod tests {
             (lib, "//! Doc.\nfn f() {}\n", vec![]),
             (lib, "fn f() {}\n", vec![("module-docs", 1)]),
             ("crates/model/tests/a.rs", "#![allow(x)]\n", vec![]),
+            ("crates/model/src/a/mod.rs", "//! D.\n", vec![("module-file", 0)]),
+            ("crates/model/tests/common/mod.rs", "//! D.\n", vec![]),
             (lib, &*long_function, vec![("function-size", 2)]),
             (lib, &noticed_function, vec![("function-size", 2)]),
             (lib, &long_file, vec![("file-size", 0)]),
