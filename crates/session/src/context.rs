@@ -1,4 +1,4 @@
-//! What the model is told before the user's words: instructions, permissions, environment.
+//! The introduction of the model to a thread: instructions, permissions, environment.
 //!
 //! It goes into the history once, at the head, and does not change between turns, so that the
 //! provider's prompt cache keeps working; later changes of the settings are appended.
@@ -16,12 +16,12 @@ pub fn instructions() -> Arc<str> {
     TEXT.clone()
 }
 
-/// A `developer` message that tells the model of its surroundings.
+/// Developer instructions as part of the introduction.
 pub(crate) fn developer_message(text: &str) -> Fragment {
-    told("developer", text)
+    message("developer", text)
 }
 
-fn told(role: &str, text: &str) -> Fragment {
+fn message(role: &str, text: &str) -> Fragment {
     Fragment::new(history::message(role, text), Mark::Context)
 }
 
@@ -53,10 +53,10 @@ pub(crate) fn introduction(context: &Context, settings: &Settings) -> Vec<Fragme
         user.push_str("\n</project_document>\n\n");
     }
     user.push_str(&environment(context, settings));
-    vec![told("developer", &developer), told("user", &user)]
+    vec![message("developer", &developer), message("user", &user)]
 }
 
-/// What to append when the settings changed since the model was last told.
+/// What to append when the settings changed since the model was introduced to them.
 pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<Fragment> {
     let mut fragments = Vec::new();
     let mut developer = Vec::new();
@@ -74,10 +74,10 @@ pub(crate) fn changes(context: &Context, old: &Settings, new: &Settings) -> Vec<
         developer.extend(personality_text(context, new).map(str::to_owned));
     }
     if !developer.is_empty() {
-        fragments.push(told("developer", &developer.join("\n\n")));
+        fragments.push(message("developer", &developer.join("\n\n")));
     }
     if old.cwd != new.cwd {
-        fragments.push(told("user", &environment(context, new)));
+        fragments.push(message("user", &environment(context, new)));
     }
     fragments
 }

@@ -48,7 +48,7 @@ impl Conversation {
     /// Takes over the stored history, and completes one that a crash cut short.
     pub(crate) fn restore(&mut self, mut history: Vec<Fragment>, cx: &mut Cx) {
         for fragment in &mut history {
-            fragment.mark = fragment.settled_mark();
+            fragment.mark = fragment.effective_mark();
         }
         self.repairs = history::missing_outputs(&history);
         history.extend(self.repairs.iter().cloned());
@@ -159,7 +159,7 @@ impl Conversation {
         self.announcements.clear();
         self.introduced = Some(settings.clone());
         cx.persist(Record::Introduced(Box::new(settings.clone())));
-        cx.persist(Record::Anew { turn: turn.clone(), fragments });
+        cx.persist(Record::HistoryReplaced { turn: turn.clone(), fragments });
     }
 
     /// Names the thread in lists by the first text of the user's first message.

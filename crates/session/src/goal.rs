@@ -166,7 +166,7 @@ pub(crate) fn continuation() -> Fragment {
     let text = "<goal_continuation>\nWork on the goal of this thread. Go on from where it stands; \
          when everything that it asks for is done and checked, call `update_goal`.\n\
          </goal_continuation>";
-    Fragment::passing(history::message("developer", text))
+    Fragment::summarized(history::message("developer", text))
 }
 
 fn store(goal: &Goal, turn: Option<&Id>, cx: &mut Cx) {

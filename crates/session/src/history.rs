@@ -75,8 +75,9 @@ impl History {
     }
 
     /// About how many tokens a compaction would sum up.
-    pub(crate) fn passing_tokens(&self) -> u64 {
-        let passing = self.fragments.iter().filter(|part| part.settled_mark() == Mark::Passing);
+    pub(crate) fn summarized_tokens(&self) -> u64 {
+        let passing =
+            self.fragments.iter().filter(|part| part.effective_mark() == Mark::Summarized);
         (passing.map(|part| weight(&part.text)).sum::<usize>() / BYTES_A_TOKEN) as u64
     }
 }
@@ -182,7 +183,7 @@ pub(crate) fn call_output(call_id: &str, kind: &CallKind, output: &CallOutput) -
             })
             .collect(),
     };
-    Fragment::passing(fragment(&json!({ "type": kind, "call_id": call_id, "output": output })))
+    Fragment::summarized(fragment(&json!({ "type": kind, "call_id": call_id, "output": output })))
 }
 
 /// What a call gave.
@@ -255,23 +256,23 @@ mod tests {
 
     #[test]
     fn fragments_of_old_threads_are_told_by_their_contents() {
-        let mark = |text: &str| Fragment::new(text.into(), Mark::Unknown).settled_mark();
+        let mark = |text: &str| Fragment::new(text.into(), Mark::Unknown).effective_mark();
         let user = |text: &str| mark(&message("user", text));
         assert_eq!(user("Do it."), Mark::Kept);
         assert_eq!(user("<environment_context>\n</environment_context>"), Mark::Context);
         assert_eq!(mark(&message("developer", "x")), Mark::Context);
-        assert_eq!(mark(&said("x")), Mark::Passing);
-        assert_eq!(mark("no JSON"), Mark::Passing);
-        assert_eq!([0, 1, 2, 3].map(|code| Mark::of(code).code()), [0, 1, 2, 3]);
+        assert_eq!(mark(&said("x")), Mark::Summarized);
+        assert_eq!(mark("no JSON"), Mark::Summarized);
+        assert_eq!([0, 1, 2, 3].map(|code| Mark::from_code(code).code()), [0, 1, 2, 3]);
     }
 
     #[test]
     fn tokens_are_the_providers_as_far_as_it_counted() {
-        let mut history = History::new(vec![Fragment::passing("x".repeat(400).into())]);
-        assert_eq!((history.tokens(), history.passing_tokens()), (100, 100));
+        let mut history = History::new(vec![Fragment::summarized("x".repeat(400).into())]);
+        assert_eq!((history.tokens(), history.summarized_tokens()), (100, 100));
         history.count(77);
         history.push(Fragment::kept("y".repeat(40).into()));
-        assert_eq!((history.tokens(), history.passing_tokens()), (87, 100));
+        assert_eq!((history.tokens(), history.summarized_tokens()), (87, 100));
         let image = |bytes: usize| {
             format!(r#"{{"image_url":"data:image/png;base64,{}"}}"#, "A".repeat(bytes))
         };

@@ -84,7 +84,7 @@ pub(crate) struct Exit {
 pub(crate) enum AfterExit {
     /// Nothing: it ran in the background.
     Nothing,
-    /// The model is told of the user's command.
+    /// The model learns of the user's command.
     TellUserCommand(CommandItem),
     /// The call that waited is answered.
     Answer { call: u64, output: String },

@@ -305,7 +305,7 @@ impl Turn {
         }
     }
 
-    /// The command of the user that the turn is there for, while it runs.
+    /// The command that a turn of the user's shell consists of, while it runs.
     pub(crate) fn awaited_process(&self) -> Option<u64> {
         match self.kind {
             Kind::Shell { process } => Some(process),
@@ -313,8 +313,8 @@ impl Turn {
         }
     }
 
-    /// A command of the user ended: the model is told of it, and a turn that was there for it goes
-    /// on.
+    /// A command of the user ended: the model learns of it with its next request. A turn that
+    /// consisted of the command goes on.
     pub(crate) fn user_command_ended(
         &mut self,
         process: u64,

@@ -85,7 +85,7 @@ fn git_info(json: &str) -> Option<GitInfo> {
 pub(crate) fn fragments(stored: Vec<store::Fragment>) -> Vec<session::Fragment> {
     let one = |part: store::Fragment| session::Fragment {
         text: part.text,
-        mark: session::Mark::of(part.mark),
+        mark: session::Mark::from_code(part.mark),
     };
     stored.into_iter().map(one).collect()
 }

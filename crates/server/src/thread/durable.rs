@@ -89,7 +89,7 @@ impl Actor {
             Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
             Record::Item { .. }
             | Record::History { .. }
-            | Record::Anew { .. }
+            | Record::HistoryReplaced { .. }
             | Record::TurnFinished { .. }
             | Record::TokenUsage { .. } => {}
         }
@@ -106,7 +106,7 @@ fn changes_loaded(record: &Record) -> bool {
         | Record::Goal(_) => true,
         Record::Item { .. }
         | Record::History { .. }
-        | Record::Anew { .. }
+        | Record::HistoryReplaced { .. }
         | Record::TurnFinished { .. }
         | Record::TokenUsage { .. } => false,
     }

@@ -25,7 +25,7 @@ pub(crate) fn write(
             let turn = turn.as_ref().map(ToString::to_string);
             Write::AppendHistory { thread, turn, fragments: stored(fragments), anew: false }
         }
-        Record::Anew { turn, fragments } => {
+        Record::HistoryReplaced { turn, fragments } => {
             let turn = Some(turn.to_string());
             Write::AppendHistory { thread, turn, fragments: stored(fragments), anew: true }
         }

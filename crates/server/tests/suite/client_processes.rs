@@ -285,7 +285,7 @@ fn not_startable(world: &World) -> Vec<(&'static str, &'static str)> {
     vec![
         ("/no/such/program", "was not found"),
         ("no-such-program", "was not found in the command's PATH"),
-        ("./text", "it is no executable file"),
+        ("./text", "it is not an executable file"),
         ("./", "it is a folder"),
         ("./orphan", "the interpreter that its first line names"),
         ("./garbage", "neither a program for this machine nor a script"),

@@ -2,7 +2,7 @@
 //!
 //! The driver carries effects out in order, with one freedom and one duty: all [`Record`]s of a
 //! batch may be stored in one transaction, and they must be stored before any [`Event`] or
-//! [`Effect::Reply`] of the batch is told.
+//! [`Effect::Reply`] of the batch is sent.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub enum Effect {
     Reply { reply: u64, result: Result<Answer, Refusal> },
     /// Store; see the module's duty.
     Persist(Record),
-    /// Tell the subscribers.
+    /// Send an event to the subscribers.
     Emit(Event),
     /// Ask the model; its answer comes as `Input::Model` with the same number.
     Sample { sample: u64, prompt: Prompt },
@@ -32,7 +32,7 @@ pub enum Effect {
     CancelSample { sample: u64 },
     /// Wait for `wait_ms`, or with jitter a little longer, then report `Input::RetryDue`.
     RetryAfter { sample: u64, wait_ms: u64 },
-    /// Look at a tool call; report `Input::Prepared`.
+    /// Look at what a tool call is about; report `Input::Prepared`.
     Prepare { call: u64, turn: Id, request: ToolRequest },
     /// Start a command; report `Input::Output` and exactly one `Input::Exited`.
     Run { process: u64, spec: ExecSpec },
@@ -58,7 +58,7 @@ pub enum Effect {
     TurnEnded { turn: Id },
 }
 
-/// A good answer to a caller.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To `Input::Start` and what else starts a turn.
@@ -67,7 +67,7 @@ pub enum Answer {
     Steered { turn: Id },
     /// To `Input::Interrupt`.
     Interrupted,
-    /// To what has no more to say.
+    /// To requests without a result.
     Done,
     /// To `Input::SetGoal`.
     Goal(Box<Goal>),
@@ -75,16 +75,16 @@ pub enum Answer {
     Cleared(bool),
 }
 
-/// A request that is not carried out.
+/// Why a request is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// In words for the client.
+    /// For a person.
     pub message: String,
-    /// What is in the way.
+    /// For a program.
     pub cause: RefusalCause,
 }
 
-/// Why a request is not carried out.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
     /// It does not fit the state.
@@ -125,8 +125,8 @@ pub enum Record {
     Item { turn: Id, item: Item },
     /// Model items, in order; `None`: outside of any turn.
     History { turn: Option<Id>, fragments: Vec<Fragment> },
-    /// The model's history from now on: what came before is summed up in it.
-    Anew { turn: Id, fragments: Vec<Fragment> },
+    /// The model's history from now on: it contains a summary of what came before.
+    HistoryReplaced { turn: Id, fragments: Vec<Fragment> },
     /// The goal and its account.
     Goal(Option<Box<Goal>>),
     /// A turn ended.

@@ -1,4 +1,4 @@
-//! What a thread tells its subscribers (specification: Events).
+//! Notifications about a thread for its subscribers (specification: Events).
 
 use super::goal::Goal;
 use super::item::Item;
@@ -57,7 +57,7 @@ impl From<Failure> for TurnError {
 pub struct TurnView {
     /// Turn id.
     pub id: Id,
-    /// Where it stands.
+    /// Its status.
     pub status: TurnStatus,
     /// Why it failed.
     pub error: Option<TurnError>,
@@ -83,7 +83,7 @@ pub enum PlanStepStatus {
 pub struct PlanStep {
     /// What is to be done.
     pub step: String,
-    /// Where it stands.
+    /// Its status.
     pub status: PlanStepStatus,
 }
 
@@ -120,7 +120,7 @@ pub enum Event {
     DiffUpdated { turn: Id, diff: String },
     /// Token usage after a response of the model.
     TokenUsage { turn: Id, total: Usage, last: Usage },
-    /// Something went wrong; `will_retry` tells whether the turn goes on.
+    /// Something went wrong; the turn goes on when `will_retry` is set.
     Error { turn: Id, error: TurnError, will_retry: bool },
     /// The goal changed, or its account grew; with the turn that did it.
     GoalUpdated { turn: Option<Id>, goal: Box<Goal> },

@@ -17,15 +17,15 @@ pub struct Fragment {
 /// What a compaction does with a part of the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mark {
-    /// Stored by a version that made no marks: told by its contents.
+    /// Stored by a version without marks: derived from the contents.
     #[default]
     Unknown,
-    /// Told anew: what the model knows of the settings and the surroundings.
+    /// Written again: settings and environment.
     Context,
     /// Kept word for word: the user's messages, and what a client pinned.
     Kept,
-    /// Summed up.
-    Passing,
+    /// Summarized.
+    Summarized,
 }
 
 impl Mark {
@@ -35,16 +35,16 @@ impl Mark {
             Self::Unknown => 0,
             Self::Context => 1,
             Self::Kept => 2,
-            Self::Passing => 3,
+            Self::Summarized => 3,
         }
     }
 
     /// The reverse of [`Mark::code`].
-    pub fn of(code: u8) -> Self {
+    pub fn from_code(code: u8) -> Self {
         match code {
             1 => Self::Context,
             2 => Self::Kept,
-            3 => Self::Passing,
+            3 => Self::Summarized,
             _ => Self::Unknown,
         }
     }
@@ -56,8 +56,8 @@ impl Fragment {
     }
 
     /// Something that a compaction sums up.
-    pub(crate) fn passing(text: Arc<str>) -> Self {
-        Self::new(text, Mark::Passing)
+    pub(crate) fn summarized(text: Arc<str>) -> Self {
+        Self::new(text, Mark::Summarized)
     }
 
     /// Something that a compaction keeps.
@@ -65,14 +65,14 @@ impl Fragment {
         Self::new(text, Mark::Kept)
     }
 
-    /// The mark; one that was never made is told by the contents.
-    pub(crate) fn settled_mark(&self) -> Mark {
+    /// The mark, derived from the contents where none was stored.
+    pub(crate) fn effective_mark(&self) -> Mark {
         if self.mark != Mark::Unknown {
             return self.mark;
         }
         let head: Head<'_> = match serde_json::from_str(&self.text) {
             Ok(head) => head,
-            Err(_) => return Mark::Passing,
+            Err(_) => return Mark::Summarized,
         };
         match (&*head.kind, head.role.as_deref()) {
             ("message", Some("developer" | "system")) => Mark::Context,
@@ -80,7 +80,7 @@ impl Fragment {
                 Mark::Context
             }
             ("message", Some("user")) => Mark::Kept,
-            _ => Mark::Passing,
+            _ => Mark::Summarized,
         }
     }
 }

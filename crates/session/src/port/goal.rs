@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::Millis;
 
-/// Where a goal stands.
+/// Status of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GoalStatus {
-    /// It is worked on.
+    /// Turns work on it.
     Active,
     /// The user stopped the work.
     Paused,
     /// Its budget is used up.
     BudgetLimited,
-    /// It is reached.
+    /// It was reached.
     Complete,
 }
 
@@ -25,7 +25,7 @@ pub enum GoalStatus {
 pub struct Goal {
     /// What is to be reached: 1 to 4,000 characters.
     pub objective: String,
-    /// Where it stands.
+    /// Its status.
     pub status: GoalStatus,
     /// Tokens that it may cost.
     pub token_budget: Option<i64>,
@@ -39,7 +39,7 @@ pub struct Goal {
     pub updated_at: Millis,
 }
 
-/// What a client changes of a goal; `None` leaves it.
+/// A client's change of a goal; `None` leaves a member as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GoalChange {
     /// A new objective replaces the goal and its account.
@@ -119,7 +119,11 @@ mod tests {
         assert_eq!(set(Some(&goal), None, Some(GoalStatus::Complete)).tokens_used, 5);
         assert_eq!(set(Some(&goal), Some("b"), None).tokens_used, 0);
         let reached = set(Some(&goal), None, Some(GoalStatus::Complete));
-        assert_eq!(set(Some(&reached), Some("a"), None).tokens_used, 0, "done with: begun anew");
+        assert_eq!(
+            set(Some(&reached), Some("a"), None).tokens_used,
+            0,
+            "a new account after the goal was reached"
+        );
         assert!(Goal::changed(None, GoalChange::default(), 1).is_err());
     }
 

@@ -32,9 +32,9 @@ pub enum Input {
     /// A client has the history compacted: a turn of its own.
     Compact { reply: u64 },
     /// A client has something reviewed: a turn of its own. `subject` names it for people, `prompt`
-    /// tells the model all; `None`: it comes later, by [`Input::ReviewPrompt`].
+    /// is for the model; `None`: it comes later, as [`Input::ReviewPrompt`].
     Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> },
-    /// What the model of a review is told. Ignored when that turn is over.
+    /// The prompt of a review. Ignored when that turn is over.
     ReviewPrompt { turn: Id, prompt: String },
     /// The user runs a command, outside of the sandbox.
     Shell { reply: u64, script: String, cwd: PathBuf, actions: Vec<Action> },
@@ -54,7 +54,7 @@ pub enum Input {
     Model { sample: u64, events: Vec<ModelEvent> },
     /// The wait before a retry is over.
     RetryDue { sample: u64 },
-    /// A tool call was looked at.
+    /// The driver looked at a tool call.
     Prepared { call: u64, outcome: Prepared },
     /// A patch was applied (`diff`: the aggregated diff of the turn) or was not.
     Applied { call: u64, outcome: Result<String, ToolError> },
@@ -70,14 +70,14 @@ pub enum Input {
     Decided { request: u64, decision: Decision },
     /// A running command wants to reach a host that is on no list; `key` names the question.
     NetworkAsk { process: u64, key: u64, target: NetworkTarget },
-    /// Nobody waits for the answer to that question any more.
+    /// No connection waits for the answer to that question.
     NetworkWithdrawn { key: u64 },
     /// A client ran its tool, or could not.
     ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> },
-    /// A record could not be stored: nothing durable can be promised any more.
+    /// A record could not be stored: the turn fails, because nothing durable can be promised.
     StoreFailed { message: String },
-    /// The server is going to end: no turn starts any more, and the running one ends at its next
-    /// safe point, where neither a response of the model nor a tool's work is cut short.
+    /// The server will end soon: no turn starts, and the running one ends at its next safe point,
+    /// where neither a response of the model nor a tool's work is cut short.
     Drain,
     /// The server ends.
     Shutdown,

@@ -39,10 +39,10 @@ pub struct TextElement {
     pub placeholder: Option<String>,
 }
 
-/// Where a message of the agent stands in its work.
+/// Part of the agent's work that a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Said on the way.
+    /// Said during the work.
     Commentary,
     /// The answer.
     FinalAnswer,
@@ -53,11 +53,11 @@ pub enum Phase {
 pub enum ItemStatus {
     /// Started; an approval may be pending.
     InProgress,
-    /// Finished well.
+    /// Finished successfully.
     Completed,
     /// Ended with an error.
     Failed,
-    /// The user said no.
+    /// The user declined it.
     Declined,
 }
 
@@ -114,7 +114,7 @@ pub struct CommandItem {
     pub command: String,
     /// Its working folder.
     pub cwd: PathBuf,
-    /// Where it stands.
+    /// Its status.
     pub status: ItemStatus,
     /// What it does.
     pub actions: Vec<Action>,
@@ -131,7 +131,7 @@ pub struct CommandItem {
     pub source: CommandSource,
 }
 
-/// Part of what a client's tool gives.
+/// Part of the output of a client's tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolContent {
     /// Text.
@@ -143,7 +143,7 @@ pub enum ToolContent {
     },
 }
 
-/// What a client's tool gives.
+/// The output of a client's tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolAnswer {
     /// For the model.
@@ -163,11 +163,11 @@ pub struct DynamicCall {
     pub tool: String,
     /// Its arguments, JSON.
     pub arguments: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ItemStatus,
-    /// What it gave.
+    /// Its output.
     pub answer: Option<ToolAnswer>,
-    /// Why it gave nothing.
+    /// Why it failed.
     pub reason: Option<String>,
     /// How long it took.
     pub duration_ms: Option<i64>,
@@ -178,7 +178,7 @@ pub struct DynamicCall {
 pub enum ChangeKind {
     /// A new file.
     Add,
-    /// A file less.
+    /// A deleted file.
     Delete,
     /// Changed contents, perhaps under a new name.
     Update {
@@ -240,7 +240,7 @@ pub enum Item {
         id: Id,
         /// The text so far.
         text: String,
-        /// Commentary or answer, where the model tells.
+        /// Commentary or answer, where the model says.
         phase: Option<Phase>,
     },
     /// A proposed plan (plan mode).
@@ -267,7 +267,7 @@ pub enum Item {
         id: Id,
         /// Its files.
         changes: Vec<Change>,
-        /// Where it stands.
+        /// Its status.
         status: ItemStatus,
         /// Why it failed or was declined, unless the user said no.
         reason: Option<String>,
@@ -280,7 +280,7 @@ pub enum Item {
         query: String,
         /// What it did.
         action: Option<SearchAction>,
-        /// Why it came to nothing.
+        /// Why it failed.
         reason: Option<String>,
     },
     /// A call of a tool that the client runs.
@@ -296,7 +296,7 @@ pub enum Item {
     ExitedReviewMode {
         /// Item id.
         id: Id,
-        /// What came of it.
+        /// The result.
         review: String,
     },
     /// The model's history is replaced by a summary.

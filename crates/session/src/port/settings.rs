@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ApprovalPolicy {
-    /// Nothing is asked; what would need approval is refused to the model.
+    /// Nothing is asked; what would need approval is refused.
     Never,
-    /// Everything is asked but commands that are known to be safe.
+    /// Everything is asked, except commands that are known to be safe.
     UnlessTrusted,
     /// The sandbox confines; the model asks for what lies outside it.
     OnRequest,
@@ -103,9 +103,9 @@ pub enum SandboxPolicy {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         managed: bool,
     },
-    /// Somebody outside confines us already.
+    /// The whole server is confined from outside.
     External {
-        /// Whether that somebody lets the network through.
+        /// Whether the network is reachable.
         network: bool,
     },
 }
@@ -191,7 +191,7 @@ pub struct Overrides {
 }
 
 impl Settings {
-    /// Takes over what `overrides` names; tells whether anything changed.
+    /// Applies `overrides`. Returns whether anything changed.
     pub fn apply(&mut self, overrides: Overrides) -> bool {
         let before = self.clone();
         let Overrides { model, provider, cwd, approval, sandbox, .. } = overrides;

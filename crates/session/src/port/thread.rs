@@ -22,7 +22,7 @@ pub trait Ids: Send {
 pub struct Limits {
     /// Kept of a command's output in its item, in bytes: head and tail.
     pub output_bytes: usize,
-    /// Streamed of a command's output, in bytes; past it only the item tells.
+    /// Streamed of a command's output, in bytes; the rest is only in the item.
     pub streamed_bytes: usize,
     /// Given to the model of a tool's output, in tokens of about four bytes.
     pub tool_output_tokens: u64,
@@ -62,12 +62,12 @@ impl Default for Limits {
     }
 }
 
-/// What a stored thread brings back.
+/// The state of a stored thread.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
     /// The model's history; `None`: it comes later, by [`Machine::restore`].
     pub history: Option<Vec<Fragment>>,
-    /// What the model was last told of the settings; `None` for a thread without a turn.
+    /// The settings that the model was last introduced to; `None` for a thread without a turn.
     pub introduced: Option<Settings>,
     /// Tokens so far.
     pub usage: Usage,
@@ -79,12 +79,12 @@ pub struct Restored {
     pub goal: Option<Goal>,
 }
 
-/// What a thread takes from its configuration.
+/// What a thread runs with.
 #[derive(Clone, Debug)]
 pub struct Configured {
     /// The settings from now on.
     pub settings: Settings,
-    /// What the model is told.
+    /// Facts for the model.
     pub context: Context,
     /// What the model can call.
     pub offer: Offer,
@@ -94,7 +94,7 @@ pub struct Configured {
     pub plan_effort: Option<String>,
 }
 
-/// Facts about the thread's surroundings that the driver looked up.
+/// Facts for the model that the driver looked up.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     /// Base instructions; `None` means the built-in ones.

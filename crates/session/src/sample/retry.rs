@@ -13,18 +13,18 @@ const MAX_ASKED_MS: u64 = 10 * 60 * 1000;
 /// Failed tries of the current request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempts {
-    /// That failed before their response began, since a response last began.
+    /// Failed before their response began, since a response last began.
     request: u32,
-    /// Whose response broke off.
+    /// Failed while their response streamed in.
     stream: u32,
 }
 
-/// What follows from a failed try.
+/// What follows a failed try.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The `attempt`-th retry of at most `limit` comes after `wait_ms`.
     Again { attempt: u32, limit: u32, wait_ms: u64 },
-    /// The request failed, after so many tries in a row.
+    /// The request failed after so many tries in a row.
     GiveUp { tries: u32 },
 }
 
@@ -54,10 +54,10 @@ fn backoff_ms(attempt: u32) -> u64 {
 }
 
 /// The failure as it is reported while its request is sent again.
-pub(crate) fn passing(failure: &Failure, attempt: u32, limit: u32, wait_ms: u64) -> Failure {
+pub(crate) fn retried(failure: &Failure, attempt: u32, limit: u32, wait_ms: u64) -> Failure {
     let message =
         format!("{} (retry {attempt} of {limit} in {})", failure.message, duration(wait_ms));
-    // Too many attempts have failed only once no other one follows.
+    // This kind says that no other attempt follows.
     let kind = match failure.kind {
         FailureKind::ResponseTooManyFailedAttempts => FailureKind::HttpConnectionFailed,
         kind => kind,
@@ -120,7 +120,7 @@ mod tests {
         let again = |attempt, limit, wait_ms| Next::Again { attempt, limit, wait_ms };
         assert_eq!(next(Retry::Request), again(1, 2, 200));
         assert_eq!(next(Retry::Request), again(2, 2, 400));
-        // The response began: what comes next begins anew.
+        // The response began, so that failures before a response are counted from zero.
         assert_eq!(next(Retry::Stream), again(1, 1, 200));
         assert_eq!(next(Retry::Request), again(1, 2, 200));
         assert_eq!(next(Retry::Request), again(2, 2, 400));
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn failures_say_what_follows() {
         let busy = failure(Retry::Request, None);
-        let told = passing(&busy, 1, 4, 200);
-        assert_eq!(told.message, "busy (retry 1 of 4 in 0.2 s)");
-        assert_eq!(told.kind, FailureKind::HttpConnectionFailed);
+        let reported = retried(&busy, 1, 4, 200);
+        assert_eq!(reported.message, "busy (retry 1 of 4 in 0.2 s)");
+        assert_eq!(reported.kind, FailureKind::HttpConnectionFailed);
         assert_eq!(given_up(busy.clone(), 1), busy);
         let long = Failure { retry_after_ms: Some(3_600_000), ..busy };
         assert_eq!(given_up(long, 3).message, "busy (after 3 tries); try again in 3600 s");

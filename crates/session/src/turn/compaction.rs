@@ -73,7 +73,7 @@ impl Compaction {
     /// from before the turn; `None`: all of them.
     pub(crate) fn compacted(&self, finished: Option<usize>, thread: &Thread) -> Vec<Fragment> {
         let parts = thread.conversation.history().fragments().iter();
-        let kept = parts.filter(|part| part.settled_mark() == Mark::Kept);
+        let kept = parts.filter(|part| part.effective_mark() == Mark::Kept);
         let kept: Vec<Fragment> = kept.cloned().collect();
         // With no room for all of them the oldest are left to the summary, so that a thread of
         // very many messages still lives.
@@ -100,7 +100,7 @@ impl Compaction {
             context::introduction(configuration.context(), configuration.settings());
         fragments.extend(thread.goal.introduction());
         fragments.extend(kept.into_iter().skip(dropped).map(|part| Fragment::kept(part.text)));
-        fragments.push(Fragment::passing(history::message("user", &text)));
+        fragments.push(Fragment::summarized(history::message("user", &text)));
         fragments
     }
 }
@@ -133,7 +133,7 @@ fn shortened(history: &History, left_out: u32) -> Vec<Fragment> {
     if left_out == 0 {
         return parts.to_vec();
     }
-    let is_passing = |part: &Fragment| part.settled_mark() == Mark::Passing;
+    let is_passing = |part: &Fragment| part.effective_mark() == Mark::Summarized;
     let passing = parts.iter().filter(|part| is_passing(part)).count();
     let keeps = if left_out > MAX_LEFT_OUT { 0 } else { passing >> left_out };
     let mut to_drop = passing - keeps;

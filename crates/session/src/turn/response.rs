@@ -131,7 +131,7 @@ impl Turn {
         if let Request::Streaming(sample) = &mut self.request {
             sample.count(raw.len(), &thread.cx)?;
         }
-        self.remember(vec![Fragment::passing(raw.clone())], thread);
+        self.remember(vec![Fragment::summarized(raw.clone())], thread);
         let Request::Streaming(sample) = &mut self.request else { return Ok(()) };
         let planning = thread.configuration.is_planning();
         let cx = &mut thread.cx;
@@ -257,8 +257,8 @@ impl Turn {
         }
     }
 
-    /// A request that failed is sent again where that can help, with what came of it in the
-    /// history; one that is too long, with a history that is compacted.
+    /// A request that failed is sent again where that can help, with the items that arrived in the
+    /// history. One that is too long is sent again with a compacted history.
     fn request_failed(&mut self, failure: Failure, thread: &mut Thread) {
         if failure.kind == FailureKind::ContextWindowExceeded && self.may_compact(thread) {
             self.again = true;
@@ -275,8 +275,8 @@ impl Turn {
                 self.again = true;
                 if let Some(sample) = self.close_sample(&failure.message, thread) {
                     self.request = Request::Waiting { sample };
-                    let passing = retry::passing(&failure, attempt, limit, wait_ms);
-                    self.report_retry(passing, thread);
+                    let retried = retry::retried(&failure, attempt, limit, wait_ms);
+                    self.report_retry(retried, thread);
                     thread.cx.push(Effect::RetryAfter { sample, wait_ms });
                 }
             }
@@ -303,7 +303,7 @@ impl Turn {
         let history = thread.conversation.history();
         let tokens = history.tokens();
         // When little can be summed up, a compaction costs more than it saves.
-        tokens >= limit && self.may_compact(thread) && history.passing_tokens() >= tokens / 4
+        tokens >= limit && self.may_compact(thread) && history.summarized_tokens() >= tokens / 4
     }
 
     /// Whether a request that the provider found too long can be helped: once, until there is more.
@@ -312,7 +312,7 @@ impl Turn {
         !self.is_review()
             && self.compaction.is_none()
             && self.compacted_at != Some(history.fragments().len())
-            && history.passing_tokens() > 0
+            && history.summarized_tokens() > 0
     }
 
     /// Begins to compact the history.

@@ -81,7 +81,7 @@ impl Review {
         thread.cx.whole_item(turn, item);
         let request = format!("<review_request>\nReview of {subject}.\n</review_request>");
         let fragments =
-            [history::message("user", &request), history::said(&text)].map(Fragment::passing);
+            [history::message("user", &request), history::said(&text)].map(Fragment::summarized);
         thread.conversation.remember(Some(turn), fragments.into(), &mut thread.cx);
     }
 }

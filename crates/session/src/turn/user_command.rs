@@ -19,5 +19,5 @@ pub(crate) fn message(command: &CommandItem, limits: &Limits) -> Fragment {
         command.command,
         output::shorten(command.output.as_deref().unwrap_or_default(), cap)
     );
-    Fragment::passing(history::message("user", &text))
+    Fragment::summarized(history::message("user", &text))
 }

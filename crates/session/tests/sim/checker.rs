@@ -174,7 +174,7 @@ impl Checker {
                 assert!(known, "history of an unknown turn");
                 self.prompts.stored(fragments);
             }
-            Record::Anew { turn, fragments } => {
+            Record::HistoryReplaced { turn, fragments } => {
                 assert!(self.stored_starts.contains(turn), "history of an unknown turn");
                 self.prompts.begun_anew(fragments);
             }

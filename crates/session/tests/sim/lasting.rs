@@ -88,7 +88,11 @@ fn a_compaction_keeps_the_users_words_and_sums_up_the_rest() {
     assert!(
         order("the first request") < order("SUMMARY") && order("SUMMARY") < order("the second")
     );
-    let anew = world.records.iter().filter(|record| matches!(record, Record::Anew { .. })).count();
+    let anew = world
+        .records
+        .iter()
+        .filter(|record| matches!(record, Record::HistoryReplaced { .. }))
+        .count();
     assert_eq!(anew, 1);
 }
 
@@ -154,7 +158,7 @@ fn a_summary_that_does_not_fit_is_asked_for_with_less() {
     assert_eq!(world.ends(), [TurnStatus::Failed]);
     let compactions = kinds(&world).iter().filter(|kind| **kind == "compaction").count();
     assert_eq!(compactions, 1);
-    assert!(!world.records.iter().any(|record| matches!(record, Record::Anew { .. })));
+    assert!(!world.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
 }
 
 #[test]
@@ -173,7 +177,7 @@ fn an_interrupted_compaction_changes_nothing() {
         }
     });
     assert!(world.ends().contains(&TurnStatus::Interrupted), "{:?}", world.ends());
-    assert!(!world.records.iter().any(|record| matches!(record, Record::Anew { .. })));
+    assert!(!world.records.iter().any(|record| matches!(record, Record::HistoryReplaced { .. })));
 }
 
 #[test]
@@ -329,7 +333,7 @@ fn injected_items_reach_the_model_in_their_place() {
     let item = || {
         Fragment {
         text: r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"INJECTED"}]}"#.into(),
-        mark: Mark::Passing,
+        mark: Mark::Summarized,
     }
     };
     let script = Script::new(&[&[exec("a", "after:100")], &[say("ok")]]);

@@ -47,12 +47,12 @@ fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, Erro
     match item {
         ResponseItem::Message { role, content, .. } => message(role, content),
         ResponseItem::Reasoning { encrypted_content, .. } => match encrypted_content {
-            Some(_) => Ok(Mark::Passing),
+            Some(_) => Ok(Mark::Summarized),
             None => Err(Error::invalid_params("`reasoning` needs its `encrypted_content`")),
         },
         ResponseItem::FunctionCall { call_id, .. }
         | ResponseItem::CustomToolCall { call_id, .. } => match calls.insert(call_id.clone()) {
-            true => Ok(Mark::Passing),
+            true => Ok(Mark::Summarized),
             false => Err(Error::invalid_params(format!("the call `{call_id}` is listed twice"))),
         },
         ResponseItem::FunctionCallOutput { call_id, output }
@@ -63,7 +63,7 @@ fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, Erro
                 )));
             }
             output_images(output).try_for_each(image_url::check)?;
-            Ok(Mark::Passing)
+            Ok(Mark::Summarized)
         }
         _ => Err(Error::invalid_params("items of this type cannot be added")
             .next_step("add messages, reasoning, or calls with their outputs")),
@@ -85,7 +85,7 @@ fn message(role: &str, content: &[ContentItem]) -> Result<Mark, Error> {
     let said_by_model = role == "assistant";
     let mark = match role {
         "user" | "developer" | "system" => Mark::Kept,
-        "assistant" => Mark::Passing,
+        "assistant" => Mark::Summarized,
         _ => {
             return Err(Error::invalid_params(format!(
                 "the role is `{role}`, not `user`, `assistant`, `developer` or `system`"
@@ -148,6 +148,6 @@ mod tests {
         let good = [call, output, said("user", "input_text"), said("assistant", "output_text")];
         let marks: Vec<Mark> =
             fragments("items", &good).unwrap().into_iter().map(|fragment| fragment.mark).collect();
-        assert_eq!(marks, [Mark::Passing, Mark::Passing, Mark::Kept, Mark::Passing]);
+        assert_eq!(marks, [Mark::Summarized, Mark::Summarized, Mark::Kept, Mark::Summarized]);
     }
 }
