@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use authority::Authority;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 use hyper::StatusCode;
 
@@ -30,9 +30,6 @@ use crate::Services;
 
 /// Largest body, in bytes.
 const MOST_BODY: usize = 256 << 10;
-
-type Shared = State<Arc<Services>>;
-type Answer = Result<axum::Json<serde_json::Value>, ApiError>;
 
 /// Everything under `/v1/organizations` and `/v1/organization`. Requests for these paths go to this
 /// router as a whole: it answers for those that it does not have, too.

@@ -4,6 +4,8 @@
 mod access;
 mod attempts;
 mod chart;
+mod context;
+mod credential;
 mod deprecations;
 mod live;
 mod organization;
@@ -24,19 +26,9 @@ use axum::routing::{any, get, post};
 use hyper::header::{self, HeaderName, HeaderValue};
 
 use attempts::Attempts;
+use context::{Context, Shared};
 use page::{Failure, Told};
 use session::SignedOut;
-
-/// What pages work with.
-struct Context {
-    services: Arc<crate::Services>,
-    /// Failed sign-ins.
-    attempts: Attempts,
-    /// Sessions that ended before their time.
-    signed_out: SignedOut,
-}
-
-type Shared = State<Arc<Context>>;
 
 /// All routes at and below `/dashboard`.
 pub(crate) fn router(services: Arc<crate::Services>) -> Router {

@@ -3,49 +3,12 @@
 
 mod admin;
 mod dashboard;
+mod services;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use axum::Router;
-use gateway_policy::environment::{Clock, Log, Random};
-use gateway_policy::settings::Settings;
-use gateway_store::database::Database;
-use gateway_store::directory::Directory;
-use ratelimit::Limits;
-
-/// The services that the administration uses.
-#[derive(Clone)]
-pub struct Services {
-    /// Where everything is kept.
-    pub database: Arc<Database>,
-    /// This node's cache of keys: it sees a change before the answer is sent.
-    pub directory: Arc<Directory>,
-    /// The configuration in force: the admin token, tiers, models, regions.
-    pub settings: Arc<ArcSwap<Settings>>,
-    /// The counters of limits, which the dashboard shows.
-    pub limits: Arc<Limits>,
-    /// The current time.
-    pub clock: Arc<dyn Clock>,
-    /// Randomness for ids and keys.
-    pub random: Arc<dyn Random>,
-    /// Where lines for the operator go.
-    pub log: Log,
-}
-
-impl Services {
-    /// Applies a change on this node before it is answered. If the store becomes unavailable in
-    /// between, the change takes effect here once it is back, as on all other nodes.
-    pub(crate) async fn apply_changes(&self) {
-        // `Directory::is_in_touch` reports the error; the next poll is a quarter of a second away.
-        let _ = self.directory.catch_up().await;
-    }
-}
-
-/// The address of a request's client, among the extensions of the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub IpAddr);
+pub use services::{Peer, Services};
 
 /// The administration API and the dashboard. Requests for `/v1/organization…` and `/dashboard…` go to
 /// this router as a whole: it also answers for paths below them that it does not have.

@@ -7,7 +7,7 @@ use ratelimit::{Bound, DAY, Draw, Limit, MINUTE, Micros, State};
 
 use crate::dates;
 use crate::settings::{Model, Settings};
-use crate::tenants::{Caller, MicroDollars};
+use crate::tenants::{Caller, DerivedKey, MicroDollars};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +135,10 @@ impl Plan {
         plan
     }
 
-    /// The plan of a caller's requests for `model`, made once a caller and state of the settings.
+    /// The plan of a caller's requests for `model`, made once per caller and version of the settings.
     #[must_use]
-    pub fn of(caller: &Caller, model: &Arc<Model>, settings: &Settings) -> Arc<Self> {
-        // Models live as long as their settings do, and settings are told apart by their version.
-        let model_at = Arc::as_ptr(model) as u64;
-        let key = settings.version.rotate_right(16) ^ model_at;
+    pub fn of(caller: &Caller, model: &Model, settings: &Settings) -> Arc<Self> {
+        let key = DerivedKey::Plan { settings: settings.version, model: model.number };
         caller.derived.get(key, || Self::new(caller, model, settings))
     }
 

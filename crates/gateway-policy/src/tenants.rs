@@ -134,17 +134,39 @@ pub struct Caller {
     pub derived: Derived,
 }
 
-/// What is worked out once a caller, not once a request: anything, by a number that says for which
-/// state of the rest it holds. Bounded: beyond [`Derived::MOST`] it begins anew.
+/// Names a value that is derived from a caller, and the versions of everything else it is derived
+/// from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DerivedKey {
+    /// What requests for a model draw on.
+    Plan {
+        /// Version of the settings.
+        settings: u64,
+        /// The model's number within the settings.
+        model: u32,
+    },
+    /// Whether the spend of a month was read from the ledger.
+    Seeded {
+        /// The month.
+        month: u32,
+    },
+}
+
+/// Values that are computed once per caller, not once per request. At most [`Derived::MOST`]: when
+/// full, all of them are dropped.
 #[derive(Debug, Default)]
-pub struct Derived(Mutex<Vec<(u64, Arc<dyn std::any::Any + Send + Sync>)>>);
+pub struct Derived(Mutex<Vec<(DerivedKey, Arc<dyn std::any::Any + Send + Sync>)>>);
 
 impl Derived {
     /// Most values kept.
     pub const MOST: usize = 64;
 
-    /// The value for `key`, made by `make` if need be. A key stands for one type.
-    pub fn get<T: Send + Sync + 'static>(&self, key: u64, make: impl FnOnce() -> T) -> Arc<T> {
+    /// The value for `key`, made by `make` if it is missing. Each kind of key has one type of value.
+    pub fn get<T: Send + Sync + 'static>(
+        &self,
+        key: DerivedKey,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.iter().find(|(known, _)| *known == key);
         if let Some(Ok(value)) = known.map(|(_, value)| Arc::clone(value).downcast()) {

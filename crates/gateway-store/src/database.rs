@@ -5,104 +5,24 @@
 //! (a report: [`REPORT_PATIENCE`]). A store that is away is an error, and is tried again by the next
 //! call. Placeholders are `$1`, `$2` …; sums are cast (`CAST(SUM(x) AS BIGINT)`).
 
+mod error;
+mod lane;
 mod migrations;
 mod postgres;
+mod postgres_error;
 mod sqlite;
+mod statement;
 mod tls;
 mod value;
 
-use std::borrow::Cow;
-use std::time::Duration;
-
+pub use error::DatabaseError;
+pub use lane::{MOST_WAITING, PATIENCE, REPORT_PATIENCE};
+pub use statement::{Done, Statement};
 pub use value::{Row, Value};
 
+use lane::Lane;
+
 use gateway_policy::settings::StoreUrl;
-
-/// How long a call may take in all.
-pub const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a report may take.
-pub const REPORT_PATIENCE: Duration = Duration::from_secs(30);
-/// Most calls that wait; the next one is refused.
-pub const MOST_WAITING: usize = 1024;
-/// How often a transaction that lost against another one is tried.
-const ATTEMPTS: u32 = 6;
-
-/// What a call answers instead.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-pub enum DatabaseError {
-    /// It is away, too slow, or has too much to do. A change that was under way may have happened.
-    #[error("the store is not available: {0}")]
-    Unavailable(String),
-    /// The statement of that index did not touch as many rows as expected: nothing was changed.
-    #[error("statement {0} of a transaction found something else than it expects")]
-    Unmet(usize),
-    /// There is such a row already, or one that is referred to is missing.
-    #[error("the store refuses a row: {0}")]
-    Conflict(String),
-    /// Anything else: the statement, the file or its contents are wrong.
-    #[error("the store cannot do that: {0}")]
-    Failed(String),
-    /// A later version has written it.
-    #[error(
-        "the store has version {found}, this program knows {known}: run the later program, or restore a backup"
-    )]
-    Newer {
-        /// The store's.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
-}
-
-impl DatabaseError {
-    /// Whether the same call may succeed later.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
-    }
-}
-
-/// A statement with its values.
-#[derive(Clone, Debug)]
-pub struct Statement {
-    sql: Cow<'static, str>,
-    values: Vec<Value>,
-    expected: Option<u64>,
-}
-
-impl Statement {
-    /// Of a text that is always the same: it is prepared once a connection.
-    #[must_use]
-    pub fn new(sql: &'static str, values: impl Into<Vec<Value>>) -> Self {
-        Self { sql: Cow::Borrowed(sql), values: values.into(), expected: None }
-    }
-
-    /// Of a text put together for this call; never from what a client said.
-    #[must_use]
-    pub fn composed(sql: String, values: Vec<Value>) -> Self {
-        Self { sql: Cow::Owned(sql), values, expected: None }
-    }
-
-    /// Fails the transaction unless it touches or yields that many rows.
-    #[must_use]
-    pub fn expecting(mut self, rows: u64) -> Self {
-        self.expected = Some(rows);
-        self
-    }
-
-    fn is_met(&self, done: &Done) -> bool {
-        self.expected.is_none_or(|expected| done.affected == expected)
-    }
-}
-
-/// A statement's result.
-#[derive(Debug, Default)]
-pub struct Done {
-    /// Rows changed, or yielded.
-    pub affected: u64,
-    /// Rows yielded.
-    pub rows: Vec<Row>,
-}
 
 /// A store. Cheap to share behind an `Arc`; all calls may run at once.
 #[derive(Debug)]
@@ -112,23 +32,6 @@ pub struct Database(Backend);
 enum Backend {
     Sqlite(sqlite::Sqlite),
     Postgres(postgres::Postgres),
-}
-
-/// Which of the lanes takes a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
-    Read,
-    Report,
-    Write,
-}
-
-impl Lane {
-    fn patience(self) -> Duration {
-        match self {
-            Self::Report => REPORT_PATIENCE,
-            Self::Read | Self::Write => PATIENCE,
-        }
-    }
 }
 
 impl Database {

@@ -12,7 +12,7 @@ use crate::state::Gateway;
 use gateway_policy::dates;
 use gateway_policy::error::ApiError;
 use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
-use gateway_policy::tenants::{Caller, SpendAlert};
+use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
 use gateway_store::ledger;
 
 /// Alerts that are remembered as told; beyond it some may be told again.
@@ -36,8 +36,7 @@ impl Spend {
         now: Micros,
     ) -> Result<(), ApiError> {
         let month = dates::month(now);
-        // Months are small numbers: no other key is.
-        let seeded = caller.derived.get(month.into(), OnceCell::<()>::new);
+        let seeded = caller.derived.get(DerivedKey::Seeded { month }, OnceCell::<()>::new);
         if seeded.initialized() {
             return Ok(());
         }

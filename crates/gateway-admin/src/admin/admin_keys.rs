@@ -4,10 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
+use super::authority;
 use super::authority::Subject;
-use super::input::{Fields, Parameters};
-use super::keys::end_of;
-use super::{Answer, Shared, authority, output};
+use super::input::{self, Fields, Parameters};
+use super::output::{self, Answer, Shared};
+
 use gateway_store::records::admin_keys::{self, AdminKey};
 
 pub(super) async fn list(
@@ -27,7 +28,7 @@ pub(super) async fn create(
 ) -> Answer {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
-    let end = end_of(&mut fields, now)?;
+    let end = input::end_of(&mut fields, now)?;
     fields.end()?;
     let (id, random) = (&organization.id, &*context.random);
     let made = admin_keys::create(&context.database, id, &name, end, now, random).await?;

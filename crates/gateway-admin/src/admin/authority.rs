@@ -10,7 +10,7 @@ use hyper::http::request::Parts;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::Services;
+use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Settings;
 use gateway_policy::tenants::Organization;

@@ -13,8 +13,9 @@ use serde_json::json;
 
 use super::authority::Subject;
 use super::input::{Parameters, invalid, missing};
+use super::output::Shared;
 use super::usage::span;
-use super::{Services, Shared};
+use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::{self, Cursor, Exported};
 

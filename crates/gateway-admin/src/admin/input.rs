@@ -14,6 +14,9 @@ use serde_json::Value;
 use gateway_policy::error::ApiError;
 use gateway_store::records::Page;
 
+/// Longest life of a key and longest grace: ten years.
+pub(super) const MOST_SECONDS: u64 = 10 * 366 * 86_400;
+
 /// Longest name, in characters.
 const MOST_NAME: usize = 256;
 
@@ -250,4 +253,13 @@ fn unknown_parameter(name: String) -> ApiError {
     let name: String = name.chars().take(64).collect();
     let message = format!("Unknown parameter: `{name}`.");
     ApiError::bad_request("unknown_parameter", message).param(name)
+}
+
+/// `expires_in_seconds`.
+pub(super) fn end_of(
+    fields: &mut Fields,
+    now: ratelimit::Micros,
+) -> Result<Option<ratelimit::Micros>, ApiError> {
+    let seconds = fields.integer("expires_in_seconds", 1..=MOST_SECONDS)?;
+    Ok(seconds.map(|seconds| now.saturating_add(seconds * 1_000_000)))
 }

@@ -2,18 +2,16 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use ratelimit::Micros;
 use serde_json::{Value, json};
 
 use super::authority::Subject;
-use super::input::{Fields, Parameters, invalid};
-use super::{Answer, Services, Shared, output, projects};
+use super::input::{self, Fields, Parameters, invalid};
+use super::output::{self, Answer, Shared};
+use super::projects;
+use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_store::records::keys::{self, Key, NewKey};
-use gateway_store::records::service_accounts;
-
-/// Longest life of a key and longest grace: ten years.
-const MOST_SECONDS: u64 = 10 * 366 * 86_400;
+use gateway_store::records::service_accounts::{self, ServiceAccount};
 
 pub(super) async fn list(
     State(context): Shared,
@@ -31,12 +29,8 @@ pub(super) async fn list(
         Some("inactive") => return Ok(Json(output::list_of(Vec::new(), false))),
         Some(_) => return Err(invalid("owner_project_access", "active, inactive or any")),
     }
-    let listed = keys::list(&context.database, &project, &page).await?;
-    let mut data = Vec::with_capacity(listed.items.len());
-    for key in &listed.items {
-        data.push(show(&context, key).await?);
-    }
-    Ok(Json(output::list_of(data, listed.has_more)))
+    let listed = service_accounts::list_keys(&context.database, &project, &page).await?;
+    output::list(&listed, |(key, owner)| show_with_owner(key, owner.as_ref()))
 }
 
 pub(super) async fn create(
@@ -47,7 +41,7 @@ pub(super) async fn create(
 ) -> Answer {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
-    let expires_at = end_of(&mut fields, now)?;
+    let expires_at = input::end_of(&mut fields, now)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let new = NewKey { project: &project, service_account: None, name: &name, expires_at };
@@ -76,7 +70,7 @@ pub(super) async fn update(
     mut fields: Fields,
 ) -> Answer {
     let now = context.clock.now();
-    let end = end_of(&mut fields, now)?;
+    let end = input::end_of(&mut fields, now)?;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let found = match end {
@@ -105,7 +99,7 @@ pub(super) async fn rotate(
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
 ) -> Answer {
-    let grace = fields.integer("grace_seconds", 0..=MOST_SECONDS)?.unwrap_or(0) * 1_000_000;
+    let grace = fields.integer("grace_seconds", 0..=input::MOST_SECONDS)?.unwrap_or(0) * 1_000_000;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let (now, random) = (context.clock.now(), &*context.random);
@@ -117,21 +111,19 @@ pub(super) async fn rotate(
     Ok(Json(shown))
 }
 
-/// `expires_in_seconds`.
-pub(super) fn end_of(fields: &mut Fields, now: Micros) -> Result<Option<Micros>, ApiError> {
-    let seconds = fields.integer("expires_in_seconds", 1..=MOST_SECONDS)?;
-    Ok(seconds.map(|seconds| now.saturating_add(seconds * 1_000_000)))
-}
-
 async fn show(context: &Services, key: &Key) -> Result<Value, ApiError> {
     let account = match &key.service_account {
         Some(id) => service_accounts::get(&context.database, &key.project, id).await?,
         None => None,
     };
-    let account = account.as_ref().map(super::service_accounts::show);
+    Ok(show_with_owner(key, account.as_ref()))
+}
+
+fn show_with_owner(key: &Key, owner: Option<&ServiceAccount>) -> Value {
+    let account = owner.map(super::service_accounts::show);
     // A key without an account belongs to the project: there are no users here.
     let owner = account.as_ref().map(|_| "service_account");
-    Ok(json!({
+    json!({
         "object": "organization.project.api_key",
         "id": key.id,
         "name": key.name,
@@ -141,7 +133,7 @@ async fn show(context: &Services, key: &Key) -> Result<Value, ApiError> {
         "last_used_at": key.last_used_at,
         "owner": { "type": owner, "service_account": account, "user": null },
         "owner_project_access": "active",
-    }))
+    })
 }
 
 fn missing(id: &str) -> ApiError {

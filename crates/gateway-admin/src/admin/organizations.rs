@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::authority::{Authority, Subject, missing};
 use super::input::{Fields, Parameters, invalid};
-use super::{Answer, Shared, output};
+use super::output::{self, Answer, Shared};
+
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{Organization, Tier};
 use gateway_store::records::payments::{self, Payment};

@@ -1,13 +1,21 @@
 //! What all answers have in common: lists, deletions, moments.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::State;
 use ratelimit::Micros;
 use serde_json::{Value, json};
 
-use super::Answer;
+use crate::Services;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_store::records::Listed;
+
+/// The state of a handler.
+pub(super) type Shared = State<Arc<Services>>;
+/// What a handler returns.
+pub(super) type Answer = Result<Json<Value>, ApiError>;
 
 /// A list of items that are shown so.
 pub(super) fn list<T>(listed: &Listed<T>, show: impl Fn(&T) -> Value) -> Answer {

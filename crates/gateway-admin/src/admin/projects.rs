@@ -4,9 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
+use super::authority;
 use super::authority::Subject;
 use super::input::{Fields, Parameters, invalid};
-use super::{Answer, Services, Shared, authority, output};
+use super::output::{self, Answer, Shared};
+use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Organization;
 use gateway_store::records::projects::{self, Stored};

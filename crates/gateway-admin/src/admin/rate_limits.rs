@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{Fields, Parameters};
-use super::{Answer, Shared, output, projects};
+use super::output::{self, Answer, Shared};
+use super::projects;
+
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Model;
 use gateway_policy::tenants::{ProjectLimits, Tier};

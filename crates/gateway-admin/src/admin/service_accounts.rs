@@ -5,9 +5,10 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
 use super::authority::Subject;
-use super::input::{Fields, Parameters, invalid};
-use super::keys::end_of;
-use super::{Answer, Shared, output, projects};
+use super::input::{self, Fields, Parameters, invalid};
+use super::output::{self, Answer, Shared};
+use super::projects;
+
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Secret;
 use gateway_store::records::keys::Key;
@@ -33,7 +34,7 @@ pub(super) async fn create(
 ) -> Answer {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
-    let end = end_of(&mut fields, now)?;
+    let end = input::end_of(&mut fields, now)?;
     let alone = fields.boolean("create_service_account_only")?.unwrap_or(false);
     fields.end()?;
     if alone && end.is_some() {
@@ -99,7 +100,7 @@ pub(super) async fn create_key(
     mut fields: Fields,
 ) -> Answer {
     let now = context.clock.now();
-    let (name, end) = (fields.name("name")?, end_of(&mut fields, now)?);
+    let (name, end) = (fields.name("name")?, input::end_of(&mut fields, now)?);
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let (database, random) = (&context.database, &*context.random);

@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{Fields, Parameters, invalid};
-use super::{Answer, Services, Shared, output, projects};
+use super::output::{self, Answer, Shared};
+use super::projects;
+use crate::Services;
 use gateway_policy::dates::month;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{MicroDollars, Organization};

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::authority::Subject;
 use super::input::{Parameters, invalid, missing};
-use super::{Answer, Services, Shared};
+use super::output::{Answer, Shared};
+use crate::Services;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Organization;

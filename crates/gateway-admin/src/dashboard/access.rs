@@ -11,7 +11,8 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE};
 use hyper::http::request::Parts;
 
-use super::Context;
+use super::context::Context;
+use super::credential::Credential;
 use super::page::Failure;
 use super::session::Session;
 use crate::Peer;
@@ -24,20 +25,6 @@ use gateway_store::records::admin_keys;
 pub(super) const COOKIE_NAME: &str = "gateway_dashboard";
 /// Cookies of that name that are looked at: another site of the same domain may have set some.
 const MOST_COOKIES: usize = 4;
-
-/// A secret that opens something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Credential {
-    /// The configured token: all organizations.
-    Token,
-    /// An admin key: its organization.
-    Key {
-        /// `key_…`.
-        id: Box<str>,
-        /// `org-…`.
-        organization: Box<str>,
-    },
-}
 
 /// Who asks.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use ratelimit::Micros;
 
-use super::Shared;
 use super::access::Access;
+use super::context::Shared;
 use super::page::{Failure, Frame};
 use super::text::{count, moment, query_value, span};
 use gateway_policy::dates::seconds;

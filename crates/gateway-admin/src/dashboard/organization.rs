@@ -6,6 +6,7 @@ mod limits;
 mod projects;
 mod spend;
 mod usage;
+mod view;
 
 use std::sync::Arc;
 
@@ -15,16 +16,15 @@ use axum::response::Html;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Shared;
 use super::access::Access;
+use super::context::Shared;
 use super::page::{self, Asked, Failure, Frame, refreshes};
 use super::text::{count, date, money, percent, short};
-use crate::Services;
-use gateway_policy::settings::Settings;
-use gateway_policy::tenants::{Organization, Tier};
 use gateway_store::records::organizations;
 pub(super) use limits::{Row, list};
 pub(super) use spend::{Spent, of_project, spent};
+pub(super) use view::tier_name;
+use view::{Notice, View};
 
 /// Where lists of the page go on.
 #[derive(Default, Deserialize)]
@@ -33,14 +33,6 @@ pub(super) struct Query {
     models_after: String,
     groups_after: String,
     projects_after: Option<Box<str>>,
-}
-
-/// What all sections are made from.
-struct View<'a> {
-    services: &'a Services,
-    settings: &'a Settings,
-    organization: &'a Arc<Organization>,
-    now: ratelimit::Micros,
 }
 
 /// `GET /dashboard/organizations/{id}`.
@@ -81,21 +73,6 @@ pub(super) async fn page(
         (usage.section())
         (deprecations::section(&ends))
     }))
-}
-
-/// `Free`, `Tier 1`.
-pub(super) fn tier_name(tier: Tier) -> String {
-    match tier {
-        Tier::Free => "Free".to_owned(),
-        tier => format!("Tier {tier}"),
-    }
-}
-
-/// Something to be seen to.
-struct Notice {
-    /// Requests are refused for it.
-    is_bad: bool,
-    text: Markup,
 }
 
 fn head(view: &View<'_>, has_list: bool) -> Markup {

@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Shared;
 use super::access::Access;
 use super::chart::bar;
+use super::context::Shared;
 use super::page::{self, Asked, Failure, Frame, refreshes};
 use super::text::{date, money, month, query_value};
 use gateway_policy::dates;

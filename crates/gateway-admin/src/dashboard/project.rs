@@ -9,8 +9,8 @@ use maud::{Markup, html};
 use ratelimit::Micros;
 use serde::Deserialize;
 
-use super::Shared;
 use super::access::Access;
+use super::context::Shared;
 use super::live;
 use super::organization::{Row, list, of_project, spent};
 use super::page::{self, Asked, Failure, Frame, refreshes};

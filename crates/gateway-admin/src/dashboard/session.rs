@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use super::access::Credential;
+use super::credential::Credential;
 use gateway_policy::environment::Random;
 use gateway_policy::settings::Secret;
 

@@ -11,9 +11,9 @@ use maud::html;
 use serde::Deserialize;
 
 use super::access::{self, COOKIE_NAME};
+use super::context::{Context, Shared};
 use super::page::{self, Asked, Failure, Frame};
 use super::session::{LIFETIME, Session};
-use super::{Context, Shared};
 use gateway_policy::dates::seconds;
 
 /// What says in newer browsers where a request comes from.

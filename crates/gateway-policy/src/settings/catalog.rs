@@ -26,6 +26,8 @@ pub struct Catalog {
 /// A dated snapshot, or a model without a date in its name.
 #[derive(Clone, Debug)]
 pub struct Model {
+    /// Its number within the settings.
+    pub number: u32,
     /// Its own name: buckets are named by it.
     pub name: Box<str>,
     /// Other names that lead here.

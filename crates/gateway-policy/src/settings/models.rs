@@ -33,7 +33,7 @@ pub(super) fn resolve(
     let names = names(models)?;
     let mut limits = limits_by_bucket(tiers, models, &names)?;
     let mut catalog = Catalog::default();
-    for (name, model) in models {
+    for (number, (name, model)) in (1..).zip(models) {
         let upstream = match (&model.upstream, default) {
             (Some(upstream), _) => {
                 upstream_named(upstreams, upstream, &["models", name, "upstream"])?
@@ -45,6 +45,7 @@ pub(super) fn resolve(
         let group = model.shared_limit.as_deref();
         let group = group.and_then(|group| limits.get(&Bucket::Group(group)).copied());
         let resolved = resolve_model(name, model, upstream, own, group.unwrap_or_default())?;
+        let resolved = Model { number, ..resolved };
         catalog.models.insert(name.as_str().into(), Arc::new(resolved));
     }
     for (name, model) in &names {
@@ -170,6 +171,7 @@ fn resolve_model(
     let price = model.price.map(|price| resolve_price(&key("price"), price)).transpose()?;
     let batch = model.batch_price.map(|price| resolve_price(&key("batch_price"), price));
     Ok(Model {
+        number: 0,
         name: name.into(),
         aliases: model.aliases.iter().map(|alias| alias.as_str().into()).collect(),
         upstream,

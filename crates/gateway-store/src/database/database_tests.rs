@@ -1,6 +1,8 @@
 //! The store, SQLite and PostgreSQL alike: statements, transactions, bounds, and a store that goes away.
 
 #![allow(clippy::unwrap_used)]
+use std::time::Duration;
+
 use super::*;
 
 fn url(folder: &tempfile::TempDir) -> StoreUrl {

@@ -6,7 +6,8 @@
 use rusqlite::{Connection, TransactionBehavior};
 use tokio_postgres::Client;
 
-use super::{DatabaseError, postgres, sqlite};
+use super::error::{DatabaseError, sqlite_error};
+use super::postgres_error::postgres_error;
 
 /// The steps, the first one first.
 const STEPS: &[&str] =
@@ -21,30 +22,30 @@ const FIND: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_version";
 pub(super) fn sqlite(connection: &mut Connection) -> Result<(), DatabaseError> {
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(sqlite::translate)?;
-    let run = |sql: &str| transaction.execute_batch(sql).map_err(sqlite::translate);
+        .map_err(sqlite_error)?;
+    let run = |sql: &str| transaction.execute_batch(sql).map_err(sqlite_error);
     run(VERSIONS)?;
-    let found = transaction.query_row(FIND, [], |row| row.get(0)).map_err(sqlite::translate)?;
+    let found = transaction.query_row(FIND, [], |row| row.get(0)).map_err(sqlite_error)?;
     for (version, step) in missing(found)? {
         run(&translate(step, "TEXT", "INTEGER PRIMARY KEY", "BLOB"))?;
         run(&record(version))?;
     }
-    transaction.commit().map_err(sqlite::translate)
+    transaction.commit().map_err(sqlite_error)
 }
 
 pub(super) async fn postgres(client: &mut Client) -> Result<(), DatabaseError> {
     let serial = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
-    let transaction = client.transaction().await.map_err(postgres::translate)?;
-    let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(postgres::translate);
+    let transaction = client.transaction().await.map_err(postgres_error)?;
+    let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(postgres_error);
     run(PATIENCE).await?;
     run(&format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;
     run(VERSIONS).await?;
-    let found = transaction.query_one(FIND, &[]).await.map_err(postgres::translate)?;
-    for (version, step) in missing(found.try_get(0).map_err(postgres::translate)?)? {
+    let found = transaction.query_one(FIND, &[]).await.map_err(postgres_error)?;
+    for (version, step) in missing(found.try_get(0).map_err(postgres_error)?)? {
         run(&translate(step, "TEXT COLLATE \"C\"", serial, "BYTEA")).await?;
         run(&record(version)).await?;
     }
-    transaction.commit().await.map_err(postgres::translate)
+    transaction.commit().await.map_err(postgres_error)
 }
 
 fn missing(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, DatabaseError> {

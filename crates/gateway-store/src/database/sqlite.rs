@@ -9,10 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, InterruptHandle, ToSql};
+use rusqlite::{Connection, InterruptHandle, ToSql};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{DatabaseError, Done, Lane, MOST_WAITING, Row, Statement, Value, migrations};
+use super::error::{DatabaseError, sqlite_error};
+use super::lane::{Lane, MOST_WAITING};
+use super::migrations;
+use super::statement::{Done, Statement};
+use super::value::{Row, Value};
 
 /// How long a lock of another process is waited for: below the patience of a call.
 const BUSY: Duration = Duration::from_millis(1500);
@@ -165,7 +169,7 @@ fn connect(file: &Path) -> Result<Connection, DatabaseError> {
         connection.pragma_update(None, "temp_store", "FILE")?;
         Ok(connection)
     };
-    open().map_err(|error| match translate(error) {
+    open().map_err(|error| match sqlite_error(error) {
         DatabaseError::Unavailable(why) => unavailable(format!("{}: {why}", file.display())),
         DatabaseError::Failed(why) => DatabaseError::Failed(format!("{}: {why}", file.display())),
         other => other,
@@ -179,20 +183,20 @@ fn run(
     statements: &[Statement],
 ) -> Result<Vec<Done>, DatabaseError> {
     if lane != Lane::Write {
-        let read = |statement| execute(connection, texts, statement).map_err(translate);
+        let read = |statement| execute(connection, texts, statement).map_err(sqlite_error);
         return statements.iter().map(read).collect();
     }
     let behavior = rusqlite::TransactionBehavior::Immediate;
-    let transaction = connection.transaction_with_behavior(behavior).map_err(translate)?;
+    let transaction = connection.transaction_with_behavior(behavior).map_err(sqlite_error)?;
     let mut results = Vec::with_capacity(statements.len());
     for (index, statement) in statements.iter().enumerate() {
-        let done = execute(&transaction, texts, statement).map_err(translate)?;
+        let done = execute(&transaction, texts, statement).map_err(sqlite_error)?;
         if !statement.is_met(&done) {
             return Err(DatabaseError::Unmet(index));
         }
         results.push(done);
     }
-    transaction.commit().map_err(translate)?;
+    transaction.commit().map_err(sqlite_error)?;
     Ok(results)
 }
 
@@ -202,7 +206,7 @@ fn execute(
     statement: &Statement,
 ) -> rusqlite::Result<Done> {
     let mut prepared = match &statement.sql {
-        Cow::Borrowed(sql) => connection.prepare_cached(texts.of(sql))?,
+        Cow::Borrowed(sql) => connection.prepare_cached(texts.numbered(sql))?,
         Cow::Owned(sql) => connection.prepare_cached(&numbered(sql))?,
     };
     for index in 1..=prepared.parameter_count() {
@@ -224,16 +228,14 @@ fn execute(
     Ok(Done { affected: rows.len() as u64, rows })
 }
 
-/// Statements as SQLite has them, each made once: there `?1` is bound by its number, while the name
-/// of `$1` would be searched for, among all names, for each value.
+/// Static statements with SQLite's placeholders, each rewritten once. SQLite binds `?1` by its number,
+/// but would look up the name `$1` among all names for each value.
 #[derive(Default)]
-struct Texts(HashMap<(usize, usize), Box<str>>);
+struct Texts(HashMap<&'static str, Box<str>>);
 
 impl Texts {
-    /// A static text is known by where it is.
-    fn of(&mut self, sql: &'static str) -> &str {
-        let place = (sql.as_ptr() as usize, sql.len());
-        self.0.entry(place).or_insert_with(|| numbered(sql).into())
+    fn numbered(&mut self, sql: &'static str) -> &str {
+        self.0.entry(sql).or_insert_with(|| numbered(sql).into())
     }
 }
 
@@ -265,23 +267,4 @@ impl ToSql for Value {
 
 fn unavailable(why: impl ToString) -> DatabaseError {
     DatabaseError::Unavailable(why.to_string())
-}
-
-pub(super) fn translate(error: rusqlite::Error) -> DatabaseError {
-    let rusqlite::Error::SqliteFailure(failure, _) = &error else {
-        return DatabaseError::Failed(error.to_string());
-    };
-    match failure.code {
-        ErrorCode::ConstraintViolation => DatabaseError::Conflict(error.to_string()),
-        ErrorCode::DatabaseBusy
-        | ErrorCode::DatabaseLocked
-        | ErrorCode::OperationInterrupted
-        | ErrorCode::SystemIoFailure
-        | ErrorCode::DiskFull
-        | ErrorCode::OutOfMemory
-        | ErrorCode::ReadOnly
-        | ErrorCode::PermissionDenied
-        | ErrorCode::CannotOpen => unavailable(error),
-        _ => DatabaseError::Failed(error.to_string()),
-    }
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::client;
 
-use super::DatabaseError;
+use super::error::DatabaseError;
 
 /// Makes connections to one kind of server.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Values that go into statements and come out of rows. Booleans are 0 and 1, moments are
 //! microseconds or seconds as the column says.
 
-use super::DatabaseError;
+use super::error::DatabaseError;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]

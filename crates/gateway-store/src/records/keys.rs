@@ -240,7 +240,8 @@ pub async fn touch(database: &Database, used: &[(Box<str>, i64)]) -> Result<(), 
     Ok(())
 }
 
-fn read(row: &Row) -> Result<Key, DatabaseError> {
+/// Reads a key from the first columns of a row, which are [`COLUMNS`].
+pub(super) fn read(row: &Row) -> Result<Key, DatabaseError> {
     Ok(Key {
         id: row.text(0)?,
         project: row.text(1)?,

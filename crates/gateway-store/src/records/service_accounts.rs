@@ -125,6 +125,31 @@ pub async fn list(
     page::list(database, source, page, read).await
 }
 
+/// A part of a project's keys, each with the account that owns it. One query.
+///
+/// # Errors
+/// See [`DatabaseError`].
+pub async fn list_keys(
+    database: &Database,
+    project: &str,
+    page: &Page,
+) -> Result<Listed<(Key, Option<ServiceAccount>)>, DatabaseError> {
+    let source = Source {
+        columns: "k.id, k.project, k.service_account, k.name, k.redacted, k.created_at, \
+                  k.expires_at, k.last_used_at, k.hash, a.id, a.name, a.role, a.created_at",
+        table: "keys k LEFT JOIN service_accounts a \
+                ON a.id = k.service_account AND a.project = k.project",
+        condition: "k.project = $1",
+        key: "k.id",
+        value: project.into(),
+    };
+    page::list(database, source, page, |row| {
+        let owner = row.optional_text(9)?.map(|_| read_at(row, 9)).transpose()?;
+        Ok((keys::read(row)?, owner))
+    })
+    .await
+}
+
 /// Changes name and role, as far as given. `None`: the project has no such account.
 ///
 /// # Errors
@@ -172,10 +197,15 @@ pub async fn delete(
 }
 
 fn read(row: &Row) -> Result<ServiceAccount, DatabaseError> {
+    read_at(row, 0)
+}
+
+/// Reads an account whose columns begin at `first`.
+fn read_at(row: &Row, first: usize) -> Result<ServiceAccount, DatabaseError> {
     Ok(ServiceAccount {
-        id: row.text(0)?,
-        name: row.text(1)?,
-        role: row.text(2)?,
-        created_at: row.integer(3)?,
+        id: row.text(first)?,
+        name: row.text(first + 1)?,
+        role: row.text(first + 2)?,
+        created_at: row.integer(first + 3)?,
     })
 }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::super::deprecations::{DAYS, ending, facts, heading};
 use super::super::page::Failure;
 use super::super::text::{count, query_value};
-use super::{Notice, View};
+use super::view::{Notice, View};
 use gateway_policy::dates::seconds;
 use gateway_policy::settings::Model;
 use gateway_store::ledger::{GroupBy, Sum, UsageQuery, sums};

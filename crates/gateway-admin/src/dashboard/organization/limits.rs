@@ -11,7 +11,7 @@ use super::super::chart::bar;
 use super::super::live::{self, Reading};
 use super::super::page::Failure;
 use super::super::text::{count, minutes, query_value, span};
-use super::View;
+use super::view::View;
 use gateway_policy::plan::{Dimension, Meter, Scope};
 use gateway_policy::settings::{LimitsUrl, Model, NO_MODEL};
 use gateway_policy::tenants::Project;
@@ -61,7 +61,7 @@ struct Queue {
 }
 
 /// A limit and its use.
-pub(in super::super) struct Row {
+pub(crate) struct Row {
     name: &'static str,
     dimension: Dimension,
     used: u64,
@@ -266,7 +266,7 @@ fn cards(part: &Part, address: &Uri, next: &str) -> Markup {
 }
 
 /// The name of what requests without a model draw on says nothing.
-pub(in super::super) fn shown(name: &str) -> &str {
+pub(crate) fn shown(name: &str) -> &str {
     if name == NO_MODEL { "requests without a model" } else { name }
 }
 
@@ -282,7 +282,7 @@ fn listing(names: &[Box<str>]) -> Markup {
 }
 
 /// Limits of something, with their bars.
-pub(in super::super) fn list(of: &str, rows: &[Row]) -> Markup {
+pub(crate) fn list(of: &str, rows: &[Row]) -> Markup {
     html! { ul.limits { @for row in rows { li { (show(of, row)) } } } }
 }
 

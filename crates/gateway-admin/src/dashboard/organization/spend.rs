@@ -8,7 +8,7 @@ use ratelimit::Micros;
 use super::super::chart::{bar, share, soft_bar};
 use super::super::text::{count, money, month};
 use super::super::{live, page::Failure};
-use super::{Notice, View, tier_name};
+use super::view::{Notice, View, tier_name};
 use crate::Services;
 use gateway_policy::dates;
 use gateway_policy::plan::{Dimension, Meter, ORGANIZATION_SPEND, Scope, spend_meter};
@@ -16,14 +16,14 @@ use gateway_policy::tenants::{MicroDollars, Organization, SpendLimits, Tier};
 use gateway_store::ledger;
 
 /// What an organization and its projects have spent this month.
-pub(in super::super) struct Spent {
+pub(crate) struct Spent {
     organization: MicroDollars,
     projects: HashMap<Box<str>, MicroDollars>,
 }
 
 impl Spent {
     /// All projects together.
-    pub(in super::super) fn of_organization(&self) -> MicroDollars {
+    pub(crate) fn of_organization(&self) -> MicroDollars {
         self.organization
     }
 
@@ -35,7 +35,7 @@ impl Spent {
 
 /// Reads it: the ledger is right, and the limits' books also hold what requests under way have
 /// reserved. The larger of both is what holds; where the limits cannot be asked, the ledger's.
-pub(in super::super) async fn spent(
+pub(crate) async fn spent(
     services: &Services,
     organization: &Organization,
     now: Micros,
@@ -64,7 +64,7 @@ pub(in super::super) async fn spent(
 impl Spent {
     /// What these projects have spent, with what their requests under way have reserved, in their
     /// order.
-    pub(in super::super) async fn reserved(
+    pub(crate) async fn reserved(
         &self,
         services: &Services,
         organization: &str,
@@ -177,7 +177,7 @@ fn soft(used: MicroDollars, threshold: MicroDollars) -> Markup {
 }
 
 /// A limit of money that is never passed.
-pub(in super::super) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Markup {
+pub(crate) fn line(name: &str, used: MicroDollars, limit: MicroDollars) -> Markup {
     let what = format!("{name}: {} of {} spent", money(used), money(limit));
     html! {
         tr {
@@ -191,7 +191,7 @@ pub(in super::super) fn line(name: &str, used: MicroDollars, limit: MicroDollars
 }
 
 /// A project's, with all its limits.
-pub(in super::super) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
+pub(crate) fn of_project(limits: &SpendLimits, used: MicroDollars) -> Markup {
     html! {
         section aria-labelledby="spend" {
             h2 #spend { "Spend" }

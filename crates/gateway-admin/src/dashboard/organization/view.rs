@@ -1,0 +1,32 @@
+//! What the sections of the page share.
+
+use std::sync::Arc;
+
+use maud::Markup;
+
+use crate::Services;
+use gateway_policy::settings::Settings;
+use gateway_policy::tenants::{Organization, Tier};
+
+/// What all sections are made from.
+pub(super) struct View<'a> {
+    pub(super) services: &'a Services,
+    pub(super) settings: &'a Settings,
+    pub(super) organization: &'a Arc<Organization>,
+    pub(super) now: ratelimit::Micros,
+}
+
+/// Something to be seen to.
+pub(super) struct Notice {
+    /// Requests are refused for it.
+    pub(super) is_bad: bool,
+    pub(super) text: Markup,
+}
+
+/// `Free`, `Tier 1`.
+pub(crate) fn tier_name(tier: Tier) -> String {
+    match tier {
+        Tier::Free => "Free".to_owned(),
+        tier => format!("Tier {tier}"),
+    }
+}

@@ -1,0 +1,62 @@
+//! What errors of PostgreSQL mean.
+
+use tokio_postgres::error::SqlState;
+
+use super::error::DatabaseError;
+
+pub(super) enum Failure {
+    /// Another transaction was in the way: the whole one may be run again.
+    Conflict(String),
+    Other(DatabaseError),
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failure> for DatabaseError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Conflict(why) => Self::Unavailable(why),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(told) = error.as_db_error() else {
+            let told = std::error::Error::source(&error).map(ToString::to_string);
+            let why = told.map_or_else(|| error.to_string(), |told| format!("{error}: {told}"));
+            // A value of the wrong type is our fault; all else is the connection's.
+            let is_ours = why.contains("serializing parameter") || why.contains("deserializing");
+            return Self::Other(match is_ours {
+                true => DatabaseError::Failed(why),
+                false => DatabaseError::Unavailable(why),
+            });
+        };
+        let why = format!("{} ({})", told.message(), told.code().code());
+        if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
+            .contains(told.code())
+        {
+            return Self::Conflict(why);
+        }
+        // Classes: 08 connection, 23 constraint, 53 resources, 55 not now, 57 intervention, 58 I/O,
+        // 25006 a standby.
+        Self::Other(match told.code().code() {
+            "25006" => DatabaseError::Unavailable(why),
+            code => match &code[..2] {
+                "23" => DatabaseError::Conflict(why),
+                "08" | "53" | "55" | "57" | "58" => DatabaseError::Unavailable(why),
+                _ => DatabaseError::Failed(why),
+            },
+        })
+    }
+}
+
+/// What an error outside of a transaction means.
+pub(super) fn postgres_error(error: tokio_postgres::Error) -> DatabaseError {
+    Failure::from(error).into()
+}
