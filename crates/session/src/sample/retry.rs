@@ -1,14 +1,15 @@
-//! The one policy for failed requests to the model: whether they are sent again, how often, and
-//! after how long. Pure; the driver waits and adds jitter.
+//! Whether a failed request to the model is sent again, and how often. The waits are those of
+//! [`http_client::retry`]; the driver waits and adds jitter.
+
+use std::time::Duration;
+
+use http_client::retry::Policy;
 
 use crate::port::model::{Failure, FailureKind, Retry};
 use crate::port::thread::Limits;
 
-/// Longest own wait before another try.
-const MAX_BACKOFF_MS: u64 = 30_000;
-/// Longest wait that a provider can ask for. With more the request fails, and the failure says when
-/// to come back.
-const MAX_ASKED_MS: u64 = 10 * 60 * 1000;
+/// The waits between tries.
+const POLICY: Policy = Policy::INTERACTIVE;
 
 /// Failed tries of the current request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,18 +40,18 @@ impl Attempts {
                 (&mut self.stream, limits.stream_retries)
             }
         };
-        let asked = failure.retry_after_ms.unwrap_or(0);
-        if *count >= limit || asked > MAX_ASKED_MS {
-            return Next::GiveUp { tries: *count + 1 };
+        let asked = failure.retry_after_ms.map(Duration::from_millis);
+        let attempt = *count + 1;
+        match POLICY.wait(attempt, asked) {
+            Some(wait) if *count < limit => {
+                *count = attempt;
+                // At most the longest wait that a provider can ask for.
+                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                Next::Again { attempt, limit, wait_ms }
+            }
+            _ => Next::GiveUp { tries: attempt },
         }
-        *count += 1;
-        Next::Again { attempt: *count, limit, wait_ms: backoff_ms(*count).max(asked) }
     }
-}
-
-/// 200 ms, 400 ms, … up to [`MAX_BACKOFF_MS`].
-fn backoff_ms(attempt: u32) -> u64 {
-    (200 << attempt.saturating_sub(1).min(10)).min(MAX_BACKOFF_MS)
 }
 
 /// The failure as it is reported while its request is sent again.
@@ -70,7 +71,8 @@ pub(crate) fn given_up(mut failure: Failure, tries: u32) -> Failure {
     if tries > 1 {
         failure.message.push_str(&format!(" (after {tries} tries)"));
     }
-    if let Some(asked) = failure.retry_after_ms.filter(|asked| *asked > MAX_ASKED_MS) {
+    let too_long = |asked: &u64| Duration::from_millis(*asked) > POLICY.longest_asked;
+    if let Some(asked) = failure.retry_after_ms.filter(too_long) {
         failure.message.push_str(&format!("; try again in {}", duration(asked)));
     }
     failure
@@ -104,12 +106,13 @@ mod tests {
         };
         assert_eq!([wait(None), wait(None), wait(None)], [200, 400, 800]);
         assert_eq!(wait(Some(5_000)), 5_000);
-        assert_eq!(wait(Some(MAX_ASKED_MS)), MAX_ASKED_MS);
+        let longest_asked = u64::try_from(POLICY.longest_asked.as_millis()).unwrap();
+        assert_eq!(wait(Some(longest_asked)), longest_asked);
         assert_eq!(wait(Some(u64::MAX)), 0, "given up");
         for _ in 0..10 {
             wait(None);
         }
-        assert_eq!(wait(None), MAX_BACKOFF_MS);
+        assert_eq!(u128::from(wait(None)), POLICY.longest.as_millis());
     }
 
     #[test]
