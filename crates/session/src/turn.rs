@@ -4,6 +4,7 @@
 //! `response` reads what the model sends, `steps` carries tool calls out.
 
 mod compaction;
+mod kind;
 mod response;
 mod review;
 mod review_findings;
@@ -25,6 +26,7 @@ use crate::sample::Sample;
 use crate::sample::retry::Attempts;
 use crate::thread::{Phase, Thread};
 use compaction::Compaction;
+pub(crate) use kind::{Beginning, Kind};
 pub(crate) use review::Review;
 
 /// See the module.
@@ -54,24 +56,6 @@ pub(crate) struct Turn {
     ending: Option<Ending>,
 }
 
-/// What a turn is for.
-pub(crate) enum Kind {
-    /// The model works on the user's input.
-    Ordinary {
-        /// Kept parts of the history when the turn began: those are finished business.
-        kept_before: usize,
-    },
-    /// The history is compacted.
-    Compaction,
-    /// A change is reviewed.
-    Review(Box<Review>),
-    /// A command of the user runs.
-    Shell {
-        /// Its number.
-        process: u64,
-    },
-}
-
 /// The request to the model.
 enum Request {
     /// There is none.
@@ -97,23 +81,6 @@ pub(crate) struct Ended {
     pub(crate) status: TurnStatus,
     /// Whether the model called a tool.
     pub(crate) made_calls: bool,
-}
-
-/// How a turn begins.
-pub(crate) struct Beginning {
-    pub(crate) kind: Kind,
-    /// The caller that started it; `None`: it starts by itself.
-    pub(crate) reply: Option<u64>,
-    /// Whether the model is asked at once.
-    pub(crate) asks_model: bool,
-    pub(crate) output_schema: Option<Arc<str>>,
-}
-
-impl Beginning {
-    /// Of a turn that does not ask the model at once.
-    pub(crate) fn new(kind: Kind, reply: u64) -> Self {
-        Self { kind, reply: Some(reply), asks_model: false, output_schema: None }
-    }
 }
 
 impl Turn {

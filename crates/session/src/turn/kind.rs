@@ -1,0 +1,40 @@
+//! What a turn is for, and how one begins.
+
+use std::sync::Arc;
+
+use super::review::Review;
+
+/// What a turn is for.
+pub(crate) enum Kind {
+    /// The model works on the user's input.
+    Ordinary {
+        /// Kept parts of the history when the turn began: those are finished business.
+        kept_before: usize,
+    },
+    /// The history is compacted.
+    Compaction,
+    /// A change is reviewed.
+    Review(Box<Review>),
+    /// A command of the user runs.
+    Shell {
+        /// Its number.
+        process: u64,
+    },
+}
+
+/// How a turn begins.
+pub(crate) struct Beginning {
+    pub(crate) kind: Kind,
+    /// The caller that started it; `None`: it starts by itself.
+    pub(crate) reply: Option<u64>,
+    /// Whether the model is asked at once.
+    pub(crate) asks_model: bool,
+    pub(crate) output_schema: Option<Arc<str>>,
+}
+
+impl Beginning {
+    /// Of a turn that does not ask the model at once.
+    pub(crate) fn new(kind: Kind, reply: u64) -> Self {
+        Self { kind, reply: Some(reply), asks_model: false, output_schema: None }
+    }
+}
