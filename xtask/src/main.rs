@@ -10,6 +10,7 @@ mod interop;
 mod steps;
 mod test;
 mod tidy;
+mod walkthrough;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Apply the walk-throughs of CONTRIBUTING.md to a copy of the checkout, and compile it
+    Walkthrough,
     /// Run the fuzz targets
     Fuzz(fuzz::Options),
     /// Add many stored threads, or a very long one, to a home folder
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::Tidy { imports: true } => tidy::imports(&root),
         Task::Generate { check: false } => generate::write(&root),
         Task::Generate { check: true } => generate::check(&root),
+        Task::Walkthrough => walkthrough::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
         Task::Fill(options) => fill::run(&options),
         Task::Bench(arguments) => bench::run(&root, *arguments),

@@ -4,7 +4,7 @@
 mod arrows;
 mod deviations;
 mod docs;
-mod files;
+pub(crate) mod files;
 mod finding;
 mod formatting;
 mod imports;

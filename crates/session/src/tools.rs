@@ -31,7 +31,7 @@ use tool::Tool;
 pub(crate) use tool::{CallCx, Found, RejectedCall, Step, ToolCall, tool_item};
 
 /// The built-in tools, in the order in which they are offered.
-const BUILT_IN: [&dyn Tool; 8] = [
+const BUILT_IN: &[&dyn Tool] = &[
     &exec_command::ExecCommand,
     &write_stdin::WriteStdin,
     &shell::Shell,
@@ -86,11 +86,14 @@ pub(crate) fn rejected_item(tools: &ToolSet, name: &str, id: Id, call: &Rejected
 
 fn find<'a>(tools: &'a ToolSet, name: &str) -> Option<&'a dyn Tool> {
     let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
-    dynamic.chain(BUILT_IN).find(|tool| tool.is_callable(tools) && tool.name() == name)
+    dynamic
+        .chain(BUILT_IN.iter().copied())
+        .find(|tool| tool.is_callable(tools) && tool.name() == name)
 }
 
 fn unknown(tools: &ToolSet, name: &str) -> ToolError {
-    let all = BUILT_IN.into_iter().chain(tools.dynamic.iter().map(|tool| tool as &dyn Tool));
+    let dynamic = tools.dynamic.iter().map(|tool| tool as &dyn Tool);
+    let all = BUILT_IN.iter().copied().chain(dynamic);
     let offered = all.filter(|tool| tool.definition(tools).is_some());
     let names: Vec<_> = offered.map(Tool::name).collect();
     ToolError::new(format!("there is no tool `{name}`; the tools are {}", names.join(", ")))

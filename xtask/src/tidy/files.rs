@@ -16,6 +16,11 @@ pub(crate) fn text_files(root: &Path) -> Result<Vec<PathBuf>> {
 
 /// Every file that is not generated or downloaded, relative to the root.
 pub(crate) fn all_files(root: &Path) -> Result<Vec<PathBuf>> {
+    files_below(root, &["target", ".git", "node_modules", "schema"])
+}
+
+/// Every file below `root`, relative to it, except those in folders with a name in `skipped`.
+pub(crate) fn files_below(root: &Path, skipped: &[&str]) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
     while let Some(folder) = open.pop() {
@@ -23,13 +28,10 @@ pub(crate) fn all_files(root: &Path) -> Result<Vec<PathBuf>> {
         for entry in std::fs::read_dir(&path).with_context(|| path.display().to_string())? {
             let entry = entry?;
             let relative = folder.join(entry.file_name());
-            let name = entry.file_name();
-            if entry.file_type()?.is_dir() {
-                if !["target", ".git", "node_modules", "schema"].iter().any(|skip| name == *skip) {
-                    open.push(relative);
-                }
-            } else {
+            if !entry.file_type()?.is_dir() {
                 found.push(relative);
+            } else if !skipped.iter().any(|skip| entry.file_name() == *skip) {
+                open.push(relative);
             }
         }
     }
