@@ -4,16 +4,19 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox::{OutputBuffer, Policy, ReadAccess, Spawn, Stdin};
+use files::Pool;
+use sandbox::OutputBuffer;
 use session::Settings;
 
-use crate::convert::settings::confinement;
+use crate::allowed::Allowed;
+use crate::command_environment::command_environment;
+use crate::command_runner::{CommandLine, CommandRunner};
 use crate::error::Error;
 use crate::git;
-use crate::server::Core;
-use crate::thread::environment;
+use crate::options::Options;
 
 /// Bytes of a change that the model is given; it can look at the rest itself.
 const MAX_DIFF: usize = 256 * 1024;
@@ -42,7 +45,7 @@ const READ_IN_REPOSITORY: [&str; 10] = [
 ];
 
 /// What to review.
-pub(crate) enum Target {
+pub(crate) enum ReviewSubject {
     /// Staged, unstaged and new.
     Uncommitted,
     /// Everything since this branch was left.
@@ -54,7 +57,7 @@ pub(crate) enum Target {
 }
 
 /// Where the change is, found before the review begins.
-pub(crate) enum Located {
+pub(crate) enum ChangeLocation {
     /// Nowhere: the user's own words say it.
     Custom,
     Uncommitted,
@@ -77,7 +80,7 @@ pub(crate) struct Change {
     pub(crate) unread: Option<String>,
 }
 
-impl Target {
+impl ReviewSubject {
     /// For people.
     pub(crate) fn subject(&self) -> String {
         match self {
@@ -103,18 +106,18 @@ fn short(sha: &str) -> &str {
 
 impl Change {
     /// What the model is asked.
-    pub(crate) fn prompt(&self, target: &Target) -> String {
+    pub(crate) fn prompt(&self, target: &ReviewSubject) -> String {
         let asked = match target {
-            Target::Uncommitted => {
+            ReviewSubject::Uncommitted => {
                 "Review the changes of this working folder that are not committed: staged, \
                  unstaged and new files."
                     .to_owned()
             }
-            Target::Branch(branch) => {
+            ReviewSubject::Branch(branch) => {
                 format!("Review the changes that were made since the branch `{branch}` was left.")
             }
-            Target::Commit { .. } => format!("Review {}.", target.subject()),
-            Target::Custom(instructions) => return instructions.clone(),
+            ReviewSubject::Commit { .. } => format!("Review {}.", target.subject()),
+            ReviewSubject::Custom(instructions) => return instructions.clone(),
         };
         if let Some(why) = &self.unread {
             return format!("{asked}\n\nIt could not be read for you: {why}. Look for yourself.");
@@ -138,31 +141,31 @@ impl Change {
 /// # Errors
 /// What is missing, where git says that there is nothing of that name.
 pub(crate) async fn locate(
-    core: &Core,
+    services: &GitServices,
     config: &config::Config,
-    settings: &Settings,
-    target: &Target,
-) -> Result<Located, Error> {
-    let git = Git { core, config, settings, overrides: Vec::new() };
+    settings: &Allowed<Settings>,
+    target: &ReviewSubject,
+) -> Result<ChangeLocation, Error> {
+    let git = Git { services, config, settings, overrides: Vec::new() };
     match tokio::time::timeout(MAX_LOCATE, git.locate(target)).await {
         Ok(Ok(located)) => Ok(located),
         Ok(Err(Unread::Missing(what))) => Err(Error::invalid_params(what)),
-        Ok(Err(Unread::Failed { said, .. })) => Ok(Located::Unknown(said)),
+        Ok(Err(Unread::Failed { said, .. })) => Ok(ChangeLocation::Unknown(said)),
         Err(_) => {
             let seconds = MAX_LOCATE.as_secs();
-            Ok(Located::Unknown(format!("git did not find it within {seconds} s")))
+            Ok(ChangeLocation::Unknown(format!("git did not find it within {seconds} s")))
         }
     }
 }
 
 /// Reads the change. One that exists and cannot be read says why.
 pub(crate) async fn read(
-    core: &Core,
+    services: &GitServices,
     config: &config::Config,
-    settings: &Settings,
-    located: Located,
+    settings: &Allowed<Settings>,
+    located: ChangeLocation,
 ) -> Change {
-    let git = Git { core, config, settings, overrides: Vec::new() };
+    let git = Git { services, config, settings, overrides: Vec::new() };
     git.change(located).await.unwrap_or_else(
         |(Unread::Missing(why) | Unread::Failed { said: why, .. })| Change {
             unread: Some(why),
@@ -177,7 +180,7 @@ enum Unread {
     Missing(String),
     /// Git could not be run, or failed.
     Failed {
-        /// What to tell people.
+        /// The reason, for people.
         said: String,
         /// Git exited with 1 and said nothing, as it does when it finds nothing.
         silent: bool,
@@ -190,7 +193,7 @@ impl Unread {
     }
 
     /// The same, or `missing` where git found nothing, in silence or in one of these phrases.
-    fn or_missing(self, phrases: &[&str], missing: String) -> Self {
+    fn or_not_found(self, phrases: &[&str], missing: String) -> Self {
         match &self {
             Self::Failed { said, silent }
                 if *silent || phrases.iter().any(|phrase| said.contains(phrase)) =>
@@ -202,10 +205,18 @@ impl Unread {
     }
 }
 
+/// What runs git.
+#[derive(Clone)]
+pub(crate) struct GitServices {
+    pub(crate) runner: CommandRunner,
+    pub(crate) files: Pool,
+    pub(crate) options: Arc<Options>,
+}
+
 struct Git<'a> {
-    core: &'a Core,
+    services: &'a GitServices,
     config: &'a config::Config,
-    settings: &'a Settings,
+    settings: &'a Allowed<Settings>,
     /// `-c` arguments that switch the repository's filters off.
     overrides: Vec<String>,
 }
@@ -215,14 +226,14 @@ const DIFF: [&str; 5] =
     ["--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"];
 
 impl Git<'_> {
-    async fn locate(&self, target: &Target) -> Result<Located, Unread> {
-        if matches!(target, Target::Custom(_)) {
-            return Ok(Located::Custom);
+    async fn locate(&self, target: &ReviewSubject) -> Result<ChangeLocation, Unread> {
+        if matches!(target, ReviewSubject::Custom(_)) {
+            return Ok(ChangeLocation::Custom);
         }
         let cwd = self.settings.cwd.clone();
-        let looked = self.core.files.run(&self.settings.cwd, move || special_file(&cwd)).await;
+        let looked = self.services.files.run(&self.settings.cwd, move || special_file(&cwd)).await;
         if let Some(found) = looked.map_err(|error| Unread::failed(error.to_string()))? {
-            let why = format!("{found}, so git was not run: it could wait for it for ever");
+            let why = format!("{found}, so git was not run: it could block on it");
             return Err(Unread::failed(why));
         }
         self.run(&["rev-parse", "--is-inside-work-tree"]).await.map_err(|why| {
@@ -231,37 +242,39 @@ impl Git<'_> {
                  `custom` instructions, or in a thread that works in a repository",
                 self.settings.cwd.display()
             );
-            why.or_missing(&["not a git repository"], missing)
+            why.or_not_found(&["not a git repository"], missing)
         })?;
         match target {
-            Target::Custom(_) => Ok(Located::Custom),
-            Target::Uncommitted => Ok(Located::Uncommitted),
-            Target::Branch(branch) => {
+            ReviewSubject::Custom(_) => Ok(ChangeLocation::Custom),
+            ReviewSubject::Uncommitted => Ok(ChangeLocation::Uncommitted),
+            ReviewSubject::Branch(branch) => {
                 let tip = self.commit(branch, "branch").await?;
                 let base = self.run(&["merge-base", "HEAD", &tip]).await.map_err(|why| {
                     let missing =
                         format!("`{branch}` and the current branch have no commit in common");
-                    why.or_missing(&[], missing)
+                    why.or_not_found(&[], missing)
                 })?;
-                Ok(Located::Since(base.trim().to_owned()))
+                Ok(ChangeLocation::Since(base.trim().to_owned()))
             }
-            Target::Commit { sha, .. } => self.commit(sha, "commit").await.map(Located::Commit),
+            ReviewSubject::Commit { sha, .. } => {
+                self.commit(sha, "commit").await.map(ChangeLocation::Commit)
+            }
         }
     }
 
-    async fn change(mut self, located: Located) -> Result<Change, Unread> {
-        if !matches!(located, Located::Custom | Located::Unknown(_)) {
+    async fn change(mut self, located: ChangeLocation) -> Result<Change, Unread> {
+        if !matches!(located, ChangeLocation::Custom | ChangeLocation::Unknown(_)) {
             self.switch_filters_off().await;
         }
         match located {
-            Located::Custom => Ok(Change::default()),
-            Located::Unknown(why) => Err(Unread::failed(why)),
-            Located::Uncommitted => self.uncommitted().await,
-            Located::Since(base) => {
+            ChangeLocation::Custom => Ok(Change::default()),
+            ChangeLocation::Unknown(why) => Err(Unread::failed(why)),
+            ChangeLocation::Uncommitted => self.uncommitted().await,
+            ChangeLocation::Since(base) => {
                 let diff = self.run(&with("diff", &[&base])).await?;
                 Ok(Change { diff, command: format!("git diff {base}"), unread: None })
             }
-            Located::Commit(sha) => {
+            ChangeLocation::Commit(sha) => {
                 let diff = self
                     .run(&with("show", &["--format=fuller", "--stat", "--patch", &sha]))
                     .await?;
@@ -283,7 +296,7 @@ impl Git<'_> {
             if at < MAX_NEW_FILES {
                 let path = self.settings.cwd.join(name);
                 let read = path.clone();
-                let text = self.core.files.run(&path, move || new_file(&read)).await;
+                let text = self.services.files.run(&path, move || new_file(&read)).await;
                 diff.push_str(&text.map_err(|error| Unread::failed(error.to_string()))?);
             }
         }
@@ -304,7 +317,7 @@ impl Git<'_> {
             "expected commit type",
         ];
         let missing = || format!("the repository has no {kind} `{name}`");
-        found.map(|sha| sha.trim().to_owned()).map_err(|why| why.or_missing(&unknown, missing()))
+        found.map(|sha| sha.trim().to_owned()).map_err(|why| why.or_not_found(&unknown, missing()))
     }
 
     /// A filter is a program that the repository's configuration names.
@@ -328,29 +341,21 @@ impl Git<'_> {
             argv.extend(["-c".into(), option.into()]);
         }
         argv.extend(arguments.iter().map(Into::into));
-        let mut env = environment(&self.core.options, self.config);
+        let mut env = command_environment(&self.services.options, self.config);
         env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
         env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
         // Git's words are compared with known ones.
         env.retain(|(name, _)| name != "LANGUAGE" && name != "LC_ALL");
         env.push(("LC_ALL".into(), "C".into()));
-        let policy = if self.settings.sandbox.is_unconfined() {
-            confinement(&self.settings.sandbox, &self.settings.cwd)
-        } else {
-            Policy::ReadOnly { read: ReadAccess::Full, network: false }
-        };
         let cwd = self.settings.cwd.clone();
-        let spawn = Spawn {
-            argv,
-            cwd,
-            env,
-            policy,
-            guarded: self.config.trusted_folders.clone(),
-            tty: None,
-            stdin: Stdin::Null,
-            egress: None,
+        let policy = if self.settings.sandbox.is_unconfined() {
+            self.settings.sandbox().confinement(&cwd)
+        } else {
+            Allowed::read_only()
         };
-        let spawned = self.core.sandbox.spawn(spawn).await;
+        let guarded = self.config.trusted_folders.clone();
+        let command = CommandLine { guarded, ..CommandLine::new(argv, cwd, env, policy) };
+        let spawned = self.services.runner.spawn(command).await;
         let mut process = spawned.map_err(|error| Unread::failed(format!("git: {error}")))?;
         let (mut stdout, mut stderr) = (OutputBuffer::new(4 * MAX_DIFF), OutputBuffer::new(4096));
         let exit = tokio::time::timeout(MAX_RUN, process.collect(&mut stdout, &mut stderr)).await;
@@ -378,8 +383,8 @@ fn with<'a>(command: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
     arguments
 }
 
-/// A file that git reads in any case, and that is no regular file: git would open a named pipe and
-/// wait for whoever writes to it. Those in deeper folders are found by the limit on git's time.
+/// The first file that git reads in any case and that is not a regular file: git would block on a
+/// named pipe. Such files in deeper folders run into the limit on git's time.
 fn special_file(cwd: &Path) -> Option<String> {
     let repository = git::folders(cwd);
     let root = repository.as_ref().map_or(cwd, |found| found.root.as_path());

@@ -1,4 +1,4 @@
-//! Commands that a client runs without a thread: `command/exec` and `process/*`. A session has the
+//! Commands that a client runs without a thread: `command/exec` and `process/*`. A process has the
 //! client's own name, belongs to its connection and ends with it.
 
 use std::collections::HashMap;
@@ -9,33 +9,34 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sandbox::{Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Spawn, Stream};
+use sandbox::{Control, DEFAULT_OUTPUT_CAP, Exit, OutputBuffer, Process, Size, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
+use crate::command_runner::{CommandLine, CommandRunner};
 use crate::connection::{ConnectionId, Peer};
+use crate::connections::Connections;
 use crate::error::{Error, start_of};
-use crate::in_flight::InFlight;
-use crate::server::Core;
+use crate::in_flight::{Accepted, InFlight};
 
-/// ClientProcesses of one connection that run at once. Fewer than its concurrent requests, so that there
-/// is always room for the one that ends a session.
+/// Processes of one connection that run at once. Fewer than its concurrent requests, so that there
+/// is always room for the one that ends a process.
 const MAX_PROCESSES: usize = 32;
 /// Most that is kept of a stream when the client wants all of it. As JSON it may become six times as
 /// long, and both are in memory while the answer is made.
 const MAX_OUTPUT: usize = 32 << 20;
-/// Orders that may wait for a session, and pieces of input.
+/// Orders that may wait for a process, and pieces of input.
 const MAX_ORDERS: usize = 64;
-/// Bytes of input that may wait for a session; one piece may be longer.
+/// Bytes of input that may wait for a process; one piece may be longer.
 const MAX_INPUT: usize = 4 << 20;
-/// Between asking a session to end and killing it.
+/// Between asking a process to end and killing it.
 const GRACE: Duration = Duration::from_millis(500);
-/// While a client has more than this in its queue, no more output of its sessions is read: they are
+/// While a client has more than this in its queue, no more output of its processes is read: they are
 /// its own, and wait with it.
 const BEHIND: usize = 1 << 20;
 
-/// Which methods a session belongs to: each has names of its own.
+/// Which methods a process belongs to: each has names of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum MethodFamily {
     /// `command/exec`.
@@ -44,7 +45,7 @@ pub(crate) enum MethodFamily {
     Process,
 }
 
-/// What a client wants of a running session.
+/// What a client wants of a running process.
 pub(crate) enum ProcessOrder {
     /// Another size of its terminal.
     Resize(Size),
@@ -65,12 +66,13 @@ struct RunningProcess {
     task: Option<AbortHandle>,
 }
 
-/// All sessions that run.
-#[derive(Default)]
+/// All processes that run.
 pub(crate) struct ClientProcesses {
-    running: Mutex<HashMap<ProcessKey, RunningProcess>>,
+    running: Arc<RunningProcesses>,
+    runner: CommandRunner,
+    connections: Arc<Connections>,
     /// Those whose end is reported by a notification.
-    pub(crate) notifying: InFlight,
+    notifying: InFlight,
     /// Set when the server ends.
     ending: watch::Sender<bool>,
 }
@@ -81,9 +83,9 @@ pub(crate) struct StdinChunk {
     pub(crate) close: bool,
 }
 
-/// A place in the table; dropping it takes the session out.
+/// A place in the table; dropping it takes the process out.
 pub(crate) struct Registration {
-    core: Arc<Core>,
+    running: Arc<RunningProcesses>,
     key: ProcessKey,
     orders: mpsc::Receiver<ProcessOrder>,
     input: Option<mpsc::Receiver<StdinChunk>>,
@@ -92,23 +94,50 @@ pub(crate) struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.core.client_processes.lock().remove(&self.key);
+        self.running.lock().remove(&self.key);
     }
 }
 
 impl ClientProcesses {
+    pub(crate) fn new(runner: CommandRunner, connections: Arc<Connections>) -> Self {
+        let (running, notifying) = (Arc::default(), InFlight::default());
+        Self { running, runner, connections, notifying, ending: watch::Sender::new(false) }
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// The request is at fault, or the program or the sandbox cannot be started. In a sandbox some
+    /// of this shows at the command's end only: see [`ClientProcess::follow`].
+    pub(crate) async fn start(
+        &self,
+        request: ProcessRequest,
+        registered: Option<Registration>,
+    ) -> Result<ClientProcess, Error> {
+        let ProcessRequest { command, timeout, cap, streams } = request;
+        let program = command.argv.first().map(PathBuf::from).unwrap_or_default();
+        let process = self.runner.spawn(command).await?;
+        let ending = self.ending.subscribe();
+        Ok(ClientProcess { process, program, timeout, cap, streams, registered, ending })
+    }
+
+    /// The end of the server waits until this is dropped: the end of a process is reported with it.
+    pub(crate) fn accept_notification(&self) -> Accepted {
+        self.notifying.accept()
+    }
+
     /// Reserves a name.
     ///
     /// # Errors
-    /// The name is in use, or the connection has as many sessions as it may.
+    /// The name is in use, or the connection has as many processes as it may.
     pub(crate) fn register(
-        core: &Arc<Core>,
+        &self,
         connection: ConnectionId,
         family: MethodFamily,
         name: String,
         (takes_input, has_terminal): (bool, bool),
     ) -> Result<Registration, Error> {
-        let mut running = core.client_processes.lock();
+        let mut running = self.running.lock();
         let own = running.keys().filter(|(owner, ..)| *owner == connection).count();
         if own >= MAX_PROCESSES {
             let message = format!("{own} processes are running, {MAX_PROCESSES} at most");
@@ -132,10 +161,15 @@ impl ClientProcesses {
         };
         running.insert(key.clone(), entry);
         drop(running);
-        let registered =
-            Registration { core: core.clone(), key, orders, input: Some(input), waiting };
-        // A connection that ended meanwhile ends no sessions any more.
-        match core.is_connected(connection) {
+        let registered = Registration {
+            running: self.running.clone(),
+            key,
+            orders,
+            input: Some(input),
+            waiting,
+        };
+        // A connection that has ended since would not end this process.
+        match self.connections.contains(connection) {
             true => Ok(registered),
             false => Err(Error::wrong_state("the connection has ended")),
         }
@@ -150,14 +184,14 @@ impl ClientProcesses {
         task: AbortHandle,
     ) {
         let key = (connection, family, name.to_owned());
-        match self.lock().get_mut(&key) {
+        match self.running.lock().get_mut(&key) {
             Some(entry) => entry.task = Some(task),
             // It is over already, or its connection is.
             None => task.abort(),
         }
     }
 
-    /// Gives a running session something to do.
+    /// Gives a running process something to do.
     ///
     /// # Errors
     /// There is none of that name, or it cannot do that.
@@ -168,7 +202,7 @@ impl ClientProcesses {
         name: &str,
         order: ProcessOrder,
     ) -> Result<(), Error> {
-        let running = self.lock();
+        let running = self.running.lock();
         let entry = entry(&running, connection, family, name)?;
         if matches!(order, ProcessOrder::Resize(_)) && !entry.has_terminal {
             return Err(refused(name, "it has no terminal; start it with `tty`"));
@@ -176,7 +210,7 @@ impl ClientProcesses {
         entry.orders.try_send(order).map_err(|_| refused(name, FULL))
     }
 
-    /// Gives a running session input, which waits behind what was given before.
+    /// Gives a running process input, which waits behind what was given before.
     ///
     /// # Errors
     /// There is none of that name, it takes no input, or it leaves too much of it unread.
@@ -187,7 +221,7 @@ impl ClientProcesses {
         name: &str,
         input: StdinChunk,
     ) -> Result<(), Error> {
-        let running = self.lock();
+        let running = self.running.lock();
         let entry = entry(&running, connection, family, name)?;
         if !entry.takes_input {
             let why = "it takes no input; start it with `streamStdin` or `tty`";
@@ -203,9 +237,9 @@ impl ClientProcesses {
         Err(refused(name, FULL))
     }
 
-    /// Ends all sessions of a connection that is gone.
+    /// Ends all processes of a connection that is gone.
     pub(crate) fn end_all(&self, connection: ConnectionId) {
-        self.lock().retain(|(owner, ..), entry| {
+        self.running.lock().retain(|(owner, ..), entry| {
             let ends = *owner == connection;
             if ends && let Some(task) = &entry.task {
                 task.abort();
@@ -214,18 +248,25 @@ impl ClientProcesses {
         });
     }
 
-    /// Kills all sessions, named or not: the server ends.
+    /// Kills all processes, named or not: the server ends.
     pub(crate) fn shut_down(&self) {
         self.ending.send_replace(true);
     }
 
-    /// Waits until the end of each session is reported.
+    /// Waits until the end of each process is reported.
     pub(crate) async fn done(&self) {
         self.notifying.done().await;
     }
+}
 
+#[derive(Default)]
+struct RunningProcesses {
+    by_key: Mutex<HashMap<ProcessKey, RunningProcess>>,
+}
+
+impl RunningProcesses {
     fn lock(&self) -> MutexGuard<'_, HashMap<ProcessKey, RunningProcess>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -247,17 +288,17 @@ fn refused(name: &str, why: &str) -> Error {
     Error::wrong_state(format!("process `{}`: {why}", start_of(name)))
 }
 
-/// How a session is run.
+/// How a process is run.
 pub(crate) struct ProcessRequest {
-    pub(crate) spawn: Spawn,
+    pub(crate) command: CommandLine,
     pub(crate) timeout: Option<Duration>,
     /// Bytes that are kept, or streamed, of each stream; `None`: as many as there may be.
     pub(crate) cap: Option<usize>,
-    /// Whether output is told as it comes.
+    /// Whether output is streamed.
     pub(crate) streams: bool,
 }
 
-/// How a session ended.
+/// How a process ended.
 pub(crate) struct ProcessEnd {
     /// 124 after a timeout, -1 after a termination.
     pub(crate) exit_code: i32,
@@ -294,24 +335,7 @@ pub(crate) struct ClientProcess {
 }
 
 impl ClientProcess {
-    /// Starts a command.
-    ///
-    /// # Errors
-    /// `-32602` where the request is at fault, `-32603` when the program or the sandbox cannot be
-    /// started. In a sandbox some of this shows at the command's end only: see [`ClientProcess::follow`].
-    pub(crate) async fn start(
-        core: &Core,
-        run: ProcessRequest,
-        registered: Option<Registration>,
-    ) -> Result<Self, Error> {
-        let ProcessRequest { spawn, timeout, cap, streams } = run;
-        let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
-        let process = core.sandbox.spawn(spawn).await?;
-        let ending = core.client_processes.ending.subscribe();
-        Ok(Self { process, program, timeout, cap, streams, registered, ending })
-    }
-
-    /// Waits for the end; `tell` is given each piece of output that is streamed, and whether it is
+    /// Waits for the end. `on_output` gets each piece of output that is streamed, and whether it is
     /// the last of its stream because of the cap. Dropping the future kills the command.
     ///
     /// # Errors
@@ -319,11 +343,12 @@ impl ClientProcess {
     pub(crate) async fn follow(
         self,
         peer: &Peer,
-        tell: impl Fn(Stream, String, bool),
+        on_output: impl Fn(Stream, String, bool),
     ) -> Result<ProcessEnd, Error> {
         let Self { process, program, timeout, cap, streams, registered, ending } = self;
         let limits = (timeout, cap, streams);
-        let (cause, exit, kept) = supervise(process, limits, registered, ending, peer, tell).await;
+        let (cause, exit, kept) =
+            supervise(process, limits, registered, ending, peer, on_output).await;
         if let Some(error) = exit.not_executed(&program) {
             return Err(error.into());
         }
@@ -342,7 +367,7 @@ impl ClientProcess {
     }
 }
 
-/// Why a session ended.
+/// Why a process ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndCause {
     Itself,
@@ -357,7 +382,7 @@ async fn supervise(
     mut registered: Option<Registration>,
     mut ending: watch::Receiver<bool>,
     peer: &Peer,
-    tell: impl Fn(Stream, String, bool),
+    on_output: impl Fn(Stream, String, bool),
 ) -> (EndCause, Exit, [(String, bool); 2]) {
     let feeding = registered.as_mut().and_then(|registered| {
         let (input, waiting) = (registered.input.take()?, registered.waiting.clone());
@@ -367,7 +392,7 @@ async fn supervise(
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut kept = [StreamOutput::new(cap), StreamOutput::new(cap)];
     let mut cause = EndCause::Itself;
-    // A session that was killed for one of these reasons is not killed again.
+    // A process that was killed for one of these reasons is not killed again.
     let is_killed = |cause| matches!(cause, EndCause::TimedOut | EndCause::ServerEnds);
     loop {
         let outbox = &peer.outbox;
@@ -397,7 +422,7 @@ async fn supervise(
                 let Some(chunk) = chunk else { break };
                 let at = usize::from(chunk.stream == Stream::Stderr);
                 let Some(kept) = kept.get_mut(at) else { continue };
-                take(kept, streams, &chunk.bytes, |delta, capped| tell(chunk.stream, delta, capped));
+                take(kept, streams, &chunk.bytes, |delta, capped| on_output(chunk.stream, delta, capped));
             }
         }
     }
@@ -422,7 +447,12 @@ async fn supervise(
 }
 
 /// Keeps or streams a piece of output.
-fn take(kept: &mut StreamOutput, streams: bool, bytes: &[u8], tell: impl FnOnce(String, bool)) {
+fn take(
+    kept: &mut StreamOutput,
+    streams: bool,
+    bytes: &[u8],
+    on_output: impl FnOnce(String, bool),
+) {
     if !streams {
         return kept.buffer.push(bytes);
     }
@@ -432,7 +462,7 @@ fn take(kept: &mut StreamOutput, streams: bool, bytes: &[u8], tell: impl FnOnce(
     let fits = bytes.get(..kept.left.min(bytes.len())).unwrap_or_default();
     kept.left -= fits.len();
     kept.capped = fits.len() < bytes.len();
-    tell(STANDARD.encode(fits), kept.capped);
+    on_output(STANDARD.encode(fits), kept.capped);
 }
 
 async fn next_order(registered: &mut Option<Registration>) -> ProcessOrder {
@@ -458,7 +488,7 @@ fn obey(process: &Process, order: ProcessOrder) {
     }
 }
 
-/// Ends a task that nobody needs any more.
+/// Aborts a task when it is dropped.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Drop for AbortOnDrop {
@@ -506,7 +536,7 @@ pub(crate) fn decoded(delta: Option<&str>) -> Result<Vec<u8>, Error> {
 /// Bytes that are kept of each stream.
 ///
 /// # Errors
-/// `-32602` for a cap together with the wish for none.
+/// Invalid parameters: a cap together with `disableOutputCap`.
 pub(crate) fn cap(bytes: Option<u64>, none: bool) -> Result<Option<usize>, Error> {
     match (bytes, none) {
         (Some(_), true) => Err(Error::exclusive("outputBytesCap", "disableOutputCap")),

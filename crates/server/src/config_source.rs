@@ -13,6 +13,7 @@ use crate::options::Options;
 
 /// Reads and merges the layers.
 pub(crate) struct ConfigSource {
+    options: Arc<Options>,
     files: Files,
     flags: Result<Arc<Layer>, Error>,
     /// Features switched in this process.
@@ -29,36 +30,36 @@ pub(crate) struct Loaded {
 }
 
 impl ConfigSource {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: Arc<Options>) -> Self {
         Self {
             files: Files::new(),
             flags: Layer::command_line(&options.config_overrides).map(Arc::new),
             switched: Mutex::default(),
+            options,
         }
     }
 
     /// The configuration for a thread in `cwd` with the overrides of its client.
     pub(crate) fn load(
         &self,
-        options: &Options,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
     ) -> Result<Loaded, Error> {
-        self.with(options, cwd, overrides, true)
+        self.read(cwd, overrides, true)
     }
 
     /// The server's own configuration: no project has a say in it.
-    pub(crate) fn own(&self, options: &Options) -> Result<Loaded, Error> {
-        self.with(options, &options.cwd, None, false)
+    pub(crate) fn own(&self) -> Result<Loaded, Error> {
+        self.read(&self.options.cwd, None, false)
     }
 
-    fn with(
+    fn read(
         &self,
-        options: &Options,
         cwd: &Path,
         overrides: Option<&Map<String, Value>>,
         projects: bool,
     ) -> Result<Loaded, Error> {
+        let options = &self.options;
         // Taken first: what is read meanwhile counts as a change, once more than needed.
         let generation = self.files.generation();
         let flags = self.flags.clone()?;
@@ -80,7 +81,7 @@ impl ConfigSource {
         Ok(Loaded { resolved, stack, files, generation })
     }
 
-    /// Whether one of these files is not any more what it was when it was read.
+    /// Whether one of these files has changed since it was read.
     pub(crate) fn changed(&self, files: &[PathBuf], since: u64) -> bool {
         self.files.poll(files);
         self.generation() != since
@@ -102,12 +103,8 @@ impl ConfigSource {
     }
 
     /// Whether the user's file could have this text; keys of `edits` that do not exist are refused.
-    pub(crate) fn check_text(
-        &self,
-        options: &Options,
-        text: &str,
-        edits: &[Edit],
-    ) -> Result<(), Error> {
+    pub(crate) fn check_text(&self, text: &str, edits: &[Edit]) -> Result<(), Error> {
+        let options = &self.options;
         let env = |name: &str| options.variable(name);
         let environment = Environment {
             home: &options.home,
@@ -151,7 +148,7 @@ impl ConfigSource {
 /// # Errors
 /// What makes it unusable.
 pub fn configuration_here(options: &Options) -> Result<(Resolved, Vec<PathBuf>), Error> {
-    let loaded = ConfigSource::new(options).load(options, &options.cwd, None)?;
+    let loaded = ConfigSource::new(Arc::new(options.clone())).load(&options.cwd, None)?;
     Ok((loaded.resolved, loaded.files))
 }
 
@@ -164,7 +161,7 @@ pub fn check_configuration_text(
     text: &str,
     edits: &[Edit],
 ) -> Result<(), Error> {
-    ConfigSource::new(options).check_text(options, text, edits)
+    ConfigSource::new(Arc::new(options.clone())).check_text(text, edits)
 }
 
 /// The configuration that a server would start with: the files of the system and the user, the
@@ -173,5 +170,6 @@ pub fn check_configuration_text(
 /// # Errors
 /// What makes it unusable.
 pub fn configuration(options: &Options, projects: bool) -> Result<Resolved, Error> {
-    Ok(ConfigSource::new(options).with(options, &options.cwd, None, projects)?.resolved)
+    let source = ConfigSource::new(Arc::new(options.clone()));
+    Ok(source.read(&options.cwd, None, projects)?.resolved)
 }

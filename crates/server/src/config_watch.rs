@@ -1,35 +1,38 @@
 //! Watches the configuration files of the user, the administrator and the projects of threads, so
-//! that clients hear of a mistake when it is made. What a change does to a thread is decided when its next turn starts.
+//! that clients learn of a mistake at once. Threads apply a change when their next turn starts.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use config::Resolved;
 use config::kind::scope;
 use config::table::Keys;
+use files::Pool;
 use protocol::ConfigWarning;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-use crate::server::Core;
+use crate::config_source::ConfigSource;
+use crate::connections::Connections;
+use crate::options::Options;
 use crate::warnings;
 
-/// An editor writes a file in several steps: they count as one.
+/// An editor writes a file in several steps, which count as one change.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// Folders of projects that are watched; of further ones, changes are seen when a turn starts.
+/// Folders of projects that are watched. Changes in further ones are noticed when a turn starts.
 const MAX_PROJECTS: usize = 256;
 
 /// Ends the watching with the server.
-pub(crate) struct Watching {
+pub(crate) struct ConfigWatch {
     task: AbortHandle,
     folders: Folders,
     projects: Mutex<HashSet<PathBuf>>,
 }
 
-impl Watching {
+impl ConfigWatch {
     /// Also watches the folders that hold these files, where there are such folders.
     pub(crate) fn follow(&self, files: &[PathBuf]) {
         let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,65 +45,73 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for ConfigWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Begins to watch.
-pub(crate) fn start(core: &Arc<Core>) -> Watching {
-    let folders = [
-        core.options.home.clone(),
-        core.options.home.join("cache"),
-        core.options.system_dir.clone(),
-    ];
+pub(crate) fn start(
+    source: Arc<ConfigSource>,
+    files: Pool,
+    options: &Options,
+    connections: Arc<Connections>,
+) -> ConfigWatch {
+    let home = options.home.clone();
+    let folders = [home.clone(), home.join("cache"), options.system_dir.clone()];
     let (changes, watched) = Changes::begin();
-    let task = tokio::spawn(watch(changes, Arc::downgrade(core))).abort_handle();
-    let watching = Watching { task, folders: watched, projects: Mutex::default() };
-    folders.iter().for_each(|folder| watching.folders.add(folder));
-    watching
+    let watcher = Watcher { source, files, home, connections };
+    let task = tokio::spawn(watcher.run(changes)).abort_handle();
+    let watch = ConfigWatch { task, folders: watched, projects: Mutex::default() };
+    folders.iter().for_each(|folder| watch.folders.add(folder));
+    watch
 }
 
-async fn watch(mut changes: Changes, core: Weak<Core>) {
-    let Some(begun) = core.upgrade() else { return };
-    let before =
-        begun.config.own(&begun.options).ok().map(|loaded| restart_values(&loaded.resolved));
-    drop(begun);
-    let mut before = before.unwrap_or_default();
-    while changes.next().await {
-        tokio::time::sleep(QUIET).await;
-        let Some(core) = core.upgrade() else { return };
-        look(&core, &mut before).await;
-    }
+/// Reads what changed and reports what is wrong with it.
+struct Watcher {
+    source: Arc<ConfigSource>,
+    files: Pool,
+    home: PathBuf,
+    connections: Arc<Connections>,
 }
 
-/// Reads what changed and tells everybody what is wrong with it.
-async fn look(core: &Arc<Core>, before: &mut Vec<(&'static str, Option<Value>)>) {
-    let reader = core.clone();
-    let looked = core.files.run(&core.options.home, move || {
-        let loaded = reader.config.own(&reader.options);
-        // Of projects too, wherever they lie.
-        reader.config.refresh();
-        loaded
-    });
-    let loaded = match looked.await {
-        Ok(loaded) => loaded,
-        Err(error) => return tracing::warn!(target: "server::configuration", "{error}"),
-    };
-    for error in core.config.broken() {
-        tracing::warn!(target: "server::configuration", "{error}");
-        core.tell_everybody::<ConfigWarning>(&warnings::kept(&error));
-    }
-    let Ok(loaded) = loaded else { return };
-    let now = restart_values(&loaded.resolved);
-    for ((key, then), (_, value)) in before.iter().zip(&now) {
-        if then != value {
-            let summary = format!("`{key}` changed: it counts when the server starts again");
-            core.tell_everybody::<ConfigWarning>(&warnings::plain(summary));
+impl Watcher {
+    async fn run(self, mut changes: Changes) {
+        let before = self.source.own().ok().map(|loaded| restart_values(&loaded.resolved));
+        let mut before = before.unwrap_or_default();
+        while changes.next().await {
+            tokio::time::sleep(QUIET).await;
+            self.look(&mut before).await;
         }
     }
-    *before = now;
+
+    async fn look(&self, before: &mut Vec<(&'static str, Option<Value>)>) {
+        let source = self.source.clone();
+        let looked = self.files.run(&self.home, move || {
+            let loaded = source.own();
+            // The files of projects too.
+            source.refresh();
+            loaded
+        });
+        let loaded = match looked.await {
+            Ok(loaded) => loaded,
+            Err(error) => return tracing::warn!(target: "server::configuration", "{error}"),
+        };
+        for error in self.source.broken() {
+            tracing::warn!(target: "server::configuration", "{error}");
+            self.connections.notify_all::<ConfigWarning>(&warnings::kept(&error));
+        }
+        let Ok(loaded) = loaded else { return };
+        let now = restart_values(&loaded.resolved);
+        for ((key, then), (_, value)) in before.iter().zip(&now) {
+            if then != value {
+                let summary = format!("`{key}` has changed; restart the server to apply it");
+                self.connections.notify_all::<ConfigWarning>(&warnings::plain(summary));
+            }
+        }
+        *before = now;
+    }
 }
 
 /// The values of the keys that count at a start only.
@@ -124,11 +135,11 @@ mod linux {
 
     /// Changes of the files of interest in some folders.
     pub(super) struct Changes {
-        /// `None` where the kernel has no more watches to give: then nothing is heard.
+        /// `None` when the kernel has no more watches: changes are not reported then.
         events: Option<AsyncFd<Arc<OwnedFd>>>,
     }
 
-    /// The folders whose changes are told.
+    /// The watched folders.
     pub(super) struct Folders(Option<Arc<OwnedFd>>);
 
     impl Folders {
@@ -201,7 +212,7 @@ mod elsewhere {
         seen: Vec<Option<SystemTime>>,
     }
 
-    /// The folders whose changes are told.
+    /// The watched folders.
     pub(super) struct Folders(Arc<Mutex<Vec<PathBuf>>>);
 
     impl Folders {

@@ -1,202 +1,54 @@
 //! One connection: its handshake, the order in which its requests are handled, and its end
 //! (specification: Lifecycle rules, Errors, Versioning).
 
+mod caller;
+mod peer;
+
 use std::any::Any;
-use std::collections::{BTreeSet, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jsonrpc::{
     Answer, CloseReason, Connection, ErrorObject, Inbox, Incoming, Message, Method as _,
-    Notification, Outbox, Outgoing, RequestId, encode_answer, encode_error, encode_notification,
+    Notification as _, Outbox, RequestId, encode_answer, encode_error,
 };
-use protocol::connection::InitializeCapabilities;
-use protocol::{Initialize, Initialized, Load, MessageInfo, MethodInfo, Ordering, Stability};
-use serde::Serialize;
+use protocol::{Initialize, Initialized, Load, MethodInfo, Ordering};
 use serde_json::value::RawValue;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::error::{Error, ErrorKind};
 use crate::server::Server;
+use crate::thread::Command;
+use crate::{salvaged, warnings};
 
-/// Numbers the connections of a server.
-pub(crate) type ConnectionId = u64;
+pub(crate) use caller::{Caller, Gate};
+pub(crate) use peer::{ConnectionId, Peer};
 
 /// Requests of one connection that may be handled beside each other; at the bound the connection
 /// is read no further until one of them is answered.
 const CONCURRENT_REQUESTS: usize = 64;
-/// A connection whose input has ended is given up when it takes nothing of the output for so long.
+/// A connection whose input has ended is dropped when it reads no output for this long.
 const LAST_READ: Duration = Duration::from_secs(30);
 /// A connection is read no further while it has left so many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
 
-/// What the rest of the server knows of a connection.
-pub(crate) struct Peer {
-    pub(crate) id: ConnectionId,
-    pub(crate) outbox: Outbox,
-    /// Who has not yet come in, in the eyes of the transport: dropped by the handshake.
-    newcomer: Mutex<Option<Box<dyn Any + Send>>>,
-    session: OnceLock<Negotiated>,
-    /// Hashes of the warnings that were told.
-    heard: Mutex<HashSet<u64>>,
-}
-
-/// Different warnings that are remembered as told; beyond, they may be told twice.
-const MAX_HEARD: usize = 4096;
-
-/// What `initialize` settled.
-struct Negotiated {
-    user_agent: String,
-    experimental: bool,
-    event_cursor: bool,
-    opted_out: BTreeSet<String>,
-}
-
-impl Peer {
-    pub(crate) fn new(
-        id: ConnectionId,
-        outbox: Outbox,
-        newcomer: Option<Box<dyn Any + Send>>,
-    ) -> Self {
-        let (session, heard) = (OnceLock::new(), Mutex::default());
-        Self { id, outbox, newcomer: Mutex::new(newcomer), session, heard }
-    }
-
-    /// Completes the handshake; `false` when it was complete already.
-    pub(crate) fn negotiate(&self, user_agent: String, asked: InitializeCapabilities) -> bool {
-        let opted_out = asked.opt_out_notification_methods.unwrap_or_default();
-        let session = Negotiated {
-            user_agent,
-            experimental: asked.experimental_api,
-            event_cursor: asked.event_cursor,
-            opted_out: opted_out.into_iter().collect(),
-        };
-        let is_first = self.session.set(session).is_ok();
-        drop(self.newcomer.lock().unwrap_or_else(PoisonError::into_inner).take());
-        is_first
-    }
-
-    /// What is presented to model providers for this client.
-    pub(crate) fn user_agent(&self) -> Option<&str> {
-        self.session.get().map(|session| session.user_agent.as_str())
-    }
-
-    /// Whether the client may see and use what is experimental.
-    pub(crate) fn is_experimental(&self) -> bool {
-        self.session.get().is_some_and(|session| session.experimental)
-    }
-
-    /// Whether the client wants to know the places of a thread's events.
-    pub(crate) fn wants_places(&self) -> bool {
-        self.session.get().is_some_and(|session| session.event_cursor)
-    }
-
-    /// Whether a notification is to be sent to this client.
-    pub(crate) fn wants(&self, info: &MessageInfo) -> bool {
-        let Some(session) = self.session.get() else { return false };
-        let open = info.stability == Stability::Stable || session.experimental;
-        open && !session.opted_out.contains(info.name)
-    }
-
-    /// Whether this client has not heard a warning yet; from now on it has.
-    pub(crate) fn hears_first(&self, warning: &str) -> bool {
-        let mut hasher = DefaultHasher::new();
-        warning.hash(&mut hasher);
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        if heard.len() >= MAX_HEARD {
-            heard.clear();
-        }
-        heard.insert(hasher.finish())
-    }
-
-    /// Tells this client, if it wants to hear it.
-    pub(crate) fn notify<N: Notification<Params: Serialize>>(&self, params: &N::Params) {
-        let Some(info) = protocol::lookup_notification(N::NAME) else { return };
-        if self.wants(info)
-            && let Ok(message) = encode_notification(N::NAME, params)
-        {
-            self.send(message);
-        }
-    }
-
-    /// Queues a notification, if this client wants to hear it.
-    pub(crate) fn send_if_wanted(&self, info: &MessageInfo, message: impl Into<Outgoing>) {
-        if self.wants(info) {
-            self.send(message);
-        }
-    }
-
-    /// Queues the answer to a request of this client. As [`Peer::send`].
-    fn answer(&self, answer: impl Into<Answer>) {
-        let _ = self.outbox.push_answer(answer);
-    }
-
-    /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.
-    pub(crate) fn send(&self, message: impl Into<Outgoing>) {
-        let _ = self.outbox.push(message);
-    }
-}
-
-/// The caller of a handler.
-#[derive(Clone)]
-pub(crate) struct Cx {
-    pub(crate) peer: Arc<Peer>,
-    gates: Arc<Mutex<Vec<oneshot::Sender<()>>>>,
-    /// Dropped when the request has begun.
-    begun: Arc<Mutex<Option<oneshot::Sender<()>>>>,
-}
-
-/// Opens when the response to a request is queued: what must be told after it waits here.
-pub(crate) struct Gate(oneshot::Receiver<()>);
-
-impl Gate {
-    /// A gate that nobody waits at: what is told may come before the response.
-    pub(crate) fn open() -> Self {
-        Self(oneshot::channel().1)
-    }
-
-    pub(crate) async fn opened(self) {
-        // The sender is dropped without a word, on every way out of the request.
-        let _ = self.0.await;
-    }
-}
-
-impl Cx {
-    fn new(peer: Arc<Peer>) -> Self {
-        Self { peer, gates: Arc::default(), begun: Arc::default() }
-    }
-
-    /// From now on the connection's next request may be looked at ([`Ordering::Begins`]).
-    pub(crate) fn begun(&self) {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-
-    /// A gate for this request's response.
-    pub(crate) fn gate(&self) -> Gate {
-        let (sender, receiver) = oneshot::channel();
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        Gate(receiver)
-    }
-}
-
 /// What happens to the server when a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtEnd {
-    /// It goes on.
+    /// It continues.
     Detach,
-    /// It was the only one: running turns are interrupted, told and stored.
+    /// It was the only one: running turns are interrupted and stored.
     Shutdown,
 }
 
 impl Server {
-    /// Serves a connection until it ends; the server goes on. `newcomer` is dropped when the client
+    /// Serves a connection until it ends; the server continues. `pending` is dropped when the client
     /// has initialized.
-    pub async fn serve(&self, connection: Connection, newcomer: impl Any + Send) {
-        self.run(connection, Some(Box::new(newcomer)), AtEnd::Detach).await;
+    pub async fn serve(&self, connection: Connection, pending: impl Any + Send) {
+        self.run(connection, Some(Box::new(pending)), AtEnd::Detach).await;
     }
 
     /// Serves the only connection; when it ends, so does the server, with everything stored and
@@ -208,18 +60,19 @@ impl Server {
     async fn run(
         &self,
         connection: Connection,
-        newcomer: Option<Box<dyn Any + Send>>,
+        pending: Option<Box<dyn Any + Send>>,
         at_end: AtEnd,
     ) {
         let Connection { incoming, outbox } = connection;
-        outbox.spool_to(self.core.spool.clone());
+        outbox.spool_to(self.services.spool.clone());
         let (mut requests, mut answers) = incoming.split();
-        let peer = Arc::new(Peer::new(self.core.next_connection(), outbox.clone(), newcomer));
-        self.core.attach(peer.clone());
+        let peer =
+            Arc::new(Peer::new(self.services.connections.next_id(), outbox.clone(), pending));
+        self.services.connections.add(peer.clone());
         // Answers get through while a request is handled: it may be what waits for one.
         let answers = async {
             while let Some(answer) = answers.recv().await {
-                let requests = &self.core.requests;
+                let requests = &self.services.requests;
                 match answer {
                     Incoming::Message(Message::Response { id, outcome }) => {
                         requests.answer(&peer, id, outcome).await;
@@ -244,10 +97,42 @@ impl Server {
             self.shutdown().await;
         }
         running.abort_all();
-        self.core.detach(peer.id).await;
+        self.detach(peer.id).await;
         outbox.close(CloseReason::Finished);
         outbox.drained(LAST_READ).await;
         self.report_cut(peer.id, &outbox);
+    }
+
+    /// Sends a new client what is wrong with the configuration, the command rules and the store.
+    async fn send_warnings(&self, peer: &Peer) {
+        self.services.configurations.send_warnings(peer).await;
+        let store = self.services.store.opened();
+        if let Some(salvage) = store.and_then(store::Store::salvaged) {
+            for (thread, message) in salvaged::messages(salvage) {
+                match thread {
+                    Some(thread) => warnings::send_about_thread(peer, &thread, message),
+                    None => warnings::send_warning(peer, message),
+                }
+            }
+        }
+    }
+
+    /// Forgets a connection that ended.
+    async fn detach(&self, connection: ConnectionId) {
+        self.services.connections.remove(connection);
+        self.services.processes.end_all(connection);
+        for handle in self.services.threads.all() {
+            handle.send(Command::Detach { connection }).await;
+        }
+    }
+
+    /// Waits until a long answer may be made; `None` for any other.
+    async fn turn_for_long_answer(&self, load: Load) -> Option<SemaphorePermit<'_>> {
+        if load != Load::LongAnswer {
+            return None;
+        }
+        // It is never closed.
+        self.services.long_answers.acquire().await.ok()
     }
 
     /// Writes into the log why a connection was cut, if it was.
@@ -273,7 +158,7 @@ impl Server {
                 next = next_request(peer, requests) => next,
                 Some(_) = running.join_next(), if !running.is_empty() => continue,
                 reason = peer.outbox.closed() => match reason {
-                    // What came before the client left was accepted.
+                    // Requests that arrived before the client left are accepted.
                     CloseReason::Left { .. } => requests.try_recv(),
                     _ => None,
                 },
@@ -303,7 +188,7 @@ impl Server {
                 let ordering = info.map_or(Ordering::Ordered, |info| info.ordering);
                 let request = Request { id, method, info, params };
                 if matches!(ordering, Ordering::Ordered | Ordering::Unimplemented) {
-                    return self.answer(Cx::new(peer.clone()), request).await;
+                    return self.answer(Caller::new(peer.clone()), request).await;
                 }
                 let permit = tokio::select! {
                     permit = permits.clone().acquire_owned() => permit,
@@ -313,8 +198,8 @@ impl Server {
                 let (server, peer) = (self.clone(), peer.clone());
                 let (begun, has_begun) = oneshot::channel();
                 running.spawn(async move {
-                    let cx = Cx { begun: Arc::new(Mutex::new(Some(begun))), ..Cx::new(peer) };
-                    server.answer(cx, request).await;
+                    let caller = Caller::beginning(peer, begun);
+                    server.answer(caller, request).await;
                     drop(permit);
                 });
                 if ordering == Ordering::Begins {
@@ -324,7 +209,7 @@ impl Server {
             }
             Message::Notification { method, .. } => {
                 if method == Initialized::NAME {
-                    self.core.tell_warnings(peer).await;
+                    self.send_warnings(peer).await;
                 }
             }
             // They come by themselves: see `run`.
@@ -332,30 +217,29 @@ impl Server {
         }
     }
 
-    async fn answer(&self, cx: Cx, request: Request) {
+    async fn answer(&self, caller: Caller, request: Request) {
         let Request { id, method, info, params } = request;
         let load = info.map_or(Load::Light, |info| info.load);
-        let peer = &cx.peer.clone();
+        let peer = &caller.peer.clone();
         let connection = peer.id;
         let span = tracing::debug_span!("request", connection, %id, %method);
-        let accepted = self.core.unanswered.accept();
+        let accepted = self.services.unanswered.accept();
         // Counted before this is asked, so that a server that begins to drain misses none.
-        let _accepted = (!self.core.is_draining()).then_some(accepted);
-        let _turn = self.core.turn_for_long_answer(load).await;
+        let _accepted = (!self.services.draining.is_set()).then_some(accepted);
+        let _turn = self.turn_for_long_answer(load).await;
         let outcome = match admit(peer, &method, info, params.as_deref()) {
-            Ok(()) if self.core.is_draining() && load == Load::StartsWork => {
+            Ok(()) if self.services.draining.is_set() && load == Load::StartsWork => {
                 Err(shutting_down().into())
             }
             Ok(()) => {
-                let handled = protocol::dispatch(self, cx.clone(), &method, params.as_deref());
+                let handled = protocol::dispatch(self, caller.clone(), &method, params.as_deref());
                 handled.instrument(span.clone()).await
             }
             Err(error) => Err(error.into()),
         };
         span.in_scope(|| tracing::debug!(accepted = outcome.is_ok(), "answered"));
         peer.answer(response(&id, outcome));
-        // Dropping the gates opens them.
-        cx.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        caller.open_gates();
     }
 }
 
@@ -380,7 +264,7 @@ fn admit(
     info: Option<&MethodInfo>,
     params: Option<&RawValue>,
 ) -> Result<(), Error> {
-    match (method == Initialize::NAME, peer.session.get().is_some()) {
+    match (method == Initialize::NAME, peer.is_initialized()) {
         (true, true) => return Err(Error::wrong_state("Already initialized")),
         (true, false) => return Ok(()),
         (false, false) => return Err(Error::wrong_state("Not initialized")),

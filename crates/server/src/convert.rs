@@ -3,6 +3,7 @@
 pub(crate) mod event;
 pub(crate) mod item;
 pub(crate) mod model;
+pub(crate) mod policies;
 pub(crate) mod requirements;
 pub(crate) mod settings;
 pub(crate) mod thread;

@@ -13,9 +13,10 @@ use config::{Config, NetworkMode, NetworkPermissions};
 use sandbox::egress::{
     Asker, Egress, EgressPolicy, Mode, Outside, Pattern, Protocol, Target, UnixSockets, Upstream,
 };
-use session::{Input, NetworkProtocol, NetworkTarget, SandboxPolicy};
+use session::{NetworkProtocol, NetworkTarget, SandboxPolicy};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::options::Options;
 use crate::thread::Command;
@@ -29,7 +30,7 @@ const SOCKS_PORT: u16 = 1080;
 ///
 /// # Errors
 /// What of the profile cannot be enforced, naming its key. No command may be started then.
-pub(crate) fn managed(
+pub(crate) fn managed_network(
     policy: &SandboxPolicy,
     config: &Config,
     options: &Options,
@@ -129,7 +130,7 @@ fn port(url: &str, schemes: &[&str], others: bool) -> Result<u16, Error> {
     Ok(port)
 }
 
-/// The proxy that this process is told to use.
+/// The proxy that the environment of this process names.
 fn upstream(environment: &[(OsString, OsString)]) -> Result<Option<Upstream>, Error> {
     let variable = |names: &[&str]| {
         let found = names.iter().find_map(|name| {
@@ -158,12 +159,12 @@ pub(crate) struct ThreadAsker {
     pub(crate) process: u64,
 }
 
-/// Names questions; a thread hears of its own alone.
+/// Keys of questions, unique in the process.
 static NEXT_QUESTION: AtomicU64 = AtomicU64::new(0);
 
 impl Asker for ThreadAsker {
     fn ask(&self, target: Target) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        let question = Question {
+        let question = PendingQuestion {
             thread: self.thread.clone(),
             key: NEXT_QUESTION.fetch_add(1, Ordering::Relaxed),
             answered: false,
@@ -172,7 +173,7 @@ impl Asker for ThreadAsker {
         Box::pin(async move {
             let mut question = question;
             let (answer, answered) = oneshot::channel();
-            let input = Input::NetworkAsk { process, key: question.key, target };
+            let input = MachineInput::NetworkAsk { process, key: question.key, target };
             if question
                 .thread
                 .send(Command::Reach { input, key: question.key, answer })
@@ -189,14 +190,14 @@ impl Asker for ThreadAsker {
     }
 }
 
-/// Takes itself back when it is dropped without an answer.
-struct Question {
+/// Withdraws itself when it is dropped without an answer.
+struct PendingQuestion {
     thread: mpsc::Sender<Command>,
     key: u64,
     answered: bool,
 }
 
-impl Drop for Question {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.answered {
@@ -205,7 +206,7 @@ impl Drop for Question {
         let (thread, key) = (self.thread.clone(), self.key);
         runtime.spawn(async move {
             // A thread that is gone has no questions.
-            let _ = thread.send(Command::Input(Input::NetworkWithdrawn { key })).await;
+            let _ = thread.send(Command::Input(MachineInput::NetworkWithdrawn { key })).await;
         });
     }
 }

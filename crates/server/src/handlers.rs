@@ -16,7 +16,7 @@ mod thread;
 mod turn;
 mod windows;
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;
 
@@ -27,7 +27,7 @@ impl protocol::Handlers for Server {
 /// Resources whose methods all wait for their part of the program.
 macro_rules! without_handlers {
     ($($resource:ident)+) => {
-        $(impl protocol::$resource<Cx> for Server {})+
+        $(impl protocol::$resource<Caller> for Server {})+
     };
 }
 

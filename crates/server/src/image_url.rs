@@ -49,7 +49,7 @@ fn data(rest: &str) -> Result<(), Error> {
         )));
     }
     if !parameters.next_back().is_some_and(|last| last.eq_ignore_ascii_case("base64")) {
-        return bad("is not in base64: `;base64` must stand before its data");
+        return bad("is not base64: add `;base64` before its data");
     }
     if encoded.is_empty() {
         return bad("holds no data");

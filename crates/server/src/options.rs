@@ -1,4 +1,4 @@
-//! Everything that the server takes from the world around it, given by its caller.
+//! What the server takes from its environment, given by its caller.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use logging::LogFile;
 use session::Millis;
 
-/// Tells the time.
+/// A source of the time.
 pub trait Clock: Send + Sync {
     /// Milliseconds since the Unix epoch.
     fn now_ms(&self) -> Millis;
@@ -23,12 +23,12 @@ pub trait Ids: Send + Sync {
     fn next(&self) -> String;
 }
 
-/// What a server is made of.
+/// What a server starts with.
 #[derive(Clone)]
 pub struct Options {
     /// The agent's home: configuration and stored threads. Absolute.
     pub home: PathBuf,
-    /// The administrator's folder: `config.toml` and `requirements.toml` for everybody. Absolute.
+    /// The administrator's folder: `config.toml` and `requirements.toml` for all users. Absolute.
     pub system_dir: PathBuf,
     /// Where threads work when the client names no folder. Absolute.
     pub cwd: PathBuf,

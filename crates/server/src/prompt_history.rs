@@ -13,7 +13,7 @@ pub(crate) const FILE: &str = "history.jsonl";
 
 /// One line.
 #[derive(Serialize)]
-pub(crate) struct Entry<'e> {
+pub(crate) struct HistoryEntry<'e> {
     /// The thread.
     pub(crate) session_id: &'e str,
     /// Seconds since the epoch.
@@ -25,7 +25,7 @@ pub(crate) struct Entry<'e> {
 /// longer by itself is not kept. Blocks on other writers, for 2 s at most.
 pub(crate) fn append(
     home: &Path,
-    entry: &Entry<'_>,
+    entry: &HistoryEntry<'_>,
     max_bytes: Option<u64>,
 ) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(entry).map_err(std::io::Error::other)?;
@@ -62,7 +62,7 @@ fn lock(file: &File) -> std::io::Result<()> {
     }
 }
 
-/// Ends a line that a crash left unfinished by taking it away; gives the length.
+/// Removes a line that a crash left unfinished; returns the length of the file.
 fn end_whole_line(file: &mut File) -> std::io::Result<u64> {
     let len = file.metadata()?.len();
     if len == 0 {
@@ -74,7 +74,7 @@ fn end_whole_line(file: &mut File) -> std::io::Result<u64> {
     if last == *b"\n" {
         return Ok(len);
     }
-    // What was torn is one line at most.
+    // A crash leaves at most one unfinished line.
     let text = tail(file, len, MAX_LINE)?;
     match text.iter().rposition(|byte| *byte == b'\n') {
         Some(at) => {
@@ -96,11 +96,11 @@ const MAX_LINE: u64 = 128 << 20;
 /// Keeps the newest whole lines within `room`.
 fn shorten(file: &mut File, room: u64) -> std::io::Result<()> {
     let len = file.metadata()?.len();
-    // With the byte before, which tells whether a line begins there.
+    // With the byte before it, which shows whether a line begins there.
     let text = tail(file, len, room.saturating_add(1))?;
     let start = match text.len() as u64 > room {
         false => 0,
-        // The line that is cut goes as a whole.
+        // A line that is cut is removed as a whole.
         true => text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1),
     };
     file.set_len(0)?;
@@ -135,7 +135,7 @@ mod tests {
             std::fs::write(&path, torn).unwrap();
             let mut written = Vec::new();
             for (ts, text) in texts.iter().enumerate() {
-                let entry = Entry { session_id: "t", ts: ts as i64, text };
+                let entry = HistoryEntry { session_id: "t", ts: ts as i64, text };
                 append(home.path(), &entry, Some(max)).unwrap();
                 written.push(format!("{}\n", serde_json::to_string(&entry).unwrap()));
                 let file = std::fs::read_to_string(&path).unwrap();

@@ -64,7 +64,7 @@ impl Models {
         if files().contains_key(path) {
             return Ok(());
         }
-        // Read without the lock: a file system that does not answer holds up nobody else.
+        // Read without the lock: a file system that does not answer delays no other thread.
         let models = model::catalog::read(path)
             .map_err(|error| Error::failed(format!("`model_catalog_json`: {error}")))?;
         let mut files = files();
@@ -77,22 +77,22 @@ impl Models {
 
     /// What is known of a model of that provider.
     pub(crate) fn info(&self, config: &config::Config, provider: &str, model: &str) -> ModelInfo {
-        let mut info = model::catalog::find(&self.of(config, provider), model);
+        let mut info = model::catalog::find(&self.list(config, provider), model);
         if let Some(supported) = config.model_supports_reasoning_summaries {
             info.supports_reasoning = supported;
         }
         info
     }
 
-    /// The model of a provider when nobody names one.
-    pub(crate) fn default_of(&self, config: &config::Config, provider: &str) -> String {
-        let models = self.of(config, provider);
+    /// The model of a provider that is used when none is named.
+    pub(crate) fn default_model(&self, config: &config::Config, provider: &str) -> String {
+        let models = self.list(config, provider);
         let default = models.iter().find(|model| model.is_default).or(models.first());
         default.map(|model| model.id.to_string()).unwrap_or_default()
     }
 
     /// The models of a provider, in the picker's order.
-    pub(crate) fn of(&self, config: &config::Config, provider: &str) -> Vec<ModelInfo> {
+    pub(crate) fn list(&self, config: &config::Config, provider: &str) -> Vec<ModelInfo> {
         if matches!(config.providers.get(provider), Some(config::Provider::Offline)) {
             return model::catalog::offline();
         }

@@ -1,12 +1,12 @@
-//! Closes turns in flight that nobody runs any more: as `interrupted` when their process is gone, as
+//! Closes turns in flight that no server runs: as `interrupted` when their process is gone, as
 //! `failed` when their thread panicked; their unfinished items as `failed`. Exactly one end a turn,
 //! also after a crash.
 
 use serde_json::Value;
 use store::{OrphanedTurn, Store, StoreError, TurnOutcome, Write};
 
-/// How a turn ends that nobody runs any more.
-pub(crate) enum Outcome {
+/// How a turn that no server runs is closed.
+pub(crate) enum OrphanOutcome {
     Interrupted,
     Failed {
         /// As the store keeps it.
@@ -25,7 +25,7 @@ pub(crate) struct ClosedItem {
 /// Closes every orphaned turn.
 pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), StoreError> {
     let orphans = store.claim_orphaned_turns().await?;
-    close(store, orphans, now_ms, &Outcome::Interrupted).await.map(drop)
+    close(store, orphans, now_ms, &OrphanOutcome::Interrupted).await.map(drop)
 }
 
 /// Closes these turns; the items that were closed with them.
@@ -33,7 +33,7 @@ pub(crate) async fn close(
     store: &Store,
     orphans: Vec<OrphanedTurn>,
     now_ms: i64,
-    outcome: &Outcome,
+    outcome: &OrphanOutcome,
 ) -> Result<Vec<ClosedItem>, StoreError> {
     let mut closed = Vec::new();
     for orphan in orphans {
@@ -47,7 +47,7 @@ pub(crate) async fn close(
 fn closing_writes(
     orphan: OrphanedTurn,
     now_ms: i64,
-    outcome: &Outcome,
+    outcome: &OrphanOutcome,
 ) -> (Vec<Write>, Vec<ClosedItem>) {
     let OrphanedTurn { thread, turn, started_at_ms, items } = orphan;
     let (mut writes, mut closed) = (Vec::new(), Vec::new());
@@ -73,8 +73,8 @@ fn closing_writes(
         });
     }
     let (outcome, error) = match outcome {
-        Outcome::Interrupted => (TurnOutcome::Interrupted, None),
-        Outcome::Failed { error } => (TurnOutcome::Failed, Some(error.clone())),
+        OrphanOutcome::Interrupted => (TurnOutcome::Interrupted, None),
+        OrphanOutcome::Failed { error } => (TurnOutcome::Failed, Some(error.clone())),
     };
     writes.push(Write::FinishTurn {
         thread,

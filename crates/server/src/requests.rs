@@ -9,9 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jsonrpc::{ErrorObject, Malformed, RequestId};
 use serde_json::value::RawValue;
-use session::{Id, Input};
+use session::Id;
 use tokio::sync::mpsc;
 
+use crate::allowed::MachineInput;
 use crate::connection::{ConnectionId, Peer};
 use crate::thread::Command;
 use crate::warnings;
@@ -19,9 +20,9 @@ use crate::warnings;
 pub(crate) use answers::{Amendable, Question};
 use answers::{Unusable, cut};
 
-/// All requests that wait.
+/// All requests that wait for an answer.
 #[derive(Default)]
-pub(crate) struct Requests {
+pub(crate) struct ClientRequests {
     next: AtomicI64,
     waiting: Mutex<BTreeMap<i64, Waiting>>,
 }
@@ -44,20 +45,20 @@ enum Client {
     Asked,
     /// Its answer could not be used.
     Answered,
-    /// It does not follow the thread any longer.
+    /// It no longer subscribes to the thread.
     Unsubscribed,
 }
 
 /// What is to be done about an answer.
 struct Outcome {
     /// For the thread.
-    input: Option<(mpsc::Sender<Command>, Input)>,
+    input: Option<(mpsc::Sender<Command>, MachineInput)>,
     /// For the client that answered.
     warning: Option<(Id, String)>,
 }
 
-impl Requests {
-    /// Registers a request and gives its id on the wire: integers from 0.
+impl ClientRequests {
+    /// Registers a request and returns its id on the wire: integers from 0.
     pub(crate) fn open(
         &self,
         question: Question,
@@ -79,21 +80,21 @@ impl Requests {
         }
     }
 
-    /// Forgets a request that needs no answer any more.
+    /// Removes a request that no longer needs an answer.
     pub(crate) fn close(&self, id: i64) {
         self.lock().remove(&id);
     }
 
-    /// Takes an answer: the first one that can be used, of a client that was asked, counts. Whoever
-    /// sends one that cannot be used is told why. The request stays open while another client can
-    /// still answer; then it is declined, or the tool has failed.
+    /// Takes an answer. The first valid one of a client that was asked counts. The sender of an
+    /// invalid one gets a warning that says why. The request stays open while another client can
+    /// still answer; after that it is declined, or the tool has failed.
     pub(crate) async fn answer(
         &self,
         peer: &Peer,
         id: Option<RequestId>,
         outcome: Result<Box<RawValue>, ErrorObject>,
     ) {
-        // Without an id it is a complaint about a message of ours, which could go on for ever.
+        // Without an id it reports an error in one of our messages; answering could loop.
         let Some(id) = id.as_ref().and_then(number) else { return };
         let taken = self.take(peer.id, id, |question, number| question.read(number, outcome));
         self.carry_out(peer, taken).await;
@@ -122,7 +123,7 @@ impl Requests {
     async fn carry_out(&self, peer: &Peer, taken: Option<Outcome>) {
         let Some(Outcome { input, warning }) = taken else { return };
         if let Some((thread, message)) = warning {
-            warnings::tell_sender(peer, &thread, message);
+            warnings::send_to_sender(peer, &thread, message);
         }
         if let Some((thread, input)) = input {
             // A thread that is gone has resolved its requests.
@@ -135,7 +136,7 @@ impl Requests {
         &self,
         connection: ConnectionId,
         id: i64,
-        read: impl FnOnce(&Question, u64) -> Result<Input, Unusable>,
+        read: impl FnOnce(&Question, u64) -> Result<MachineInput, Unusable>,
     ) -> Option<Outcome> {
         let mut all = self.lock();
         let waiting = all.get_mut(&id)?;
@@ -169,7 +170,7 @@ impl Requests {
 
     /// A client does not follow the thread any longer; what becomes of the requests that only it
     /// could still have answered.
-    pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<Input> {
+    pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<MachineInput> {
         self.left(thread, |clients| {
             if let Some(client @ Client::Asked) = clients.get_mut(&connection) {
                 *client = Client::Unsubscribed;
@@ -177,14 +178,18 @@ impl Requests {
         })
     }
 
-    /// See [`Requests::unsubscribed`], for a connection that has ended.
-    pub(crate) fn disconnected(&self, thread: &Id, connection: ConnectionId) -> Vec<Input> {
+    /// See [`ClientRequests::unsubscribed`], for a connection that has ended.
+    pub(crate) fn disconnected(&self, thread: &Id, connection: ConnectionId) -> Vec<MachineInput> {
         self.left(thread, |clients| {
             clients.remove(&connection);
         })
     }
 
-    fn left(&self, thread: &Id, leave: impl Fn(&mut BTreeMap<ConnectionId, Client>)) -> Vec<Input> {
+    fn left(
+        &self,
+        thread: &Id,
+        leave: impl Fn(&mut BTreeMap<ConnectionId, Client>),
+    ) -> Vec<MachineInput> {
         let mut inputs = Vec::new();
         self.lock().retain(|_, waiting| {
             if waiting.thread_id != *thread {
@@ -207,8 +212,8 @@ impl Requests {
 }
 
 impl Waiting {
-    /// What the session is told once all who could answer have answered in vain.
-    fn given_up(&mut self, fault: String) -> Option<Input> {
+    /// The input to the session when no client that could answer gave a valid answer.
+    fn given_up(&mut self, fault: String) -> Option<MachineInput> {
         let open = self.clients.values().any(|client| *client == Client::Asked);
         let answered = self.clients.values().any(|client| *client == Client::Answered);
         let input = self.question.unanswered(self.number, &fault);

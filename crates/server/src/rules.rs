@@ -17,11 +17,11 @@ use sandbox::rules::{
 };
 use session::SandboxPolicy;
 
-use crate::convert::settings::confinement;
+use crate::command_environment::command_environment;
+use crate::convert::policies::{configured_sandbox, confinement};
 use crate::error::Error;
-use crate::loading;
+use crate::home::make_home;
 use crate::options::Options;
-use crate::thread::environment;
 
 /// The file that amendments go to.
 const AMENDED_FILE: &str = "default.rules";
@@ -31,13 +31,13 @@ const MAX_FILES: usize = 256;
 const MAX_KEPT: usize = 64;
 
 /// See the module.
-pub(crate) struct SharedRules {
+pub(crate) struct CommandRules {
     user_file: PathBuf,
     kept: Mutex<HashMap<Vec<PathBuf>, Kept>>,
     appending: Mutex<()>,
 }
 
-/// What holds in some folders, and of which state of them.
+/// The rules of some folders, and the state of the folders that they were read from.
 #[derive(Clone)]
 struct Kept {
     sources: Vec<Source>,
@@ -45,21 +45,21 @@ struct Kept {
     ready: Arc<Ready>,
 }
 
-/// The rules, and where they are from.
+/// Parsed rules, with the files that they came from.
 struct Ready {
     rules: Rules,
     /// How many rules each file has, or why it cannot be used.
     files: Vec<(PathBuf, Result<usize, Error>)>,
 }
 
-/// A file as it was seen, or why what is there cannot be seen.
+/// A file and its metadata when it was read last, or why they cannot be read.
 #[derive(Clone, PartialEq, Eq)]
 enum Source {
     File { path: PathBuf, modified: Option<SystemTime>, length: u64 },
     Broken { path: PathBuf, why: String },
 }
 
-impl SharedRules {
+impl CommandRules {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             user_file: options.home.join("rules").join(AMENDED_FILE),
@@ -99,7 +99,7 @@ impl SharedRules {
         {
             return kept.ready.clone();
         }
-        // Read without the lock: a file system that does not answer holds up nobody else.
+        // Read without the lock: a file system that does not answer delays no other thread.
         let ready = Arc::new(self.read(&sources, required));
         let mut all = self.kept();
         if all.len() >= MAX_KEPT {
@@ -208,7 +208,7 @@ fn sources(folder: &Path) -> Vec<Source> {
 }
 
 fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, Error> {
-    // One byte too many is told by the parser, with what to do.
+    // One byte over the limit, so that the parser reports the file as too large.
     let most = u64::try_from(MAX_RULES_FILE).unwrap_or(u64::MAX).saturating_add(1);
     let bytes = files::read_start(path, most)
         .map_err(|error| Error::failed(error.to_string()).with_source(error))?;
@@ -225,7 +225,7 @@ fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, Error> {
 
 fn append(path: &Path, rule: &str) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
-        crate::server::make_home(parent)?;
+        make_home(parent)?;
     }
     let files::Opened { mut file, metadata } =
         files::append(path).map_err(files::ReadError::into_io)?;
@@ -234,7 +234,7 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
     }
-    // In one write, so that nothing of another server comes between.
+    // In one write, so that another server cannot write in between.
     let line_break = if last == *b"\n" { "" } else { "\n" };
     file.write_all(format!("{line_break}{rule}\n").as_bytes())?;
     file.sync_data()
@@ -269,7 +269,7 @@ pub(crate) fn resolver(
     policy: &SandboxPolicy,
     cwd: &Path,
 ) -> PathResolver {
-    let environment = environment(options, config);
+    let environment = command_environment(options, config);
     let path = environment.into_iter().find(|(name, _)| name == "PATH").map(|(_, value)| value);
     let resolved = confinement(policy, cwd).resolve(options.tmpdir().as_deref());
     // Under full access nothing is listed, but what the agent itself writes is not trusted.
@@ -296,7 +296,7 @@ pub struct Explained {
     pub matching: Vec<(PrefixRule, String)>,
     /// Whether it only reads.
     pub known_safe: bool,
-    /// Whether it destroys what cannot be brought back, or runs as somebody else.
+    /// Whether it destroys data for good, or runs as another user.
     pub dangerous: bool,
     /// The prefix that a client would be offered to allow for good.
     pub proposed: Option<Vec<String>>,
@@ -313,10 +313,10 @@ pub fn explain_command(
     invocation: Invocation<'_>,
 ) -> Result<Explained, config::Error> {
     let config = crate::configuration(options, true)?.config;
-    let policy = loading::configured_sandbox(&config, &options.cwd, options.tmpdir());
+    let policy = configured_sandbox(&config, &options.cwd, options.tmpdir());
     let resolver = resolver(options, &config, &policy, &options.cwd);
     let context = Context { cwd: &options.cwd, resolver: &resolver };
-    let ready = SharedRules::new(options).ready(&config);
+    let ready = CommandRules::new(options).ready(&config);
     let assessed = assess(invocation, &context, &ready.rules);
     let matching = ready.rules.matching(invocation, &context).into_iter();
     Ok(Explained {

@@ -4,68 +4,57 @@ use std::ffi::OsString;
 
 use config::{Config, table::SandboxMode};
 use sandbox::{Size, Spawn, Stdin};
-use session::{Overrides, SandboxPolicy};
 
-use crate::convert::settings::{configured_mode, confinement, mode_policy, profile_policy};
-use crate::egress::managed;
+use crate::allowed::Allowed;
+use crate::command_environment::command_environment;
+use crate::command_runner::CommandLine;
+use crate::convert::policies::{configured_sandbox, mode_policy, profile_policy};
+use crate::egress::managed_network;
 use crate::error::Error;
 use crate::options::Options;
-use crate::thread::environment;
-use crate::{loading, required};
+use crate::thread_defaults::unknown_profile;
 
-/// Which policy is wanted instead of the configured one.
+/// The policy that a person chooses in place of the configured one.
 #[derive(Clone, Debug)]
-pub enum Wanted {
+pub enum ChosenPolicy {
     /// `sandbox_mode`.
     Mode(SandboxMode),
     /// The permission profile of that name.
     Profile(String),
 }
 
-/// A command of the working folder under the policy that is wanted, or else configured, as far as
-/// the requirements allow. The second part is what they changed, for people.
+/// A command in the working folder, under the chosen or the configured policy as far as the
+/// requirements allow. Also returns what the requirements replaced, for people.
 ///
 /// # Errors
 /// A profile that does not exist, or one that cannot be enforced.
 pub fn sandboxed(
     options: &Options,
     config: &Config,
-    wanted: Option<&Wanted>,
+    chosen: Option<&ChosenPolicy>,
     argv: Vec<OsString>,
     terminal: Option<Size>,
 ) -> Result<(Spawn, Vec<String>), Error> {
     let cwd = options.cwd.clone();
-    let policy = match wanted {
-        None => loading::configured_sandbox(config, &cwd, options.tmpdir()),
-        Some(Wanted::Mode(mode)) => {
-            let mode = configured_mode(*mode);
-            mode_policy(mode, &cwd, &config.sandbox_workspace_write)
+    let policy = match chosen {
+        None => configured_sandbox(config, &cwd, options.tmpdir()),
+        Some(ChosenPolicy::Mode(mode)) => mode_policy(*mode, &cwd, &config.sandbox_workspace_write),
+        Some(ChosenPolicy::Profile(name)) => {
+            let profile = config.permission_profiles.get(name);
+            let profile = profile.ok_or_else(|| unknown_profile(config, name))?;
+            profile_policy(profile, &config.project_root, options.tmpdir())
         }
-        Some(Wanted::Profile(name)) => match config.permission_profiles.get(name) {
-            Some(profile) => profile_policy(profile, &config.project_root, options.tmpdir()),
-            None => {
-                let known = config.permission_profiles.keys().map(String::as_str);
-                let known: Vec<&str> = known.collect();
-                return Err(Error::invalid_params(format!(
-                    "there is no permission profile `{name}`; the configuration has {}",
-                    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-                )));
-            }
-        },
     };
-    let mut wished = Overrides { sandbox: Some(policy), ..Overrides::default() };
-    let workspace = &config.sandbox_workspace_write;
-    let told = required::constrain(&mut wished, &config.requirements, workspace, &cwd);
-    let policy = wished.sandbox.unwrap_or(SandboxPolicy::DangerFullAccess);
-    let spawn = Spawn {
+    let (policy, replacements) = Allowed::new(policy, config, &cwd);
+    let command = CommandLine {
         argv,
-        policy: confinement(&policy, &cwd),
+        policy: policy.confinement(&cwd),
         guarded: config.trusted_folders.clone(),
-        env: environment(options, config),
+        env: command_environment(options, config),
         cwd,
         tty: terminal,
         stdin: Stdin::Pipe,
-        egress: managed(&policy, config, options, None)?,
+        egress: managed_network(&policy, config, options, None)?,
     };
-    Ok((spawn, told))
+    Ok((command.into_spawn(), replacements))
 }

@@ -12,23 +12,25 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox::{OutputBuffer, Policy, ReadAccess, Sandbox, Spawn, Stdin};
+use sandbox::OutputBuffer;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use crate::allowed::Allowed;
+use crate::command_runner::{CommandLine, CommandRunner};
 use crate::error::Error;
 
 /// How long a profile may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most output of a capture.
+/// Bytes of output of a capture, at most.
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// Longest text of functions and aliases: it is part of an argument, which has a limit.
 const MAX_PRELUDE: usize = 64 * 1024;
 /// Longest script that it is put before.
 const MAX_SCRIPT: usize = 60 * 1024;
-/// Environments that are kept apart.
+/// Snapshots that are kept.
 const MAX_KEPT: usize = 16;
-/// Stands around what is captured: a profile may print.
+/// Delimits what is captured from what the profile prints.
 const MARK: &[u8] = b"\0agentd-snapshot\0";
 /// Variables that say where a shell is, not what it is.
 const TRANSIENT: &[&str] = &["OLDPWD", "PWD", "SHLVL", "_"];
@@ -46,21 +48,27 @@ pub(crate) struct Snapshot {
 }
 
 /// See the module.
-#[derive(Default)]
-pub(crate) struct Snapshots(Mutex<HashMap<(PathBuf, Environment), Captured>>);
+pub(crate) struct ShellSnapshots {
+    runner: CommandRunner,
+    captured: Mutex<HashMap<(PathBuf, Environment), Captured>>,
+}
 
-impl Snapshots {
-    /// The snapshot of `shell` when it starts from `environment`; the first who asks waits for the
-    /// profile, and `failed` hears once why it cannot be captured. `None` then.
+impl ShellSnapshots {
+    pub(crate) fn new(runner: CommandRunner) -> Self {
+        Self { runner, captured: Mutex::default() }
+    }
+
+    /// The snapshot of `shell` when it starts from `environment`. The first caller waits for the
+    /// profile. When it cannot be captured, this returns `None`, and calls `failed` with the reason
+    /// once.
     pub(crate) async fn get(
         &self,
-        sandbox: &Sandbox,
         shell: &Path,
         environment: &Environment,
         failed: impl FnOnce(&str),
     ) -> Option<Arc<Snapshot>> {
         let cell = {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
             let key = (shell.to_owned(), environment.clone());
             if kept.len() >= MAX_KEPT && !kept.contains_key(&key) {
                 kept.clear();
@@ -68,11 +76,11 @@ impl Snapshots {
             kept.entry(key).or_default().clone()
         };
         let captured = cell.get_or_init(|| async {
-            match capture(sandbox, shell, environment).await {
+            match capture(&self.runner, shell, environment).await {
                 Ok(snapshot) => Some(Arc::new(snapshot)),
                 Err(why) => {
                     let shell = shell.display();
-                    failed(&format!("{shell}: every login shell runs its profile anew: {why}"));
+                    failed(&format!("{shell}: the profile could not be captured, so every login shell runs it again: {why}"));
                     None
                 }
             }
@@ -102,7 +110,7 @@ fn describe(shell: &Path) -> Option<&'static str> {
 }
 
 async fn capture(
-    sandbox: &Sandbox,
+    runner: &CommandRunner,
     shell: &Path,
     environment: &Environment,
 ) -> Result<Snapshot, Error> {
@@ -110,7 +118,7 @@ async fn capture(
         describe(shell).ok_or_else(|| Error::failed("only bash and zsh can be captured"))?;
     let mark = r"printf '\0agentd-snapshot\0'";
     let script = format!("{mark}; command env -0; {mark}; {describe}; {mark}");
-    let printed = run(sandbox, shell, "-lc", &script, environment).await?;
+    let printed = run(runner, shell, "-lc", &script, environment).await?;
     let (environment, described) =
         read(&printed).ok_or_else(|| Error::failed("its output cannot be read"))?;
     let prelude = prelude(&described);
@@ -118,29 +126,22 @@ async fn capture(
         return Err(Error::failed(format!("its functions exceed {MAX_PRELUDE} bytes")));
     }
     // What the shell cannot read again must not break every command.
-    run(sandbox, shell, "-c", &format!("{prelude}\n:"), &environment).await?;
+    run(runner, shell, "-c", &format!("{prelude}\n:"), &environment).await?;
     Ok(Snapshot { environment, prelude })
 }
 
 /// Runs a script that succeeds; what it prints.
 async fn run(
-    sandbox: &Sandbox,
+    runner: &CommandRunner,
     shell: &Path,
     flag: &str,
     script: &str,
     environment: &Environment,
 ) -> Result<Vec<u8>, Error> {
-    let spawn = Spawn {
-        argv: vec![shell.into(), flag.into(), script.into()],
-        cwd: PathBuf::from("/"),
-        env: environment.clone(),
-        policy: Policy::ReadOnly { read: ReadAccess::Full, network: false },
-        guarded: Vec::new(),
-        tty: None,
-        stdin: Stdin::Null,
-        egress: None,
-    };
-    let mut process = sandbox.spawn(spawn).await?;
+    let argv = vec![shell.into(), flag.into(), script.into()];
+    let (cwd, env) = (PathBuf::from("/"), environment.clone());
+    let command = CommandLine::new(argv, cwd, env, Allowed::read_only());
+    let mut process = runner.spawn(command).await?;
     let (mut printed, mut errors) = (OutputBuffer::new(MAX_OUTPUT), OutputBuffer::new(1024));
     let exit = timeout(PATIENCE, process.collect(&mut printed, &mut errors)).await;
     let exit =

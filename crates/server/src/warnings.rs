@@ -1,5 +1,5 @@
-//! What is remarkable about a configuration, as clients hear it: `configWarning` and
-//! `deprecationNotice`, each once a connection.
+//! Warnings as clients get them: `configWarning`, `deprecationNotice` and `warning`, each once a
+//! connection.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::connection::Peer;
 
-/// Tells a client what it has not heard yet.
-pub(crate) fn tell(peer: &Peer, warnings: &[Warning]) {
+/// Sends a client the warnings that it was not sent before.
+pub(crate) fn send(peer: &Peer, warnings: &[Warning]) {
     for warning in grouped(warnings) {
         if warning.kind == WarningKind::Deprecated {
             let notice = DeprecationNoticeNotification {
@@ -29,44 +29,44 @@ pub(crate) fn tell(peer: &Peer, warnings: &[Warning]) {
     }
 }
 
-/// Tells a client that the configuration cannot be used, and why.
-pub(crate) fn tell_error(peer: &Peer, error: &Error) {
+/// Sends a client why the configuration cannot be used.
+pub(crate) fn send_error(peer: &Peer, error: &Error) {
     let summary = "the configuration cannot be used".to_owned();
     send_once::<ConfigWarning>(peer, &error.to_string(), &broken(summary, error));
 }
 
-/// Tells a client what is not about a place in a file.
-pub(crate) fn tell_plain(peer: &Peer, summary: String) {
+/// Sends a client a warning that is not about a position in a file.
+pub(crate) fn send_plain(peer: &Peer, summary: String) {
     send_once::<ConfigWarning>(peer, &summary.clone(), &plain(summary));
 }
 
-/// Tells a client something that the configuration has nothing to do with.
-pub(crate) fn tell_warning(peer: &Peer, message: String) {
+/// Sends a client a warning that is not about the configuration.
+pub(crate) fn send_warning(peer: &Peer, message: String) {
     let identity = message.clone();
     let params = WarningNotification { thread_id: None, message };
     send_once::<protocol::Warning>(peer, &identity, &params);
 }
 
-/// Tells a client something about a thread.
-pub(crate) fn tell_about_thread(peer: &Peer, thread: &str, message: String) {
+/// Sends a client a warning about a thread.
+pub(crate) fn send_about_thread(peer: &Peer, thread: &str, message: String) {
     let identity = format!("{thread}: {message}");
     let params = WarningNotification { thread_id: Some(thread.to_owned()), message };
     send_once::<protocol::Warning>(peer, &identity, &params);
 }
 
-/// The notification about a file that broke while its last good content stays in use.
+/// The notification about a broken file whose last valid content stays in use.
 pub(crate) fn kept(error: &Error) -> ConfigWarningNotification {
-    let summary = format!("{error}; what the file said before stays in force until it is mended");
+    let summary = format!("{error}; the previous content stays in force until the file is fixed");
     broken(summary, error)
 }
 
-/// A notification that is not about a place in a file.
+/// A notification that is not about a position in a file.
 pub(crate) fn plain(summary: String) -> ConfigWarningNotification {
     ConfigWarningNotification { summary, details: None, path: None, range: None }
 }
 
-/// Tells a client what is wrong with a message of its own, as often as it happens.
-pub(crate) fn tell_sender(peer: &Peer, thread: &str, message: String) {
+/// Sends a client what is wrong with a message of its own, each time that it happens.
+pub(crate) fn send_to_sender(peer: &Peer, thread: &str, message: String) {
     let params = WarningNotification { thread_id: Some(thread.to_owned()), message };
     peer.notify::<protocol::Warning>(&params);
 }
@@ -100,7 +100,7 @@ fn range(place: &SourceRange) -> TextRange {
 
 fn send_once<N: Notification<Params: Serialize>>(peer: &Peer, identity: &str, params: &N::Params) {
     let wanted = protocol::lookup_notification(N::NAME).is_some_and(|info| peer.wants(info));
-    if !wanted || !peer.hears_first(identity) {
+    if !wanted || !peer.is_first_warning(identity) {
         return;
     }
     if let Ok(message) = encode_notification(N::NAME, params) {
@@ -108,7 +108,7 @@ fn send_once<N: Notification<Params: Serialize>>(peer: &Peer, identity: &str, pa
     }
 }
 
-/// Keys that wait for the same part of the program are one warning.
+/// Joins the warnings about keys that wait for the same part of the program.
 fn grouped(warnings: &[Warning]) -> Vec<Warning> {
     let mut grouped: Vec<Warning> = Vec::new();
     let mut parts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use config::table::SandboxMode;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use sandbox::{Control, ErrorKind, Size, Stream};
-use server::Wanted;
+use server::ChosenPolicy;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -58,10 +58,10 @@ pub(crate) async fn run(
         Err(code) => return Ok(code),
     };
     let wanted = match (arguments.mode, arguments.permissions) {
-        (Some(Mode::ReadOnly), _) => Some(Wanted::Mode(SandboxMode::ReadOnly)),
-        (Some(Mode::WorkspaceWrite), _) => Some(Wanted::Mode(SandboxMode::WorkspaceWrite)),
-        (Some(Mode::DangerFullAccess), _) => Some(Wanted::Mode(SandboxMode::DangerFullAccess)),
-        (None, Some(name)) => Some(Wanted::Profile(name)),
+        (Some(Mode::ReadOnly), _) => Some(ChosenPolicy::Mode(SandboxMode::ReadOnly)),
+        (Some(Mode::WorkspaceWrite), _) => Some(ChosenPolicy::Mode(SandboxMode::WorkspaceWrite)),
+        (Some(Mode::DangerFullAccess), _) => Some(ChosenPolicy::Mode(SandboxMode::DangerFullAccess)),
+        (None, Some(name)) => Some(ChosenPolicy::Profile(name)),
         (None, None) => None,
     };
     let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();

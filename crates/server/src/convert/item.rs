@@ -7,7 +7,7 @@ use session::{
     SearchAction, ToolContent, UserContent,
 };
 
-/// The item as it is told and stored.
+/// The item as it is sent and stored.
 pub(crate) fn item(item: &Item) -> wire::ThreadItem {
     match item {
         Item::UserMessage { id, content } => wire::ThreadItem::UserMessage(wire::UserMessageItem {

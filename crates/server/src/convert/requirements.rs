@@ -5,7 +5,7 @@ use config::table::AllowedApproval;
 use protocol::policy::{AskForApproval, GranularApproval, SandboxMode};
 use protocol::requirements::{ConfigRequirements, WebSearchMode};
 
-use crate::convert::settings::configured_mode;
+use crate::convert::settings::wire_mode;
 
 /// `None` when nothing is required.
 pub(crate) fn wire(requirements: &Requirements) -> Option<ConfigRequirements> {
@@ -20,7 +20,7 @@ pub(crate) fn wire(requirements: &Requirements) -> Option<ConfigRequirements> {
             .map(|all| all.iter().map(|one| approval(*one)).collect()),
         allowed_sandbox_modes: requirements
             .allowed_sandbox_modes()
-            .map(|all| all.iter().map(|mode| configured_mode(*mode)).collect::<Vec<SandboxMode>>()),
+            .map(|all| all.iter().map(|mode| wire_mode(*mode)).collect::<Vec<SandboxMode>>()),
         allowed_web_search_modes: requirements
             .allowed_web_search_modes()
             .map(|all| all.iter().map(|mode| web_search(*mode)).collect()),

@@ -1,15 +1,16 @@
 //! Policies and settings: between the wire, the configuration, the session and the sandbox.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use config::PermissionBase;
+use config::SandboxMode;
 use protocol::policy as wire;
 use session::{ApprovalPolicy, Granular, ReadAccess, SandboxPolicy};
 
-use crate::error::Error;
+use crate::error::{Error, start_of};
+use crate::folders::absolute;
 
 /// The approval policy that a client names.
-pub(crate) fn approval(policy: &wire::AskForApproval) -> ApprovalPolicy {
+pub(crate) fn client_approval(policy: &wire::AskForApproval) -> ApprovalPolicy {
     match policy {
         wire::AskForApproval::UnlessTrusted => ApprovalPolicy::UnlessTrusted,
         // Deprecated: the specification replaces it by asking on request.
@@ -45,99 +46,21 @@ pub(crate) fn wire_approval(policy: ApprovalPolicy) -> wire::AskForApproval {
     }
 }
 
-/// The approval policy of the configuration.
-pub(crate) fn configured_approval(policy: config::ApprovalPolicy) -> ApprovalPolicy {
-    match policy {
-        config::ApprovalPolicy::Untrusted => ApprovalPolicy::UnlessTrusted,
-        config::ApprovalPolicy::OnRequest => ApprovalPolicy::OnRequest,
-        config::ApprovalPolicy::Never => ApprovalPolicy::Never,
-        config::ApprovalPolicy::Granular(granular) => ApprovalPolicy::Granular(Granular {
-            sandbox_approval: granular.sandbox_approval,
-            rules: granular.rules,
-            mcp_elicitations: granular.mcp_elicitations,
-            request_permissions: granular.request_permissions,
-            skill_approval: granular.skill_approval,
-        }),
-    }
-}
-
-/// The sandbox mode of the configuration.
-pub(crate) fn configured_mode(mode: config::SandboxMode) -> wire::SandboxMode {
+/// The sandbox mode that a client names.
+pub(crate) fn client_mode(mode: wire::SandboxMode) -> SandboxMode {
     match mode {
-        config::SandboxMode::ReadOnly => wire::SandboxMode::ReadOnly,
-        config::SandboxMode::WorkspaceWrite => wire::SandboxMode::WorkspaceWrite,
-        config::SandboxMode::DangerFullAccess => wire::SandboxMode::DangerFullAccess,
+        wire::SandboxMode::ReadOnly => SandboxMode::ReadOnly,
+        wire::SandboxMode::WorkspaceWrite => SandboxMode::WorkspaceWrite,
+        wire::SandboxMode::DangerFullAccess => SandboxMode::DangerFullAccess,
     }
 }
 
-/// The policy that a mode stands for; `workspace` holds the configuration's additions.
-pub(crate) fn mode_policy(
-    mode: wire::SandboxMode,
-    cwd: &Path,
-    workspace: &config::WorkspaceWrite,
-) -> SandboxPolicy {
+/// A sandbox mode as clients see it.
+pub(crate) fn wire_mode(mode: SandboxMode) -> wire::SandboxMode {
     match mode {
-        wire::SandboxMode::ReadOnly => {
-            SandboxPolicy::ReadOnly { read: ReadAccess::Full, network: false }
-        }
-        wire::SandboxMode::DangerFullAccess => SandboxPolicy::DangerFullAccess,
-        wire::SandboxMode::WorkspaceWrite => {
-            let mut writable_roots = Vec::new();
-            if !workspace.writable_roots.is_empty() {
-                writable_roots.push(cwd.to_owned());
-                writable_roots.extend(workspace.writable_roots.iter().cloned());
-            }
-            SandboxPolicy::WorkspaceWrite {
-                writable_roots,
-                read: ReadAccess::Full,
-                network: workspace.network_access,
-                exclude_slash_tmp: workspace.exclude_slash_tmp,
-                exclude_tmpdir: workspace.exclude_tmpdir_env_var,
-            }
-        }
-    }
-}
-
-/// The policy of a permission profile of the configuration. With any key beside `enabled`, the
-/// network is the managed one.
-pub(crate) fn profile_policy(
-    profile: &config::PermissionProfile,
-    project_root: &Path,
-    tmpdir: Option<PathBuf>,
-) -> SandboxPolicy {
-    let mut rules = Vec::new();
-    let mut platform_defaults = false;
-    for rule in &profile.rules {
-        let base = match &rule.base {
-            PermissionBase::Root => PathBuf::from("/"),
-            PermissionBase::ProjectRoots => project_root.to_owned(),
-            PermissionBase::SlashTmp => PathBuf::from("/tmp"),
-            PermissionBase::Path(path) => path.clone(),
-            PermissionBase::Minimal => {
-                platform_defaults = true;
-                continue;
-            }
-            PermissionBase::Tmpdir => match &tmpdir {
-                Some(tmpdir) => tmpdir.clone(),
-                None => continue,
-            },
-        };
-        let path = rule.subpath.as_ref().map_or_else(|| base.clone(), |sub| base.join(sub));
-        let access = match rule.access {
-            config::Access::None => session::Access::None,
-            config::Access::Read => session::Access::Read,
-            config::Access::Write => session::Access::Write,
-        };
-        rules.push((path, access));
-    }
-    let managed = profile.network.enabled && profile.network.needs_proxy();
-    let network = profile.network.enabled && !managed;
-    SandboxPolicy::Profile {
-        name: profile.name.clone(),
-        rules,
-        platform_defaults,
-        network,
-        managed,
+        SandboxMode::ReadOnly => wire::SandboxMode::ReadOnly,
+        SandboxMode::WorkspaceWrite => wire::SandboxMode::WorkspaceWrite,
+        SandboxMode::DangerFullAccess => wire::SandboxMode::DangerFullAccess,
     }
 }
 
@@ -145,7 +68,7 @@ pub(crate) fn profile_policy(
 ///
 /// # Errors
 /// `-32602` for a path that is not absolute.
-pub(crate) fn sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, Error> {
+pub(crate) fn client_sandbox(policy: &wire::SandboxPolicy) -> Result<SandboxPolicy, Error> {
     Ok(match policy {
         wire::SandboxPolicy::DangerFullAccess {} => SandboxPolicy::DangerFullAccess,
         wire::SandboxPolicy::ReadOnly { access, network_access } => SandboxPolicy::ReadOnly {
@@ -225,68 +148,12 @@ pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
     }
 }
 
-/// The policy that commands of a thread in `cwd` run under. With no roots given the working folder
-/// is the one root; with roots given, nothing else is writable.
-pub(crate) fn confinement(policy: &SandboxPolicy, cwd: &Path) -> sandbox::Policy {
-    match policy {
-        SandboxPolicy::DangerFullAccess => sandbox::Policy::DangerFullAccess,
-        SandboxPolicy::ReadOnly { read, network } => {
-            sandbox::Policy::ReadOnly { read: confined_read(read), network: *network }
-        }
-        SandboxPolicy::WorkspaceWrite {
-            writable_roots,
-            read,
-            network,
-            exclude_slash_tmp,
-            exclude_tmpdir,
-        } => sandbox::Policy::WorkspaceWrite {
-            writable_roots: if writable_roots.is_empty() {
-                vec![cwd.to_owned()]
-            } else {
-                writable_roots.clone()
-            },
-            read: confined_read(read),
-            network: *network,
-            exclude_slash_tmp: *exclude_slash_tmp,
-            exclude_tmpdir: *exclude_tmpdir,
-        },
-        SandboxPolicy::Profile { rules, platform_defaults, network, .. } => {
-            let access = |access: &session::Access| match access {
-                session::Access::None => sandbox::Access::None,
-                session::Access::Read => sandbox::Access::Read,
-                session::Access::Write => sandbox::Access::Write,
-            };
-            sandbox::Policy::Profile {
-                rules: rules.iter().map(|(path, a)| (path.clone(), access(a))).collect(),
-                platform_defaults: *platform_defaults,
-                network: *network,
-            }
-        }
-        SandboxPolicy::External { network } => sandbox::Policy::External { network: *network },
-    }
-}
-
-/// `path` when it is absolute.
-///
-/// # Errors
-/// `-32602` naming the member.
-pub(crate) fn absolute(member: &str, path: &str) -> Result<PathBuf, Error> {
-    let path = PathBuf::from(path);
-    if path.is_absolute() {
-        return Ok(path);
-    }
-    Err(Error::invalid_params(format!(
-        "`{member}` must be an absolute path, found `{}`",
-        path.display()
-    )))
-}
-
 /// Checks the name of a model that a client chooses: which models there are is the provider's to
 /// say, but no model has no name.
 ///
 /// # Errors
 /// `-32602` naming the member.
-pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), Error> {
+pub(crate) fn check_model(member: &str, model: Option<&str>) -> Result<(), Error> {
     match model.map(str::trim) {
         Some("") => Err(Error::invalid_params(format!(
             "`{member}` must not be empty: name a model, or leave it out"
@@ -299,10 +166,10 @@ pub(crate) fn named_model(member: &str, model: Option<&str>) -> Result<(), Error
 ///
 /// # Errors
 /// `-32602` naming the tiers that there are.
-pub(crate) fn service_tier(tier: Option<&str>) -> Result<(), Error> {
+pub(crate) fn check_service_tier(tier: Option<&str>) -> Result<(), Error> {
     match tier {
         Some(tier) if config::ServiceTier::parse(tier).is_none() => {
-            let shown: String = tier.chars().take(80).collect();
+            let shown = start_of(tier);
             let known = config::ServiceTier::NAMES.join("`, `");
             Err(Error::invalid_params(format!(
                 "`serviceTier`: there is no tier `{shown}`; give `{known}`, or leave it out"
@@ -335,16 +202,6 @@ fn wire_read_access(access: &ReadAccess) -> Option<wire::ReadAccess> {
             include_platform_defaults: *platform_defaults,
             readable_roots: wire_paths(roots),
         }),
-    }
-}
-
-fn confined_read(access: &ReadAccess) -> sandbox::ReadAccess {
-    match access {
-        ReadAccess::Full => sandbox::ReadAccess::Full,
-        ReadAccess::Restricted { platform_defaults, roots } => sandbox::ReadAccess::Restricted {
-            include_platform_defaults: *platform_defaults,
-            readable_roots: roots.clone(),
-        },
     }
 }
 

@@ -15,8 +15,7 @@ use store::{ItemRow, StoredThread, ThreadRecord, TurnRow};
 use crate::convert;
 use crate::convert::event;
 use crate::convert::item::action;
-use crate::loading::Extra;
-use crate::thread::Snapshot;
+use crate::thread::{Extra, Snapshot};
 
 /// A loaded thread.
 pub(crate) fn loaded(snapshot: &Snapshot, turns: Vec<Turn>) -> Thread {

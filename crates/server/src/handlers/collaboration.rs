@@ -5,18 +5,18 @@ use protocol::{
     ReasoningEffort,
 };
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;
 
-impl CollaborationMethods<Cx> for Server {
-    /// The presets: which mode, and the effort that goes with it where the configuration names one.
+impl CollaborationMethods<Caller> for Server {
+    /// The presets: each mode, with the reasoning effort that the configuration sets for it.
     async fn collaboration_mode_list(
         &self,
-        cx: Cx,
+        caller: Caller,
         _params: Empty,
     ) -> Result<CollaborationModeListResponse, Error> {
-        let config = self.own_configuration(&cx)?.config;
+        let config = self.services.configurations.own_for(&caller.peer)?.resolved.config;
         let planning: Option<ReasoningEffort> = config
             .plan_mode_reasoning_effort
             .map(|effort| serde_json::Value::from(effort.as_str()))

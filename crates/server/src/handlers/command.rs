@@ -16,45 +16,48 @@ use protocol::{
     CommandExecWriteParams, CommandMethods, Empty,
 };
 use sandbox::rules::Invocation;
-use sandbox::{Size, Spawn, Stdin, Stream};
-use session::{Access, Overrides, SandboxPolicy};
+use sandbox::{Size, Stdin, Stream};
+use session::{Access, SandboxPolicy};
 
-use crate::client_processes::{
-    self, ClientProcess, ClientProcesses, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk,
-};
-use crate::connection::Cx;
-use crate::convert::settings::{absolute, confinement, sandbox};
-use crate::egress::managed;
+use crate::allowed::Allowed;
+use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest, StdinChunk};
+use crate::command_checks::check_rules;
+use crate::command_environment::command_environment;
+use crate::command_runner::CommandLine;
+use crate::connection::Caller;
+use crate::convert::settings::client_sandbox;
+use crate::egress::managed_network;
 use crate::error::Error;
+use crate::folders::absolute;
 use crate::server::Server;
-use crate::thread::environment;
-use crate::{loading, permitted, required, warnings};
+use crate::{folders, warnings};
 
 /// How long a command may run when the client does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of a terminal when the client does not say.
 const DEFAULT_SIZE: Size = Size { rows: 24, cols: 80 };
 
-impl CommandMethods<Cx> for Server {
+impl CommandMethods<Caller> for Server {
     async fn command_exec(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: CommandExecParams,
     ) -> Result<CommandExecResponse, Error> {
         let name = params.process_id.clone();
-        let run = self.exec_run(&cx, &params).await?;
+        let run = self.exec_run(&caller, &params).await?;
         if name.is_none() && (params.tty || params.stream_stdin || params.stream_stdout_stderr) {
             let message =
                 "`processId` is needed with `tty`, `streamStdin` and `streamStdoutStderr`";
             return Err(Error::invalid_params(message));
         }
         let can = (params.stream_stdin || params.tty, params.tty);
-        let registered = name.clone().map(|name| {
-            ClientProcesses::register(&self.core, cx.peer.id, MethodFamily::Command, name, can)
-        });
+        let processes = &self.services.processes;
+        let registered = name
+            .clone()
+            .map(|name| processes.register(caller.peer.id, MethodFamily::Command, name, can));
         let registered = registered.transpose()?;
-        cx.begun();
-        let peer = cx.peer.clone();
+        caller.begun();
+        let peer = caller.peer.clone();
         let tell = |stream, delta_base64, cap_reached| {
             let params = CommandExecOutputDeltaNotification {
                 process_id: name.clone().unwrap_or_default(),
@@ -64,8 +67,8 @@ impl CommandMethods<Cx> for Server {
             };
             peer.notify::<CommandExecOutputDelta>(&params);
         };
-        let session = ClientProcess::start(&self.core, run, registered).await?;
-        let ended = session.follow(&cx.peer, tell).await?;
+        let process = processes.start(run, registered).await?;
+        let ended = process.follow(&caller.peer, tell).await?;
         if ended.is_cut {
             return Err(Error::failed(
                 "the server is shutting down: the command was killed before it ended",
@@ -77,12 +80,12 @@ impl CommandMethods<Cx> for Server {
 
     async fn command_exec_write(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: CommandExecWriteParams,
     ) -> Result<Empty, Error> {
         let input = input(params.delta_base64.as_deref(), params.close_stdin)?;
-        self.core.client_processes.write(
-            cx.peer.id,
+        self.services.processes.write(
+            caller.peer.id,
             MethodFamily::Command,
             &params.process_id,
             input,
@@ -92,12 +95,12 @@ impl CommandMethods<Cx> for Server {
 
     async fn command_exec_resize(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: CommandExecResizeParams,
     ) -> Result<Empty, Error> {
         let order = ProcessOrder::Resize(size(params.size)?);
-        self.core.client_processes.order(
-            cx.peer.id,
+        self.services.processes.order(
+            caller.peer.id,
             MethodFamily::Command,
             &params.process_id,
             order,
@@ -107,12 +110,12 @@ impl CommandMethods<Cx> for Server {
 
     async fn command_exec_terminate(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: CommandExecTerminateParams,
     ) -> Result<Empty, Error> {
         let order = ProcessOrder::Terminate;
-        self.core.client_processes.order(
-            cx.peer.id,
+        self.services.processes.order(
+            caller.peer.id,
             MethodFamily::Command,
             &params.process_id,
             order,
@@ -122,12 +125,16 @@ impl CommandMethods<Cx> for Server {
 }
 
 impl Server {
-    async fn exec_run(&self, cx: &Cx, params: &CommandExecParams) -> Result<ProcessRequest, Error> {
-        let options = &self.core.options;
+    async fn exec_run(
+        &self,
+        caller: &Caller,
+        params: &CommandExecParams,
+    ) -> Result<ProcessRequest, Error> {
+        let options = &self.services.options;
         let argv = argv(&params.command)?;
         let cwd =
             params.cwd.as_deref().map_or_else(|| options.cwd.clone(), |cwd| options.cwd.join(cwd));
-        let cwd = self.core.folder(cwd).await?;
+        let cwd = folders::check_cwd(&self.services.files, cwd).await?;
         let timeout = match (params.timeout_ms, params.disable_timeout) {
             (Some(_), true) => {
                 return Err(Error::exclusive("timeoutMs", "disableTimeout"));
@@ -135,43 +142,40 @@ impl Server {
             (None, true) => None,
             (given, false) => Some(timeout(given)?.unwrap_or(DEFAULT_TIMEOUT)),
         };
-        let config = self.core.configuration(&cwd, None).await?.resolved.config;
+        let config = self.services.configurations.in_folder(&cwd, None).await?.resolved.config;
         let chosen = match (&params.sandbox_policy, &params.permission_profile) {
             (Some(_), Some(_)) => {
                 return Err(Error::exclusive("sandboxPolicy", "permissionProfile"));
             }
-            (Some(policy), None) => sandbox(policy)?,
+            (Some(policy), None) => client_sandbox(policy)?,
             (None, Some(profile)) => self.profile(profile, &config)?,
-            (None, None) => loading::configured(&self.core, &config, &cwd).sandbox,
+            (None, None) => self.services.defaults.settings(&config, &cwd).sandbox,
         };
-        let mut wished = Overrides { sandbox: Some(chosen), ..Overrides::default() };
-        let workspace = &config.sandbox_workspace_write;
-        for told in required::constrain(&mut wished, &config.requirements, workspace, &cwd) {
-            warnings::tell_plain(&cx.peer, told);
+        let (policy, replacements) = Allowed::new(chosen, &config, &cwd);
+        for replacement in replacements {
+            warnings::send_plain(&caller.peer, replacement);
         }
-        let chosen = wished.sandbox.unwrap_or(SandboxPolicy::DangerFullAccess);
-        let (core, command, folder) = (self.core.clone(), params.command.clone(), cwd.clone());
-        let checked = self.core.on_files(&cwd, move || {
-            let invocation = Invocation::Argv(&command);
-            permitted::check_rules(&core, &config, invocation, &chosen, &folder)
-                .map(|()| (config, chosen))
+        let (rules, own) = (self.services.rules.clone(), options.clone());
+        let (argv_text, folder) = (params.command.clone(), cwd.clone());
+        let checked = self.services.files.run(&cwd, move || {
+            let command = (Invocation::Argv(&argv_text), &policy);
+            check_rules(&rules, &own, &config, command, &folder).map(|()| (config, policy))
         });
-        let (config, chosen) = checked.await??;
-        let egress = managed(&chosen, &config, options, None)?;
-        let spawn = Spawn {
+        let (config, policy) = checked.await??;
+        let command = CommandLine {
             argv,
-            policy: confinement(&chosen, &cwd),
+            policy: policy.confinement(&cwd),
             guarded: config.trusted_folders.clone(),
-            env: environment_with(environment(&self.core.options, &config), params.env.as_ref())?,
-            cwd,
+            env: environment_with(command_environment(options, &config), params.env.as_ref())?,
             tty: terminal(params.tty, params.size)?,
             stdin: if params.stream_stdin { Stdin::Pipe } else { Stdin::Null },
-            egress,
+            egress: managed_network(&policy, &config, options, None)?,
+            cwd,
         };
         let cap = client_processes::cap(params.output_bytes_cap, params.disable_output_cap)?;
-        // A terminal that nobody sees or types into is of no use.
+        // A terminal is of use only when it is streamed.
         let streams = params.stream_stdout_stderr || params.tty;
-        Ok(ProcessRequest { spawn, timeout, cap, streams })
+        Ok(ProcessRequest { command, timeout, cap, streams })
     }
 
     /// The policy of rights that the client spells out.
@@ -209,7 +213,7 @@ impl Server {
                         platform_defaults = true;
                         continue;
                     }
-                    FileSystemSpecialPath::Tmpdir {} => match self.core.options.tmpdir() {
+                    FileSystemSpecialPath::Tmpdir {} => match self.services.options.tmpdir() {
                         Some(tmpdir) => tmpdir,
                         None => continue,
                     },
@@ -217,7 +221,8 @@ impl Server {
                         config.project_root.join(subpath.as_deref().unwrap_or_default())
                     }
                     FileSystemSpecialPath::Unknown { path, .. } => {
-                        let message = format!("`permissionProfile`: `{path}` is no known place");
+                        let message =
+                            format!("`permissionProfile`: `{path}` is not a known location");
                         return Err(Error::invalid_params(message));
                     }
                 },
@@ -243,7 +248,7 @@ pub(crate) fn argv(command: &[String]) -> Result<Vec<OsString>, Error> {
         return Err(Error::invalid_params("`command` must not be empty: give a program"));
     }
     if command.iter().any(|part| part.contains('\0')) {
-        return Err(Error::invalid_params("`command` must not hold a NUL character"));
+        return Err(Error::invalid_params("`command` must not contain a NUL character"));
     }
     Ok(command.iter().map(Into::into).collect())
 }
@@ -256,7 +261,7 @@ pub(crate) fn timeout(ms: Option<i64>) -> Result<Option<Duration>, Error> {
     }
 }
 
-/// Sets and unsets variables.
+/// The environment with the variables of `changes` set, or unset where they have no value.
 pub(crate) fn environment_with(
     mut environment: Vec<(OsString, OsString)>,
     changes: Option<&BTreeMap<String, Option<String>>>,

@@ -17,38 +17,36 @@ use protocol::{
 use serde_json::Value;
 
 use crate::config_source::Loaded;
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::convert;
-use crate::convert::settings::absolute;
 use crate::error::{ConfigWriteFault, Error, ErrorKind};
-use crate::loading;
+use crate::folders::{self, absolute};
 use crate::server::Server;
 use crate::warnings;
 
 /// How long a write may take; it may wait for another writer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl ConfigMethods<Cx> for Server {
+impl ConfigMethods<Caller> for Server {
     /// Without `cwd` no project has a say. Values are as in the files, but for features whose part of
     /// the program is missing, which are off: what is not set is absent.
     async fn config_read(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ConfigReadParams,
     ) -> Result<ConfigReadResponse, Error> {
-        let cwd = self.core.given_folder(params.cwd.as_deref()).await?;
-        let core = &self.core;
+        let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
+        let source = self.services.configurations.source();
         let loaded = match &cwd {
             Some(cwd) => {
-                let (reader, folder) = (core.clone(), cwd.clone());
-                let load = move || reader.config.load(&reader.options, &folder, None);
-                core.on_files(cwd, load).await?
+                let (source, folder) = (source.clone(), cwd.clone());
+                self.services.files.run(cwd, move || source.load(&folder, None)).await?
             }
-            None => core.config.own(&core.options),
+            None => source.own(),
         };
         let loaded = loaded.map_err(Error::from)?;
         let resolved = &loaded.resolved;
-        warnings::tell(&cx.peer, &resolved.warnings);
+        warnings::send(&caller.peer, &resolved.warnings);
         let config = match params.include_defaults {
             true => self.effective(&loaded, cwd.as_deref()),
             false => resolved.to_json(),
@@ -75,7 +73,7 @@ impl ConfigMethods<Cx> for Server {
 
     async fn config_value_write(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ConfigValueWriteParams,
     ) -> Result<ConfigWriteResponse, Error> {
         let edit = ConfigEdit {
@@ -83,30 +81,29 @@ impl ConfigMethods<Cx> for Server {
             value: params.value,
             merge_strategy: params.merge_strategy,
         };
-        self.write(&cx, vec![edit], params.file_path, params.expected_version).await
+        self.write(&caller, vec![edit], params.file_path, params.expected_version).await
     }
 
     /// `reloadUserConfig` asks threads to look again; they do so before their next turn anyway.
     async fn config_batch_write(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ConfigBatchWriteParams,
     ) -> Result<ConfigWriteResponse, Error> {
         let written =
-            self.write(&cx, params.edits, params.file_path, params.expected_version).await?;
+            self.write(&caller, params.edits, params.file_path, params.expected_version).await?;
         if params.reload_user_config {
-            self.reload_configuration(&cx)?;
+            self.reload_configuration(&caller)?;
         }
         Ok(written)
     }
 
     async fn config_requirements_read(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         _: Empty,
     ) -> Result<ConfigRequirementsReadResponse, Error> {
-        let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(Error::from)?;
+        let loaded = self.services.configurations.own()?;
         let requirements = convert::requirements::wire(&loaded.stack.requirements);
         Ok(ConfigRequirementsReadResponse { requirements })
     }
@@ -117,59 +114,56 @@ impl Server {
     fn effective(&self, loaded: &Loaded, cwd: Option<&Path>) -> Value {
         let config = &loaded.resolved.config;
         let mut effective = loaded.resolved.effective();
-        let cwd = cwd.unwrap_or(&self.core.options.cwd);
-        let settings = loading::configured(&self.core, config, cwd);
+        let cwd = cwd.unwrap_or(&self.services.options.cwd);
+        let settings = self.services.defaults.settings(config, cwd);
         effective["model"] = settings.model.into();
         let full_access = settings.sandbox == session::SandboxPolicy::DangerFullAccess;
         effective["web_search"] = config.web_search_mode(full_access).0.as_str().into();
         effective
     }
 
-    /// Reads the configuration again and tells the caller what is remarkable.
+    /// Reads the configuration again and sends the caller its warnings.
     ///
     /// # Errors
     /// A configuration that cannot be used.
-    pub(crate) fn reload_configuration(&self, cx: &Cx) -> Result<(), Error> {
-        self.core.config.reload();
-        let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(Error::from)?;
-        warnings::tell(&cx.peer, &loaded.resolved.warnings);
-        for error in self.core.config.broken() {
-            warnings::tell_error(&cx.peer, &error);
+    pub(crate) fn reload_configuration(&self, caller: &Caller) -> Result<(), Error> {
+        let source = self.services.configurations.source();
+        source.reload();
+        self.services.configurations.own_for(&caller.peer)?;
+        for error in source.broken() {
+            warnings::send_error(&caller.peer, &error);
         }
         Ok(())
     }
 
     async fn write(
         &self,
-        cx: &Cx,
+        caller: &Caller,
         edits: Vec<ConfigEdit>,
         file_path: Option<String>,
         expected_version: Option<String>,
     ) -> Result<ConfigWriteResponse, Error> {
         let path = self.writable(file_path.as_deref()).await?;
         let edits: Vec<Edit> = edits.into_iter().map(edit).collect();
-        let core = self.core.clone();
+        let source = self.services.configurations.source().clone();
         let made = edits.clone();
         let place = path.clone();
-        let writing = self.core.files.run_within(WRITE_TIMEOUT, &place, move || {
-            let mut usable = |text: &str| core.config.check_text(&core.options, text, &made);
+        let writing = self.services.files.run_within(WRITE_TIMEOUT, &place, move || {
+            let mut usable = |text: &str| source.check_text(text, &made);
             config::edit::write(&path, expected_version.as_deref(), &made, &mut usable)
         });
         let written = writing.await.map_err(|error| {
             Error::failed(format!("{error}. The change may still be made when it does"))
         })?;
         let written = written.map_err(refusal)?;
-        let own = self.core.config.own(&self.core.options);
-        let own = own.map_err(Error::from)?;
-        warnings::tell(&cx.peer, &own.resolved.warnings);
+        let own = self.services.configurations.own_for(&caller.peer)?;
         let overridden = edits.iter().find_map(|edit| overridden(&own.resolved, edit));
         response(written, overridden)
     }
 
     /// The file that a client may write: the user's.
     async fn writable(&self, asked: Option<&str>) -> Result<PathBuf, Error> {
-        let own = self.core.options.home.join(config::CONFIG_FILE);
+        let own = self.services.options.home.join(config::CONFIG_FILE);
         let Some(asked) = asked else { return Ok(own) };
         let asked = absolute("filePath", asked)?;
         let paths = (asked.clone(), own.clone());
@@ -177,7 +171,7 @@ impl Server {
             let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
             real(&paths.0) == real(&paths.1)
         };
-        if self.core.on_files(&asked, is_same).await? {
+        if self.services.files.run(&asked, is_same).await? {
             return Ok(own);
         }
         let message = format!(

@@ -2,20 +2,20 @@
 
 use protocol::{ClientInfo, ConnectionMethods, InitializeParams, InitializeResponse};
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;
 
-impl ConnectionMethods<Cx> for Server {
+impl ConnectionMethods<Caller> for Server {
     async fn initialize(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: InitializeParams,
     ) -> Result<InitializeResponse, Error> {
         let InitializeParams { client_info, capabilities } = params;
         if !fits_header(&client_info.name) || client_info.name.is_empty() {
             return Err(Error::invalid_params(
-                "`clientInfo.name` must be visible ASCII, to stand in an HTTP header",
+                "`clientInfo.name` must be visible ASCII, because it is sent in an HTTP header",
             ));
         }
         let capabilities = capabilities.unwrap_or_default();
@@ -23,14 +23,14 @@ impl ConnectionMethods<Cx> for Server {
             let message = "initialize.capabilities.eventCursor requires experimentalApi capability";
             return Err(Error::wrong_state(message));
         }
-        let options = &self.core.options;
+        let options = &self.services.options;
         let response = InitializeResponse {
             user_agent: user_agent(&options.version, &client_info),
             agent_home: options.home.display().to_string(),
             platform_family: std::env::consts::FAMILY.to_owned(),
             platform_os: std::env::consts::OS.to_owned(),
         };
-        if !cx.peer.negotiate(response.user_agent.clone(), capabilities) {
+        if !caller.peer.negotiate(response.user_agent.clone(), capabilities) {
             return Err(Error::wrong_state("Already initialized"));
         }
         Ok(response)

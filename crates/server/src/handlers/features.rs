@@ -14,20 +14,19 @@ use protocol::{
 };
 use serde_json::Value;
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::handlers::page::PAGE;
 use crate::server::Server;
-use crate::warnings;
 
-impl FeaturesMethods<Cx> for Server {
+impl FeaturesMethods<Caller> for Server {
     /// The cursor is the name of the last feature of the page before.
     async fn experimental_feature_list(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ExperimentalFeatureListParams,
     ) -> Result<ExperimentalFeatureListResponse, Error> {
-        let resolved = self.own_configuration(&cx)?;
+        let resolved = self.services.configurations.own_for(&caller.peer)?.resolved;
         let names: Vec<&str> = Features::SECTION.entries.iter().map(|entry| entry.name).collect();
         let start = match &params.cursor {
             None => 0,
@@ -50,7 +49,7 @@ impl FeaturesMethods<Cx> for Server {
     /// switched when one of them cannot be switched on at all.
     async fn experimental_feature_enablement_set(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ExperimentalFeatureEnablementSetParams,
     ) -> Result<ExperimentalFeatureEnablementSetResponse, Error> {
         for (name, on) in &params.enablement {
@@ -59,8 +58,8 @@ impl FeaturesMethods<Cx> for Server {
                 return Err(Error::invalid_params(format!("`enablement`: {message}")));
             }
         }
-        self.core.config.switch(params.enablement.clone());
-        let resolved = self.own_configuration(&cx)?;
+        self.services.configurations.source().switch(params.enablement.clone());
+        let resolved = self.services.configurations.own_for(&caller.peer)?.resolved;
         let now = |name: &String| (name.clone(), resolved.feature(name));
         let enablement: BTreeMap<String, bool> = params.enablement.keys().map(now).collect();
         Ok(ExperimentalFeatureEnablementSetResponse { enablement })
@@ -68,19 +67,10 @@ impl FeaturesMethods<Cx> for Server {
 
     async fn mock_experimental_method(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: MockExperimentalMethodParams,
     ) -> Result<MockExperimentalMethodResponse, Error> {
         Ok(MockExperimentalMethodResponse { echoed: params.value })
-    }
-}
-
-impl Server {
-    pub(crate) fn own_configuration(&self, cx: &Cx) -> Result<Resolved, Error> {
-        let loaded = self.core.config.own(&self.core.options);
-        let loaded = loaded.map_err(Error::from)?;
-        warnings::tell(&cx.peer, &loaded.resolved.warnings);
-        Ok(loaded.resolved)
     }
 }
 

@@ -4,29 +4,31 @@ use protocol::{
     GoalMethods, ThreadGoalClearResponse, ThreadGoalGetResponse, ThreadGoalSetParams,
     ThreadGoalSetResponse, ThreadGoalStatus, ThreadIdParams,
 };
-use session::{Answer, GoalChange, GoalStatus, Input};
+use session::{Answer, GoalChange, GoalStatus};
 
-use crate::connection::Cx;
+use crate::allowed::MachineInput;
+use crate::connection::Caller;
 use crate::convert;
 use crate::error::Error;
-use crate::handlers::thread::look;
 use crate::handlers::turn::ask;
-use crate::loading::Extra;
 use crate::server::Server;
+use crate::thread::Extra;
 
 /// Longest objective, in characters (specification: Limits).
 const MAX_OBJECTIVE: usize = 4000;
 
-impl GoalMethods<Cx> for Server {
+impl GoalMethods<Caller> for Server {
     async fn thread_goal_set(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadGoalSetParams,
     ) -> Result<ThreadGoalSetResponse, Error> {
-        self.goals_enabled(&cx)?;
+        self.goals_enabled(&caller)?;
         let change = change(&params)?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        match ask(&handle, cx.gate(), move |reply| Input::SetGoal { reply, change }).await? {
+        match ask(&handle, caller.gate(), move |reply| MachineInput::SetGoal { reply, change })
+            .await?
+        {
             Answer::Goal(goal) => {
                 let goal = convert::event::goal(&params.thread_id, &goal);
                 Ok(ThreadGoalSetResponse { goal })
@@ -37,19 +39,19 @@ impl GoalMethods<Cx> for Server {
 
     async fn thread_goal_get(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadIdParams,
     ) -> Result<ThreadGoalGetResponse, Error> {
-        self.goals_enabled(&cx)?;
+        self.goals_enabled(&caller)?;
         let id = &params.thread_id;
-        let loaded = match self.core.loaded(id) {
-            Some(handle) => look(&handle).await,
+        let loaded = match self.services.threads.get(id) {
+            Some(handle) => handle.snapshot().await,
             None => None,
         };
         let goal = match loaded {
             Some(snapshot) => snapshot.goal,
             None => {
-                let store = self.core.store().await?;
+                let store = self.services.store.get().await?;
                 let found = store.thread(id).await?;
                 Extra::read(&found.ok_or_else(|| Error::unknown_thread(id))?.record).goal
             }
@@ -59,12 +61,12 @@ impl GoalMethods<Cx> for Server {
 
     async fn thread_goal_clear(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadIdParams,
     ) -> Result<ThreadGoalClearResponse, Error> {
-        self.goals_enabled(&cx)?;
+        self.goals_enabled(&caller)?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        match ask(&handle, cx.gate(), |reply| Input::ClearGoal { reply }).await? {
+        match ask(&handle, caller.gate(), |reply| MachineInput::ClearGoal { reply }).await? {
             Answer::Cleared(cleared) => Ok(ThreadGoalClearResponse { cleared }),
             _ => Err(Error::mismatched_answer("thread/goal/clear")),
         }
@@ -72,8 +74,8 @@ impl GoalMethods<Cx> for Server {
 }
 
 impl Server {
-    fn goals_enabled(&self, cx: &Cx) -> Result<(), Error> {
-        if self.own_configuration(cx)?.config.features.goals {
+    fn goals_enabled(&self, caller: &Caller) -> Result<(), Error> {
+        if self.services.configurations.own_for(&caller.peer)?.resolved.config.features.goals {
             return Ok(());
         }
         Err(Error::wrong_state("goals are disabled").next_step("set `features.goals = true`"))

@@ -2,14 +2,14 @@
 
 use protocol::{Empty, McpMethods};
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::server::Server;
 
-impl McpMethods<Cx> for Server {
+impl McpMethods<Caller> for Server {
     /// Reads the configuration of MCP servers again; threads take it over with their next turn.
-    async fn config_mcp_server_reload(&self, cx: Cx, _: Empty) -> Result<Empty, Error> {
-        self.reload_configuration(&cx)?;
+    async fn config_mcp_server_reload(&self, caller: Caller, _: Empty) -> Result<Empty, Error> {
+        self.reload_configuration(&caller)?;
         Ok(Empty {})
     }
 }

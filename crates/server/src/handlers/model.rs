@@ -5,20 +5,26 @@ use protocol::{
     ReasoningEffortOption,
 };
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::Error;
 use crate::handlers::page::PAGE;
 
 use crate::server::Server;
 
-impl ModelMethods<Cx> for Server {
+impl ModelMethods<Caller> for Server {
     async fn model_list(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ModelListParams,
     ) -> Result<ModelListResponse, Error> {
-        let config = self.core.configuration(&self.core.options.cwd, None).await?.resolved.config;
-        let mut models = self.core.models.of(&config, config.provider.id());
+        let config = self
+            .services
+            .configurations
+            .in_folder(&self.services.options.cwd, None)
+            .await?
+            .resolved
+            .config;
+        let mut models = self.services.models.list(&config, config.provider.id());
         models.retain(|model| params.include_hidden.unwrap_or(false) || !model.hidden);
         let start = match params.cursor.as_deref() {
             None => 0,

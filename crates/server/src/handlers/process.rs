@@ -5,23 +5,27 @@ use protocol::{
     ProcessOutputDelta, ProcessOutputDeltaNotification, ProcessResizePtyParams, ProcessSpawnParams,
     ProcessWriteStdinParams,
 };
+use sandbox::Stdin;
 use sandbox::rules::Invocation;
-use sandbox::{Policy, Spawn, Stdin};
 
-use crate::client_processes::{
-    self, ClientProcess, ClientProcesses, MethodFamily, ProcessOrder, ProcessRequest,
-};
-use crate::connection::Cx;
+use crate::client_processes::{self, MethodFamily, ProcessOrder, ProcessRequest};
+use crate::command_checks::check_full_access;
+use crate::command_environment::command_environment;
+use crate::command_runner::CommandLine;
+use crate::connection::Caller;
 use crate::error::Error;
+use crate::folders;
 use crate::handlers::command;
-use crate::permitted;
 use crate::server::Server;
-use crate::thread::environment;
 
-impl ProcessMethods<Cx> for Server {
+impl ProcessMethods<Caller> for Server {
     /// Answered once the process runs; what it says and its end come as notifications.
-    async fn process_spawn(&self, cx: Cx, params: ProcessSpawnParams) -> Result<Empty, Error> {
-        // A terminal that nobody sees or types into is of no use.
+    async fn process_spawn(
+        &self,
+        caller: Caller,
+        params: ProcessSpawnParams,
+    ) -> Result<Empty, Error> {
+        // A terminal is of use only when it is streamed.
         let streams = params.stream_stdout_stderr.unwrap_or(true) || params.tty;
         let run = self.spawn_run(&params, streams).await?;
         let name = params.process_handle;
@@ -29,19 +33,15 @@ impl ProcessMethods<Cx> for Server {
             return Err(Error::invalid_params("`processHandle` must not be empty"));
         }
         let can = (params.stream_stdin.unwrap_or(false) || params.tty, params.tty);
-        let connection = cx.peer.id;
-        let registered = ClientProcesses::register(
-            &self.core,
-            connection,
-            MethodFamily::Process,
-            name.clone(),
-            can,
-        )?;
-        cx.begun();
-        let session = ClientProcess::start(&self.core, run, Some(registered)).await?;
-        let (peer, gate) = (cx.peer.clone(), cx.gate());
+        let connection = caller.peer.id;
+        let processes = &self.services.processes;
+        let registered =
+            processes.register(connection, MethodFamily::Process, name.clone(), can)?;
+        caller.begun();
+        let process = processes.start(run, Some(registered)).await?;
+        let (peer, gate) = (caller.peer.clone(), caller.gate());
         let handle = name.clone();
-        let accepted = self.core.client_processes.notifying.accept();
+        let accepted = self.services.processes.accept_notification();
         let task = tokio::spawn(async move {
             let _accepted = accepted;
             gate.opened().await;
@@ -54,7 +54,7 @@ impl ProcessMethods<Cx> for Server {
                 });
             };
             // Without a sandbox nothing fails after the start.
-            let Ok(ended) = session.follow(&peer, tell).await else { return };
+            let Ok(ended) = process.follow(&peer, tell).await else { return };
             let [(stdout, stdout_cap_reached), (stderr, stderr_cap_reached)] = ended.kept;
             peer.notify::<ProcessExited>(&ProcessExitedNotification {
                 process_handle: handle.clone(),
@@ -65,7 +65,7 @@ impl ProcessMethods<Cx> for Server {
                 stderr_cap_reached,
             });
         });
-        self.core.client_processes.follow(
+        self.services.processes.follow(
             connection,
             MethodFamily::Process,
             &name,
@@ -76,12 +76,12 @@ impl ProcessMethods<Cx> for Server {
 
     async fn process_write_stdin(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ProcessWriteStdinParams,
     ) -> Result<Empty, Error> {
         let input = command::input(params.delta_base64.as_deref(), params.close_stdin)?;
-        self.core.client_processes.write(
-            cx.peer.id,
+        self.services.processes.write(
+            caller.peer.id,
             MethodFamily::Process,
             &params.process_handle,
             input,
@@ -91,12 +91,12 @@ impl ProcessMethods<Cx> for Server {
 
     async fn process_resize_pty(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ProcessResizePtyParams,
     ) -> Result<Empty, Error> {
         let order = ProcessOrder::Resize(command::size(params.size)?);
-        self.core.client_processes.order(
-            cx.peer.id,
+        self.services.processes.order(
+            caller.peer.id,
             MethodFamily::Process,
             &params.process_handle,
             order,
@@ -104,10 +104,14 @@ impl ProcessMethods<Cx> for Server {
         Ok(Empty {})
     }
 
-    async fn process_kill(&self, cx: Cx, params: ProcessKillParams) -> Result<Empty, Error> {
+    async fn process_kill(
+        &self,
+        caller: Caller,
+        params: ProcessKillParams,
+    ) -> Result<Empty, Error> {
         let order = ProcessOrder::Terminate;
-        self.core.client_processes.order(
-            cx.peer.id,
+        self.services.processes.order(
+            caller.peer.id,
             MethodFamily::Process,
             &params.process_handle,
             order,
@@ -123,35 +127,33 @@ impl Server {
         streams: bool,
     ) -> Result<ProcessRequest, Error> {
         let argv = command::argv(&params.command)?;
-        let cwd = self.core.existing_folder(&params.cwd).await?;
-        let config = self.core.configuration(&cwd, None).await?.resolved.config;
-        let (core, command, folder) = (self.core.clone(), params.command.clone(), cwd.clone());
-        let checked = self.core.on_files(&cwd, move || {
-            permitted::check_full_access(&core, &config, Invocation::Argv(&command), &folder)
-                .map(|()| config)
+        let cwd = folders::existing_cwd(&self.services.files, &params.cwd).await?;
+        let config = self.services.configurations.in_folder(&cwd, None).await?.resolved.config;
+        let options = &self.services.options;
+        let (rules, own) = (self.services.rules.clone(), options.clone());
+        let (argv_text, folder) = (params.command.clone(), cwd.clone());
+        let checked = self.services.files.run(&cwd, move || {
+            let command = Invocation::Argv(&argv_text);
+            let policy = check_full_access(&rules, &own, &config, command, &folder)?;
+            Ok::<_, Error>((config, policy))
         });
-        let config = checked.await??;
-        let spawn = Spawn {
-            argv,
-            policy: Policy::DangerFullAccess,
-            env: command::environment_with(
-                environment(&self.core.options, &config),
-                params.env.as_ref(),
-            )?,
-            cwd,
-            guarded: Vec::new(),
+        let (config, policy) = checked.await??;
+        let env = command_environment(options, &config);
+        let env = command::environment_with(env, params.env.as_ref())?;
+        let policy = policy.confinement(&cwd);
+        let command = CommandLine {
             tty: command::terminal(params.tty, params.size)?,
             stdin: match params.stream_stdin {
                 Some(true) => Stdin::Pipe,
                 _ => Stdin::Null,
             },
-            egress: None,
+            ..CommandLine::new(argv, cwd, env, policy)
         };
         let timeout = command::timeout(params.timeout_ms)?;
         let cap = client_processes::cap(
             params.output_bytes_cap,
             streams && params.output_bytes_cap.is_none(),
         )?;
-        Ok(ProcessRequest { spawn, timeout, cap, streams })
+        Ok(ProcessRequest { command, timeout, cap, streams })
     }
 }

@@ -5,33 +5,44 @@ use std::sync::Arc;
 use protocol::{
     ReviewDelivery, ReviewMethods, ReviewStartParams, ReviewStartResponse, ReviewTarget,
 };
-use session::{Answer, Id, Input, Overrides, Settings};
+use session::{Answer, Id, Overrides, Settings};
 
-use crate::change::{self, Located, Target};
-use crate::connection::{Cx, Gate, Peer};
+use crate::allowed::{Allowed, MachineInput};
+use crate::change::{self, ChangeLocation, GitServices, ReviewSubject};
+use crate::connection::{Caller, Gate, Peer};
 use crate::convert;
 use crate::error::Error;
-use crate::handlers::thread::{Attaching, look};
+use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
-use crate::loading::{self, Fork, Wishes};
-use crate::server::{Core, Server};
+
+use crate::server::Server;
 use crate::thread::{Command, ThreadHandle};
+use crate::thread_loader::{ClientOverrides, Fork};
 
 /// Longest instructions of a review, in characters.
 const MAX_INSTRUCTIONS: usize = 100_000;
 
-impl ReviewMethods<Cx> for Server {
+impl ReviewMethods<Caller> for Server {
     async fn review_start(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ReviewStartParams,
     ) -> Result<ReviewStartResponse, Error> {
         let target = target(params.target)?;
         let original = self.loaded_thread(&params.thread_id).await?;
         // Before a detached review forks: one that is refused leaves no thread behind.
-        let settings = look(&original).await.ok_or_else(Error::unloaded)?.settings;
-        let config = self.core.configuration(&settings.cwd, None).await?.resolved.config;
-        let located = change::locate(&self.core, &config, &settings, &target).await;
+        let settings = original.snapshot().await.ok_or_else(Error::unloaded)?.settings;
+        let config =
+            self.services.configurations.in_folder(&settings.cwd, None).await?.resolved.config;
+        // The settings were allowed when they were set; the configuration may have changed since.
+        let cwd = settings.cwd.clone();
+        let (settings, _) = Allowed::new(settings, &config, &cwd);
+        let git = GitServices {
+            runner: self.services.runner.clone(),
+            files: self.services.files.clone(),
+            options: self.services.options.clone(),
+        };
+        let located = change::locate(&git, &config, &settings, &target).await;
         let located = located.map_err(|error| error.within("`target`"))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
         let (thread, handle) = if detached {
@@ -42,13 +53,13 @@ impl ReviewMethods<Cx> for Server {
                 source: None,
                 session_source: Some(convert::thread::review_source()),
             };
-            let wishes = Wishes::default();
-            let fork = loading::fork_thread(&self.core, &cx.peer, fork, wishes).await?;
+            let overrides = ClientOverrides::default();
+            let fork = self.services.loader.fork_thread(&caller.peer, fork, overrides).await?;
             // The review's events follow the response, so the thread is announced before it.
             let gate = Gate::open();
             let (overrides, since) = (Overrides::default(), None);
             let attaching = Attaching { overrides, since, announce: true, gate };
-            let attached = self.attach_at(&cx, &fork, attaching).await?;
+            let attached = self.attach_at(&caller, &fork, attaching).await?;
             (attached.thread.id, fork)
         } else {
             (params.thread_id, original)
@@ -56,19 +67,23 @@ impl ReviewMethods<Cx> for Server {
         let subject = target.subject();
         // The change is read in the turn, which can be interrupted: git may take its time.
         let prompt = match &target {
-            Target::Custom(instructions) => Some(instructions.clone()),
+            ReviewSubject::Custom(instructions) => Some(instructions.clone()),
             _ => None,
         };
         let (reads, model) = (prompt.is_none(), config.review_model.clone());
-        let started =
-            ask(&handle, cx.gate(), move |reply| Input::Review { reply, subject, prompt, model });
+        let started = ask(&handle, caller.gate(), move |reply| MachineInput::Review {
+            reply,
+            subject,
+            prompt,
+            model,
+        });
         match started.await? {
             Answer::Started(view) => {
                 if reads {
                     let turn = view.id.clone();
                     let reading = Reading { config, settings, target, located, turn };
-                    let (core, peer, thread) = (self.core.clone(), cx.peer.clone(), thread.clone());
-                    tokio::spawn(reading.run(core, handle, peer, thread));
+                    let (peer, thread) = (caller.peer.clone(), thread.clone());
+                    tokio::spawn(reading.run(git, handle, peer, thread));
                 }
                 Ok(ReviewStartResponse {
                     turn: convert::event::turn(&view),
@@ -83,29 +98,29 @@ impl ReviewMethods<Cx> for Server {
 /// The change that a running review waits for.
 struct Reading {
     config: config::Config,
-    settings: Settings,
-    target: Target,
-    located: Located,
+    settings: Allowed<Settings>,
+    target: ReviewSubject,
+    located: ChangeLocation,
     turn: Id,
 }
 
 impl Reading {
     /// Reads the change and gives it to the turn; stops when the turn is over.
-    async fn run(self, core: Arc<Core>, handle: ThreadHandle, peer: Arc<Peer>, thread: String) {
+    async fn run(self, git: GitServices, handle: ThreadHandle, peer: Arc<Peer>, thread: String) {
         let Self { config, settings, target, located, turn } = self;
         let change = tokio::select! {
-            change = change::read(&core, &config, &settings, located) => change,
+            change = change::read(&git, &config, &settings, located) => change,
             () = handle.clone().after_turn() => return,
         };
         if let Some(why) = &change.unread {
-            crate::warnings::tell_about_thread(&peer, &thread, why.clone());
+            crate::warnings::send_about_thread(&peer, &thread, why.clone());
         }
         let prompt = change.prompt(&target);
-        handle.send(Command::Input(Input::ReviewPrompt { turn, prompt })).await;
+        handle.send(Command::Input(MachineInput::ReviewPrompt { turn, prompt })).await;
     }
 }
 
-fn target(target: ReviewTarget) -> Result<Target, Error> {
+fn target(target: ReviewTarget) -> Result<ReviewSubject, Error> {
     let name = |member: &str, text: String| {
         let name = text.trim().to_owned();
         if name.is_empty() || name.len() > 1000 || name.chars().any(char::is_control) {
@@ -115,9 +130,11 @@ fn target(target: ReviewTarget) -> Result<Target, Error> {
         Ok(name)
     };
     Ok(match target {
-        ReviewTarget::UncommittedChanges {} => Target::Uncommitted,
-        ReviewTarget::BaseBranch { branch } => Target::Branch(name("branch", branch)?),
-        ReviewTarget::Commit { sha, title } => Target::Commit { sha: name("sha", sha)?, title },
+        ReviewTarget::UncommittedChanges {} => ReviewSubject::Uncommitted,
+        ReviewTarget::BaseBranch { branch } => ReviewSubject::Branch(name("branch", branch)?),
+        ReviewTarget::Commit { sha, title } => {
+            ReviewSubject::Commit { sha: name("sha", sha)?, title }
+        }
         ReviewTarget::Custom { instructions } => {
             let text = instructions.trim();
             let characters = text.chars().count();
@@ -127,7 +144,7 @@ fn target(target: ReviewTarget) -> Result<Target, Error> {
                      {characters}"
                 )));
             }
-            Target::Custom(text.to_owned())
+            ReviewSubject::Custom(text.to_owned())
         }
     })
 }

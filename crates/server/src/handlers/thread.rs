@@ -12,24 +12,25 @@ use std::collections::HashMap;
 
 use protocol::permission::ActivePermissionProfile;
 use protocol::*;
-use session::{Input, Overrides};
+use session::Overrides;
 use tokio::sync::oneshot;
 
-use crate::connection::{Cx, Gate, Peer};
-use crate::convert;
+use crate::allowed::MachineInput;
+use crate::connection::{Caller, Gate, Peer};
 use crate::convert::settings::{wire_approval, wire_sandbox};
 use crate::error::Error;
 use crate::handlers::refuse_missing;
 use crate::handlers::turn::{ask, send};
-use crate::loading::{self, Extra, Fork, Wishes};
 use crate::server::Server;
-use crate::thread::event_log::Place;
-use crate::thread::{Command, Snapshot, ThreadHandle};
+use crate::thread::EventPosition;
+use crate::thread::{Command, Extra, Snapshot, ThreadHandle};
+use crate::thread_loader::{ClientOverrides, Fork};
+use crate::{convert, folders};
 
-impl ThreadMethods<Cx> for Server {
+impl ThreadMethods<Caller> for Server {
     async fn thread_start(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadStartParams,
     ) -> Result<ThreadStartResponse, Error> {
         refuse_missing(
@@ -45,11 +46,11 @@ impl ThreadMethods<Cx> for Server {
             dynamic_tools: tools::checked(params.dynamic_tools.unwrap_or_default())?,
             ..Extra::default()
         };
-        let wishes = Wishes {
+        let overrides = ClientOverrides {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
+            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
@@ -60,21 +61,21 @@ impl ThreadMethods<Cx> for Server {
             config: params.config.map(|config| config.into_iter().collect()),
         };
         let ephemeral = params.ephemeral.unwrap_or(false);
-        let (_, handle) =
-            loading::new_thread(&self.core, &cx.peer, wishes, ephemeral, extra).await?;
-        self.attach(&cx, &handle, Overrides::default(), true).await
+        let handle =
+            self.services.loader.new_thread(&caller.peer, overrides, ephemeral, extra).await?;
+        self.attach(&caller, &handle, Overrides::default(), true).await
     }
 
     async fn thread_resume(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadResumeParams,
     ) -> Result<ThreadStartResponse, Error> {
-        let wishes = Wishes {
+        let overrides = ClientOverrides {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
+            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
@@ -84,24 +85,24 @@ impl ThreadMethods<Cx> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
-        let since = coming_back::place(&cx.peer, params.event_cursor)?;
+        let since = coming_back::position(&caller.peer, params.event_cursor)?;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
                 return Err(Error::exclusive("history", "path"));
             }
             (Some(items), None) => {
-                (self.given_items(&cx, &items, wishes).await?, Overrides::default())
+                (self.given_items(&caller, &items, overrides).await?, Overrides::default())
             }
             (None, path) => {
                 let id = match path {
                     Some(path) => self.of_file(&path).await?,
                     None => params.thread_id,
                 };
-                loading::resume_thread(&self.core, &cx.peer, &id, &wishes).await?
+                self.services.loader.resume_thread(&caller.peer, &id, &overrides).await?
             }
         };
-        let attaching = Attaching { overrides, since, announce: false, gate: cx.gate() };
-        let mut response = self.attach_at(&cx, &handle, attaching).await?;
+        let attaching = Attaching { overrides, since, announce: false, gate: caller.gate() };
+        let mut response = self.attach_at(&caller, &handle, attaching).await?;
         if params.exclude_turns {
             response.thread.turns.clear();
         }
@@ -110,7 +111,7 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_fork(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadForkParams,
     ) -> Result<ThreadStartResponse, Error> {
         let given = [
@@ -119,11 +120,11 @@ impl ThreadMethods<Cx> for Server {
             ("path", params.path.is_some()),
         ];
         given::at_most_one(&given)?;
-        let wishes = Wishes {
+        let overrides = ClientOverrides {
             model: params.model,
             model_provider: params.model_provider,
             service_tier: params.service_tier,
-            cwd: self.core.given_folder(params.cwd.as_deref()).await?,
+            cwd: folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?,
             approval_policy: params.approval_policy,
             approvals_reviewer: params.approvals_reviewer,
             sandbox: params.sandbox,
@@ -136,8 +137,8 @@ impl ThreadMethods<Cx> for Server {
         if let Some(path) = params.path {
             let id = self.copy_of_file(&path, params.thread_source).await?;
             let (handle, overrides) =
-                loading::resume_thread(&self.core, &cx.peer, &id, &wishes).await?;
-            return self.attach(&cx, &handle, overrides, true).await;
+                self.services.loader.resume_thread(&caller.peer, &id, &overrides).await?;
+            return self.attach(&caller, &handle, overrides, true).await;
         }
         let fork = Fork {
             parent: &params.thread_id,
@@ -146,18 +147,18 @@ impl ThreadMethods<Cx> for Server {
             source: params.thread_source,
             session_source: None,
         };
-        let handle = loading::fork_thread(&self.core, &cx.peer, fork, wishes).await?;
-        self.attach(&cx, &handle, Overrides::default(), true).await
+        let handle = self.services.loader.fork_thread(&caller.peer, fork, overrides).await?;
+        self.attach(&caller, &handle, Overrides::default(), true).await
     }
 
     async fn thread_read(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadReadParams,
     ) -> Result<ThreadReadResponse, Error> {
         let id = &params.thread_id;
-        let loaded = match self.core.loaded(id) {
-            Some(handle) => look(&handle).await,
+        let loaded = match self.services.threads.get(id) {
+            Some(handle) => handle.snapshot().await,
             None => None,
         };
         if loaded.as_ref().is_some_and(|snapshot| snapshot.ephemeral) && params.include_turns {
@@ -172,7 +173,7 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_list(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadListParams,
     ) -> Result<ThreadListResponse, Error> {
         self.list_threads(params).await
@@ -180,7 +181,7 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_turns_list(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadTurnsListParams,
     ) -> Result<ThreadTurnsListResponse, Error> {
         self.list_turns(params).await
@@ -188,7 +189,7 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_items_list(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadItemsListParams,
     ) -> Result<ThreadItemsListResponse, Error> {
         self.list_items(params).await
@@ -196,7 +197,7 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_loaded_list(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadLoadedListParams,
     ) -> Result<ThreadLoadedListResponse, Error> {
         self.list_loaded(params)
@@ -204,14 +205,14 @@ impl ThreadMethods<Cx> for Server {
 
     async fn thread_unsubscribe(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadIdParams,
     ) -> Result<ThreadUnsubscribeResponse, Error> {
-        let Some(handle) = self.core.loaded(&params.thread_id) else {
+        let Some(handle) = self.services.threads.get(&params.thread_id) else {
             return Ok(ThreadUnsubscribeResponse { status: ThreadUnsubscribeStatus::NotLoaded });
         };
         let (was_subscribed, answer) = oneshot::channel();
-        let connection = cx.peer.id;
+        let connection = caller.peer.id;
         handle.send(Command::Unsubscribe { connection, was_subscribed }).await;
         let status = match answer.await {
             Ok(true) => ThreadUnsubscribeStatus::Unsubscribed,
@@ -221,38 +222,42 @@ impl ThreadMethods<Cx> for Server {
         Ok(ThreadUnsubscribeResponse { status })
     }
 
-    async fn thread_archive(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
-        self.archive(&cx, &params.thread_id).await
+    async fn thread_archive(&self, caller: Caller, params: ThreadIdParams) -> Result<Empty, Error> {
+        self.archive(&caller, &params.thread_id).await
     }
 
     async fn thread_unarchive(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadIdParams,
     ) -> Result<ThreadReadResponse, Error> {
-        self.unarchive(&cx, &params.thread_id).await
+        self.unarchive(&caller, &params.thread_id).await
     }
 
-    async fn thread_delete(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
-        self.delete(&cx, &params.thread_id).await
+    async fn thread_delete(&self, caller: Caller, params: ThreadIdParams) -> Result<Empty, Error> {
+        self.delete(&caller, &params.thread_id).await
     }
 
-    async fn thread_name_set(&self, cx: Cx, params: ThreadNameSetParams) -> Result<Empty, Error> {
-        self.set_name(&cx, params).await
+    async fn thread_name_set(
+        &self,
+        caller: Caller,
+        params: ThreadNameSetParams,
+    ) -> Result<Empty, Error> {
+        self.set_name(&caller, params).await
     }
 
     async fn thread_metadata_update(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadMetadataUpdateParams,
     ) -> Result<ThreadReadResponse, Error> {
         self.update_metadata(params).await
     }
 
-    /// Drops the last turns; answers with those that are left.
+    /// Drops the last turns and returns those that remain.
     async fn thread_rollback(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         params: ThreadRollbackParams,
     ) -> Result<ThreadReadResponse, Error> {
         if params.num_turns == 0 {
@@ -260,33 +265,37 @@ impl ThreadMethods<Cx> for Server {
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turns = params.num_turns;
-        let done = told(&handle, |answer| Command::RollBack { turns, answer }).await;
+        let done = command(&handle, |answer| Command::RollBack { turns, answer }).await;
         done.map_err(|error| error.with_info(AgentErrorInfo::ThreadRollbackFailed))?;
         let turns = self.all_turns(&params.thread_id).await?;
-        let snapshot = look(&handle).await.ok_or_else(Error::unloaded)?;
+        let snapshot = handle.snapshot().await.ok_or_else(Error::unloaded)?;
         Ok(ThreadReadResponse { thread: convert::thread::loaded(&snapshot, turns) })
     }
 
     async fn thread_inject_items(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadInjectItemsParams,
     ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let fragments = inject::fragments("items", &params.items)?;
-        ask(&handle, cx.gate(), move |reply| Input::Inject { reply, fragments }).await?;
+        ask(&handle, caller.gate(), move |reply| MachineInput::Inject { reply, fragments }).await?;
         Ok(Empty {})
     }
 
-    async fn thread_compact_start(&self, cx: Cx, params: ThreadIdParams) -> Result<Empty, Error> {
+    async fn thread_compact_start(
+        &self,
+        caller: Caller,
+        params: ThreadIdParams,
+    ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
-        ask(&handle, cx.gate(), |reply| Input::Compact { reply }).await?;
+        ask(&handle, caller.gate(), |reply| MachineInput::Compact { reply }).await?;
         Ok(Empty {})
     }
 
     async fn thread_shell_command(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadShellCommandParams,
     ) -> Result<Empty, Error> {
         let script = params.command;
@@ -294,20 +303,21 @@ impl ThreadMethods<Cx> for Server {
             return Err(Error::invalid_params("`command` must not be empty"));
         }
         if script.contains('\0') {
-            return Err(Error::invalid_params("`command` must not hold a NUL character"));
+            return Err(Error::invalid_params("`command` must not contain a NUL character"));
         }
         let handle = self.loaded_thread(&params.thread_id).await?;
-        send(&handle, cx.gate(), |answer, gate| Command::Shell { script, answer, gate }).await?;
+        send(&handle, caller.gate(), |answer, gate| Command::Shell { script, answer, gate })
+            .await?;
         Ok(Empty {})
     }
 
     async fn thread_background_terminals_clean(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: ThreadIdParams,
     ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
-        ask(&handle, cx.gate(), |reply| Input::CleanTerminals { reply }).await?;
+        ask(&handle, caller.gate(), |reply| MachineInput::CleanTerminals { reply }).await?;
         Ok(Empty {})
     }
 }
@@ -315,10 +325,10 @@ impl ThreadMethods<Cx> for Server {
 impl Server {
     /// The loaded thread of that id.
     pub(crate) async fn loaded_thread(&self, id: &str) -> Result<ThreadHandle, Error> {
-        if let Some(handle) = self.core.loaded(id) {
+        if let Some(handle) = self.services.threads.get(id) {
             return Ok(handle);
         }
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         let found = store.thread(id).await?;
         Err(match found {
             Some(_) => Error::wrong_state(format!("thread not loaded: {id}"))
@@ -327,37 +337,37 @@ impl Server {
         })
     }
 
-    /// Subscribes the caller and answers with what the thread is; a turn that runs is shown with
-    /// what there is of it, and goes on from there.
+    /// Subscribes the caller and returns the thread. A running turn is returned with the items that
+    /// it has so far; notifications continue from there.
     pub(crate) async fn attach(
         &self,
-        cx: &Cx,
+        caller: &Caller,
         handle: &ThreadHandle,
         overrides: Overrides,
         announce: bool,
     ) -> Result<ThreadStartResponse, Error> {
-        let attaching = Attaching { overrides, since: None, announce, gate: cx.gate() };
-        self.attach_at(cx, handle, attaching).await
+        let attaching = Attaching { overrides, since: None, announce, gate: caller.gate() };
+        self.attach_at(caller, handle, attaching).await
     }
 
     /// See [`Server::attach`].
     pub(crate) async fn attach_at(
         &self,
-        cx: &Cx,
+        caller: &Caller,
         handle: &ThreadHandle,
         attaching: Attaching,
     ) -> Result<ThreadStartResponse, Error> {
         let Attaching { overrides, since, announce, gate } = attaching;
         let (snapshot, answer) = oneshot::channel();
-        let peer = cx.peer.clone();
-        let place = since.clone();
-        let attach = Command::Attach { peer, since: place, overrides, announce, snapshot, gate };
+        let peer = caller.peer.clone();
+        let position = since.clone();
+        let attach = Command::Attach { peer, since: position, overrides, announce, snapshot, gate };
         handle.send(attach).await;
         let snapshot = answer.await.map_err(|_| Error::unloaded())?;
-        // Until the response is queued the thread stands still.
+        // The thread waits until the response is queued.
         let mut items = HashMap::new();
         if !snapshot.ephemeral && !snapshot.live.turns.is_empty() {
-            let store = self.core.store().await?;
+            let store = self.services.store.get().await?;
             for turn in &snapshot.live.turns {
                 let found = store.items(&snapshot.record.id, &turn.id).await;
                 items.insert(turn.id.to_string(), found?);
@@ -365,12 +375,12 @@ impl Server {
         }
         let running = convert::thread::running(&snapshot.live, &items);
         let (turns, replay) = self.missed(&snapshot, since.as_ref(), running).await?;
-        Ok(response(&snapshot, turns, replay, &cx.peer))
+        Ok(response(&snapshot, turns, replay, &caller.peer))
     }
 
-    /// A stored thread as it is when nobody has it loaded.
+    /// A stored thread that is not loaded.
     pub(crate) async fn stored_thread(&self, id: &str, turns: Vec<Turn>) -> Result<Thread, Error> {
-        let found = self.core.store().await?.thread(id).await?;
+        let found = self.services.store.get().await?.thread(id).await?;
         let found = found.ok_or_else(|| Error::unknown_thread(id))?;
         Ok(convert::thread::stored(&found, ThreadStatus::NotLoaded, turns))
     }
@@ -380,27 +390,21 @@ impl Server {
 pub(crate) struct Attaching {
     pub(crate) overrides: Overrides,
     /// What the client saw last.
-    pub(crate) since: Option<Place>,
-    /// Whether it is told of `thread/started`.
+    pub(crate) since: Option<EventPosition>,
+    /// Whether it is sent `thread/started`.
     pub(crate) announce: bool,
-    /// What is told waits here.
+    /// Holds notifications back until the response is queued.
     pub(crate) gate: Gate,
 }
 
 /// Sends a command whose answer says whether it worked.
-pub(crate) async fn told(
+pub(crate) async fn command(
     handle: &ThreadHandle,
-    command: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
+    make: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
 ) -> Result<(), Error> {
     let (sender, answer) = oneshot::channel();
-    handle.send(command(sender)).await;
+    handle.send(make(sender)).await;
     answer.await.map_err(|_| Error::unloaded())?
-}
-
-pub(crate) async fn look(handle: &ThreadHandle) -> Option<Snapshot> {
-    let (snapshot, answer) = oneshot::channel();
-    handle.send(Command::Look { snapshot }).await;
-    answer.await.ok()
 }
 
 fn response(
@@ -430,7 +434,7 @@ fn response(
         reasoning_effort: effort.and_then(|effort| serde_json::from_value(effort).ok()),
         active_permission_profile,
         permission_profile: None,
-        event_cursor: snapshot.place.clone().filter(|_| peer.wants_places()),
+        event_cursor: snapshot.cursor.clone().filter(|_| peer.wants_cursors()),
         event_replay,
     }
 }

@@ -3,41 +3,46 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use files::Pool;
 use protocol::ApprovalsReviewer;
 use protocol::input::{ByteRange, TextElement};
 use protocol::{
     Empty, TurnInterruptParams, TurnMethods, TurnStartParams, TurnStartResponse, TurnSteerParams,
     TurnSteerResponse, UserInput,
 };
-use session::{Answer, Input, Mode, Overrides, UserContent};
+use session::{Answer, Mode, Overrides, UserContent};
 use tokio::sync::oneshot;
 
+use crate::allowed::MachineInput;
 use crate::bounds;
-use crate::connection::{Cx, Gate};
+use crate::connection::{Caller, Gate};
 use crate::convert;
-use crate::convert::settings::{approval, name, named_model, sandbox, service_tier};
+use crate::convert::settings::{
+    check_model, check_service_tier, client_approval, client_sandbox, name,
+};
 use crate::error::Error;
+use crate::folders;
 use crate::handlers::refuse_missing;
-use crate::server::{Core, Server};
-use crate::thread::{Command, ThreadHandle};
+use crate::server::Server;
+use crate::thread::{AnswerSender, Command, ThreadHandle};
 
-impl TurnMethods<Cx> for Server {
+impl TurnMethods<Caller> for Server {
     async fn turn_start(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: TurnStartParams,
     ) -> Result<TurnStartResponse, Error> {
         refuse_missing("turn/start", &not_yet(&params))?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&self.core, &params.input).await?;
+        let content = user_content(&self.services.files, &params.input).await?;
         let output_schema = params.output_schema.as_ref().map(output_schema).transpose()?;
-        let cwd = self.core.given_folder(params.cwd.as_deref()).await?;
+        let cwd = folders::optional_cwd(&self.services.files, params.cwd.as_deref()).await?;
         let overrides = overrides(&params, cwd)?;
         let permissions = params.permissions.clone();
         if permissions.is_some() && overrides.sandbox.is_some() {
             return Err(Error::exclusive("permissions", "sandboxPolicy"));
         }
-        let started = send(&handle, cx.gate(), |answer, gate| Command::StartTurn {
+        let started = send(&handle, caller.gate(), |answer, gate| Command::StartTurn {
             content,
             overrides: Box::new(overrides),
             permissions,
@@ -53,26 +58,33 @@ impl TurnMethods<Cx> for Server {
 
     async fn turn_steer(
         &self,
-        cx: Cx,
+        caller: Caller,
         params: TurnSteerParams,
     ) -> Result<TurnSteerResponse, Error> {
         let metadata = params.responsesapi_client_metadata.is_some();
         refuse_missing("turn/steer", &[("responsesapiClientMetadata", metadata)])?;
         let handle = self.loaded_thread(&params.thread_id).await?;
-        let content = user_content(&self.core, &params.input).await?;
+        let content = user_content(&self.services.files, &params.input).await?;
         let expected_turn = params.expected_turn_id;
-        let steered =
-            ask(&handle, cx.gate(), move |reply| Input::Steer { reply, content, expected_turn });
+        let steered = ask(&handle, caller.gate(), move |reply| MachineInput::Steer {
+            reply,
+            content,
+            expected_turn,
+        });
         match steered.await? {
             Answer::Steered { turn } => Ok(TurnSteerResponse { turn_id: turn.to_string() }),
             _ => Err(Error::mismatched_answer("turn/steer")),
         }
     }
 
-    async fn turn_interrupt(&self, cx: Cx, params: TurnInterruptParams) -> Result<Empty, Error> {
+    async fn turn_interrupt(
+        &self,
+        caller: Caller,
+        params: TurnInterruptParams,
+    ) -> Result<Empty, Error> {
         let handle = self.loaded_thread(&params.thread_id).await?;
         let turn = params.turn_id;
-        ask(&handle, cx.gate(), move |reply| Input::Interrupt { reply, turn }).await?;
+        ask(&handle, caller.gate(), move |reply| MachineInput::Interrupt { reply, turn }).await?;
         Ok(Empty {})
     }
 }
@@ -81,7 +93,7 @@ impl TurnMethods<Cx> for Server {
 pub(crate) async fn ask(
     handle: &ThreadHandle,
     gate: Gate,
-    input: impl FnOnce(u64) -> Input + Send + 'static,
+    input: impl FnOnce(u64) -> MachineInput + Send + 'static,
 ) -> Result<Answer, Error> {
     let input = Box::new(input);
     send(handle, gate, |answer, gate| Command::Ask { input, answer, gate }).await
@@ -91,7 +103,7 @@ pub(crate) async fn ask(
 pub(crate) async fn send(
     handle: &ThreadHandle,
     gate: Gate,
-    command: impl FnOnce(oneshot::Sender<Result<Answer, Error>>, Gate) -> Command,
+    command: impl FnOnce(AnswerSender, Gate) -> Command,
 ) -> Result<Answer, Error> {
     let (sender, answer) = oneshot::channel();
     handle.send(command(sender, gate)).await;
@@ -120,17 +132,17 @@ fn overrides(params: &TurnStartParams, cwd: Option<PathBuf>) -> Result<Overrides
     });
     let by_mode = params.collaboration_mode.as_ref().map(|mode| &mode.settings);
     let mode_model = by_mode.map(|settings| settings.model.as_str());
-    named_model("collaborationMode.settings.model", mode_model)?;
-    named_model("model", params.model.as_deref())?;
-    service_tier(params.service_tier.as_ref().and_then(Option::as_deref))?;
+    check_model("collaborationMode.settings.model", mode_model)?;
+    check_model("model", params.model.as_deref())?;
+    check_service_tier(params.service_tier.as_ref().and_then(Option::as_deref))?;
     let model = params.model.as_deref().or(mode_model).map(str::to_owned);
     let effort = params.effort.or_else(|| by_mode.and_then(|settings| settings.reasoning_effort));
     Ok(Overrides {
         model,
         provider: None,
         cwd,
-        approval: params.approval_policy.as_ref().map(approval),
-        sandbox: params.sandbox_policy.as_ref().map(sandbox).transpose()?,
+        approval: params.approval_policy.as_ref().map(client_approval),
+        sandbox: params.sandbox_policy.as_ref().map(client_sandbox).transpose()?,
         effort: effort.as_ref().map(name),
         summary: params.summary.as_ref().map(name),
         personality: params.personality.as_ref().map(name),
@@ -147,17 +159,17 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
 }
 
 /// The user's input; image files are read here, so that the session needs no files.
-async fn user_content(core: &Core, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
+async fn user_content(files: &Pool, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
     bounds::check_text(input)?;
     let mut content = Vec::with_capacity(input.len());
     for (at, part) in input.iter().enumerate() {
-        content.push(user_part(core, at, part).await?);
+        content.push(user_part(files, at, part).await?);
     }
     bounds::check_images(&content)?;
     Ok(content)
 }
 
-async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserContent, Error> {
+async fn user_part(files: &Pool, at: usize, part: &UserInput) -> Result<UserContent, Error> {
     match part {
         UserInput::Text { text, text_elements } => Ok(UserContent::Text {
             text: text.clone(),
@@ -171,7 +183,7 @@ async fn user_part(core: &Core, at: usize, part: &UserInput) -> Result<UserConte
         UserInput::LocalImage { path } => {
             let file = PathBuf::from(path);
             let place = file.clone();
-            let data_url = core.on_files(&place, move || crate::images::data_url(&file)).await?;
+            let data_url = files.run(&place, move || crate::images::data_url(&file)).await?;
             let data_url =
                 data_url.map_err(|error| error.within(&format!("`input[{at}].path`")))?;
             Ok(UserContent::LocalImage { path: path.clone(), data_url })

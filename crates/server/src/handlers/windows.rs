@@ -5,14 +5,14 @@ use protocol::{
     WindowsSandboxSetupStartResponse,
 };
 
-use crate::connection::Cx;
+use crate::connection::Caller;
 use crate::error::{Error, ErrorKind};
 use crate::server::Server;
 
-impl WindowsMethods<Cx> for Server {
+impl WindowsMethods<Caller> for Server {
     async fn windows_sandbox_readiness(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         _params: Empty,
     ) -> Result<WindowsSandboxReadinessResponse, Error> {
         Err(refusal("windowsSandbox/readiness"))
@@ -20,7 +20,7 @@ impl WindowsMethods<Cx> for Server {
 
     async fn windows_sandbox_setup_start(
         &self,
-        _cx: Cx,
+        _caller: Caller,
         _params: WindowsSandboxSetupStartParams,
     ) -> Result<WindowsSandboxSetupStartResponse, Error> {
         Err(refusal("windowsSandbox/setupStart"))

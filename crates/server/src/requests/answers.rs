@@ -1,5 +1,5 @@
-//! What each request of the server asks, and how its answer is read. An answer that does not say
-//! exactly what is to happen is none.
+//! What each request of the server asks, and how its answer is read. An answer that does not state
+//! exactly what to do is invalid.
 
 use jsonrpc::{ErrorObject, Method as _};
 use protocol::approval::{
@@ -10,8 +10,9 @@ use protocol::tool::{DynamicToolCallOutputContentItem, DynamicToolCallResponse};
 use sandbox::rules::{check_amendment, visible};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use session::{Decision, Input, ToolAnswer, ToolContent, ToolError};
+use session::{Decision, ToolAnswer, ToolContent, ToolError};
 
+use crate::allowed::MachineInput;
 use crate::error::Error;
 use crate::image_url;
 
@@ -83,17 +84,17 @@ impl Question {
         }
     }
 
-    /// What the session is told then; `fault` says what the last answer was.
-    pub(super) fn unanswered(&self, request: u64, fault: &str) -> Input {
+    /// The input to the session in that case; `fault` describes the last answer.
+    pub(super) fn unanswered(&self, request: u64, fault: &str) -> MachineInput {
         match self {
-            Self::Command(_) | Self::Network | Self::Patch => Input::Decided {
+            Self::Command(_) | Self::Network | Self::Patch => MachineInput::Decided {
                 request,
                 decision: Decision::Undecided(format!(
                     "declined, because the client's answer to the approval request could not be \
                      used, {fault}"
                 )),
             },
-            Self::Tool => Input::ToolAnswered {
+            Self::Tool => MachineInput::ToolAnswered {
                 request,
                 outcome: Err(ToolError::new(format!(
                     "the client could not run this tool, {fault}"
@@ -107,21 +108,20 @@ impl Question {
         &self,
         request: u64,
         outcome: Result<Box<RawValue>, ErrorObject>,
-    ) -> Result<Input, Unusable> {
+    ) -> Result<MachineInput, Unusable> {
         let result = outcome.map_err(|error| Unusable {
             why: "it is an error".to_owned(),
             quoted: cut(&error.to_string()),
         })?;
         let read = match self {
             Self::Tool => tool_answer(&result)
-                .map(|answer| Input::ToolAnswered { request, outcome: Ok(answer) }),
+                .map(|answer| MachineInput::ToolAnswered { request, outcome: Ok(answer) }),
             Self::Command(amendable) => command_decision(&result, Some(amendable))
-                .map(|decision| Input::Decided { request, decision }),
-            Self::Network => {
-                command_decision(&result, None).map(|decision| Input::Decided { request, decision })
-            }
+                .map(|decision| MachineInput::Decided { request, decision }),
+            Self::Network => command_decision(&result, None)
+                .map(|decision| MachineInput::Decided { request, decision }),
             Self::Patch => {
-                patch_decision(&result).map(|decision| Input::Decided { request, decision })
+                patch_decision(&result).map(|decision| MachineInput::Decided { request, decision })
             }
         };
         read.map_err(|error| Unusable { why: error.to_string(), quoted: cut(result.get()) })

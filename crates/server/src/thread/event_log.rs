@@ -13,23 +13,23 @@ use jsonrpc::Outgoing;
 use protocol::{MessageInfo, Retention};
 use session::Id;
 
-/// What is kept, in bytes and in events; at the bound the oldest goes, and clients that saw less
-/// get a snapshot.
+/// Bounds of the log, in bytes and in events. At a bound the oldest event is dropped; clients that
+/// have not seen it get a snapshot.
 const KEPT_BYTES: usize = 1024 * 1024;
 const KEPT_EVENTS: usize = 2048;
-/// The member of a message that tells its place.
+/// The member of a message that holds its cursor.
 const MEMBER: &str = "eventCursor";
 
-/// What an event is about.
+/// What an event is subject.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct About<'a> {
+pub(crate) struct EventSubject<'a> {
     pub(crate) turn: Option<&'a Id>,
-    pub(crate) item: Option<(&'a Id, Phase)>,
+    pub(crate) item: Option<(&'a Id, ItemPhase)>,
 }
 
-/// Where an item stands.
+/// The phase of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ItemPhase {
     Started,
     Going,
     Completed,
@@ -37,13 +37,13 @@ pub(crate) enum Phase {
 
 /// See the module.
 pub(crate) struct EventLog {
-    /// No other log of this thread has it: positions of different logs are not compared.
+    /// Unique to this log: positions of different logs cannot be compared.
     epoch: String,
     /// The position after the last event.
     end: u64,
-    /// From here on nothing is missing.
+    /// Every event from this position on is kept.
     floor: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LoggedEvent>,
     bytes: usize,
     /// The newest turn.
     turn: Option<Id>,
@@ -51,33 +51,33 @@ pub(crate) struct EventLog {
     open: Vec<(Id, Id)>,
 }
 
-struct Entry {
+struct LoggedEvent {
     start: u64,
     end: u64,
     info: &'static MessageInfo,
     item: Option<Id>,
-    /// The turn that it is about, of events that are about one alone.
+    /// The turn that it is subject, of events that are about one alone.
     of_turn: Option<Id>,
-    message: Message,
+    message: LoggedMessage,
     /// The turn to begin a snapshot with, for a client that saw this event last.
     turn: Option<Id>,
 }
 
-enum Message {
+enum LoggedMessage {
     Whole(Bytes),
     Delta { head: Bytes, text: Vec<u8>, tail: Bytes },
 }
 
-/// A place that a client was told.
+/// A position in a log, as a client got it in a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EventPosition {
     epoch: String,
     position: u64,
-    /// From this turn on a client with this place may have missed something.
+    /// The first turn that a client at this position may have missed events of.
     pub(crate) turn: Option<String>,
 }
 
-impl Place {
+impl EventPosition {
     /// Reads what [`EventLog::place`] wrote.
     pub(crate) fn read(cursor: &str) -> Option<Self> {
         let mut parts = cursor.splitn(3, '.');
@@ -88,12 +88,15 @@ impl Place {
     }
 }
 
+/// The events that a client has missed, in order, or why they cannot be sent again.
+pub(crate) type Replay = Result<Vec<(&'static MessageInfo, Outgoing)>, ReplayGap>;
+
 /// Why events cannot be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
-    /// The place is of an earlier life of the thread: it was unloaded, or the server started anew.
+pub(crate) enum ReplayGap {
+    /// The position is of another log: the thread was unloaded since, or the server restarted.
     Reloaded,
-    /// More has happened since than is kept, or turns were rolled back.
+    /// Events since the position were dropped, or turns were rolled back.
     TooOld,
 }
 
@@ -104,30 +107,30 @@ impl EventLog {
         Self { epoch, end: 0, floor: 0, entries, bytes, turn, open }
     }
 
-    /// The place after the last event.
-    pub(crate) fn place(&self) -> String {
-        cursor(&self.epoch, self.end, self.first_open_turn())
+    /// The cursor after the newest event.
+    pub(crate) fn cursor(&self) -> String {
+        cursor_at(&self.epoch, self.end, self.first_open_turn())
     }
 
-    /// Takes an event in, and gives it back with its place.
+    /// Appends an event and returns it with its cursor.
     pub(crate) fn add(
         &mut self,
         info: &'static MessageInfo,
         message: &Outgoing,
-        about: About<'_>,
+        subject: EventSubject<'_>,
     ) -> Outgoing {
-        self.follow(about);
+        self.follow(subject);
         let size = match message {
             Outgoing::Whole(_) => 1,
             Outgoing::Delta { text, .. } => text.len() as u64,
         };
         let start = self.end;
         self.end += size;
-        self.keep(start, info, message, about);
-        placed(message, &self.place())
+        self.keep(start, info, message, subject);
+        with_cursor(message, &self.cursor())
     }
 
-    /// Nothing from before counts any more: whoever comes back gets a snapshot.
+    /// Drops all events: clients that reconnect get a snapshot.
     pub(crate) fn cut(&mut self) {
         self.end += 1;
         self.floor = self.end;
@@ -136,50 +139,47 @@ impl EventLog {
         self.turn = None;
     }
 
-    /// What a client at this place has missed, in order.
-    pub(crate) fn since(
-        &self,
-        place: &Place,
-    ) -> Result<Vec<(&'static MessageInfo, Outgoing)>, Missed> {
+    /// The events after `place`, in order.
+    pub(crate) fn since(&self, place: &EventPosition) -> Replay {
         if place.epoch != self.epoch {
-            return Err(Missed::Reloaded);
+            return Err(ReplayGap::Reloaded);
         }
         if place.position < self.floor || place.position > self.end {
-            return Err(Missed::TooOld);
+            return Err(ReplayGap::TooOld);
         }
         let missed = self.entries.iter().filter(|entry| entry.end > place.position);
-        let send = |entry: &Entry| {
+        let send = |entry: &LoggedEvent| {
             let seen = place.position.saturating_sub(entry.start) as usize;
-            let rest = entry.rest(seen).ok_or(Missed::TooOld)?;
-            let at = cursor(&self.epoch, entry.end, entry.turn.as_ref());
-            Ok((entry.info, placed(&rest, &at)))
+            let rest = entry.rest(seen).ok_or(ReplayGap::TooOld)?;
+            let at = cursor_at(&self.epoch, entry.end, entry.turn.as_ref());
+            Ok((entry.info, with_cursor(&rest, &at)))
         };
         missed.map(send).collect()
     }
 
-    /// From this turn on somebody who leaves now may miss something: a command in the background
-    /// may change an item of a turn that has ended.
+    /// The first turn that a client may miss events of when it disconnects now. A background command
+    /// may still change an item of a turn that has ended.
     fn first_open_turn(&self) -> Option<&Id> {
         self.open.first().map(|(_, turn)| turn).or(self.turn.as_ref())
     }
 
-    fn follow(&mut self, about: About<'_>) {
-        if let Some(turn) = about.turn
+    fn follow(&mut self, subject: EventSubject<'_>) {
+        if let Some(turn) = subject.turn
             && self.turn.as_ref() != Some(turn)
-            && about.item.is_none()
+            && subject.item.is_none()
         {
             self.turn = Some(turn.clone());
         }
-        match (about.item, about.turn) {
-            (Some((item, Phase::Started)), Some(turn)) => {
+        match (subject.item, subject.turn) {
+            (Some((item, ItemPhase::Started)), Some(turn)) => {
                 self.open.push((item.clone(), turn.clone()));
             }
-            (Some((item, Phase::Completed)), _) => {
+            (Some((item, ItemPhase::Completed)), _) => {
                 self.open.retain(|(open, _)| open != item);
-                // What it became tells all that its pieces told.
+                // The final item contains everything that its deltas did.
                 self.forget(|entry| {
                     entry.item.as_ref() == Some(item)
-                        && matches!(entry.message, Message::Delta { .. })
+                        && matches!(entry.message, LoggedMessage::Delta { .. })
                 });
             }
             _ => {}
@@ -191,11 +191,11 @@ impl EventLog {
         start: u64,
         info: &'static MessageInfo,
         message: &Outgoing,
-        about: About<'_>,
+        subject: EventSubject<'_>,
     ) {
         let (end, turn) = (self.end, self.first_open_turn().cloned());
         let message = match message {
-            Outgoing::Whole(message) => Message::Whole(message.clone()),
+            Outgoing::Whole(message) => LoggedMessage::Whole(message.clone()),
             Outgoing::Delta { text, .. } if text.is_empty() => return,
             Outgoing::Delta { head, text, tail } => {
                 if let Some(last) = self.entries.back_mut()
@@ -205,23 +205,23 @@ impl EventLog {
                     self.bytes += text.len();
                     return self.bound();
                 }
-                Message::Delta { head: head.clone(), text: text.to_vec(), tail: tail.clone() }
+                LoggedMessage::Delta { head: head.clone(), text: text.to_vec(), tail: tail.clone() }
             }
         };
         if info.retention == Retention::Newest {
             self.forget(|entry| {
-                entry.info.name == info.name && entry.of_turn.as_ref() == about.turn
+                entry.info.name == info.name && entry.of_turn.as_ref() == subject.turn
             });
         }
-        let item = about.item.map(|(item, _)| item.clone());
-        let of_turn = about.turn.cloned();
-        let entry = Entry { start, end, info, item, of_turn, message, turn };
+        let item = subject.item.map(|(item, _)| item.clone());
+        let of_turn = subject.turn.cloned();
+        let entry = LoggedEvent { start, end, info, item, of_turn, message, turn };
         self.bytes += entry.bytes();
         self.entries.push_back(entry);
         self.bound();
     }
 
-    fn forget(&mut self, is_pointless: impl Fn(&Entry) -> bool) {
+    fn forget(&mut self, is_pointless: impl Fn(&LoggedEvent) -> bool) {
         let bytes = &mut self.bytes;
         self.entries.retain(|entry| {
             let goes = is_pointless(entry);
@@ -242,20 +242,20 @@ impl EventLog {
 }
 
 /// What an entry costs besides its text.
-const ENTRY_BYTES: usize = size_of::<Entry>();
+const ENTRY_BYTES: usize = size_of::<LoggedEvent>();
 
-impl Entry {
+impl LoggedEvent {
     fn bytes(&self) -> usize {
         ENTRY_BYTES
             + match &self.message {
-                Message::Whole(message) => message.len(),
-                Message::Delta { head, text, .. } => head.len() + text.len(),
+                LoggedMessage::Whole(message) => message.len(),
+                LoggedMessage::Delta { head, text, .. } => head.len() + text.len(),
             }
     }
 
     /// Appends a piece of the same stream; `false` when it is none.
     fn extend(&mut self, new_head: &Bytes, new_text: &Bytes) -> bool {
-        let Message::Delta { head, text, .. } = &mut self.message else { return false };
+        let LoggedMessage::Delta { head, text, .. } = &mut self.message else { return false };
         // Frames are made once a stream.
         let same = head.as_ptr() == new_head.as_ptr() && head.len() == new_head.len();
         if same {
@@ -267,8 +267,8 @@ impl Entry {
     /// The message without its first `seen` positions; `None` when no piece ended there.
     fn rest(&self, seen: usize) -> Option<Outgoing> {
         match &self.message {
-            Message::Whole(message) => Some(Outgoing::Whole(message.clone())),
-            Message::Delta { head, text, tail } => {
+            LoggedMessage::Whole(message) => Some(Outgoing::Whole(message.clone())),
+            LoggedMessage::Delta { head, text, tail } => {
                 let rest = text.get(seen..)?;
                 is_between_characters(text, seen).then(|| Outgoing::Delta {
                     head: head.clone(),
@@ -296,13 +296,13 @@ fn is_between_characters(text: &[u8], at: usize) -> bool {
     from == at
 }
 
-fn cursor(epoch: &str, position: u64, turn: Option<&Id>) -> String {
+fn cursor_at(epoch: &str, position: u64, turn: Option<&Id>) -> String {
     format!("{epoch}.{position}.{}", turn.map_or("", |turn| &**turn))
 }
 
-/// The message with its place, as a member beside `method` and `params`. A cursor needs no escaping:
-/// it is made of ids and digits.
-fn placed(message: &Outgoing, place: &str) -> Outgoing {
+/// The message with its cursor, as a member beside `method` and `params`. A cursor needs no escaping:
+/// it consists of ids and digits.
+fn with_cursor(message: &Outgoing, place: &str) -> Outgoing {
     let append = |bytes: &Bytes| {
         let open = bytes.strip_suffix(b"}").unwrap_or(bytes);
         let mut longer = Vec::with_capacity(open.len() + MEMBER.len() + place.len() + 7);

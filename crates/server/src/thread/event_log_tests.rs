@@ -1,4 +1,4 @@
-//! Whoever comes back anywhere has the same in the end as whoever stayed.
+//! A client that reconnects at any position ends with the same state as one that stayed connected.
 
 use jsonrpc::{DeltaFrame, encode_notification};
 use proptest::prelude::*;
@@ -27,19 +27,19 @@ fn frame(item: &str) -> DeltaFrame {
 }
 
 /// The message as the client reads it, with its cursor.
-fn read(message: Outgoing) -> (Value, Place) {
+fn read(message: Outgoing) -> (Value, EventPosition) {
     let mut bytes = Vec::new();
     jsonrpc::Queued::from(message).append_to(&mut bytes);
     let value: Value = serde_json::from_slice(&bytes).unwrap();
-    let place = Place::read(value["eventCursor"].as_str().unwrap()).unwrap();
+    let place = EventPosition::read(value["eventCursor"].as_str().unwrap()).unwrap();
     (value, place)
 }
 
-fn going<'a>(turn: &'a Id, item: &'a Id, phase: Phase) -> About<'a> {
-    About { turn: Some(turn), item: Some((item, phase)) }
+fn going<'a>(turn: &'a Id, item: &'a Id, phase: ItemPhase) -> EventSubject<'a> {
+    EventSubject { turn: Some(turn), item: Some((item, phase)) }
 }
 
-fn missed(log: &EventLog, place: &Place) -> Vec<Value> {
+fn missed(log: &EventLog, place: &EventPosition) -> Vec<Value> {
     log.since(place).unwrap().into_iter().map(|(_, message)| read(message).0).collect()
 }
 
@@ -49,14 +49,14 @@ fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
     let frame = frame("i1");
     let mut seen = Vec::new();
     for text in ["Hel", "lo \"w\"", "örld\n", "", "!"] {
-        let about = going(&turn, &item, Phase::Going);
+        let about = going(&turn, &item, ItemPhase::Going);
         seen.push(read(log.add(info("item/agentMessage/delta"), &frame.delta(text), about)));
     }
     for (at, rest) in ["lo \"w\"örld\n!", "örld\n!", "!", "!"].iter().enumerate() {
         let missed = missed(&log, &seen[at].1);
         assert_eq!(missed.len(), 1, "in one piece");
         assert_eq!(missed[0]["params"]["delta"], *rest);
-        assert_eq!(missed[0]["eventCursor"], log.place());
+        assert_eq!(missed[0]["eventCursor"], log.cursor());
     }
     assert!(missed(&log, &seen[4].1).is_empty());
 }
@@ -64,12 +64,12 @@ fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
 #[test]
 fn a_place_within_a_letter_or_an_escape_is_none() {
     let (mut log, turn, item) = (log(), id("t1"), id("i1"));
-    let about = going(&turn, &item, Phase::Going);
+    let about = going(&turn, &item, ItemPhase::Going);
     log.add(info("item/agentMessage/delta"), &frame("i1").delta("ö\n\u{1}x"), about);
     // ö is two bytes, \n two, \u0001 six.
     let fits: Vec<bool> = (0..=11)
         .map(|position| {
-            let place = Place { epoch: "e".into(), position, turn: None };
+            let place = EventPosition { epoch: "e".into(), position, turn: None };
             log.since(&place).is_ok()
         })
         .collect();
@@ -81,25 +81,29 @@ fn a_place_within_a_letter_or_an_escape_is_none() {
 fn what_a_final_item_tells_is_not_told_in_pieces() {
     let (mut log, turn) = (log(), id("t1"));
     let (first, second) = (id("i1"), id("i2"));
-    let begin = Place::read(&log.place()).unwrap();
+    let begin = EventPosition::read(&log.cursor()).unwrap();
     let (one, two) = (frame("i1"), frame("i2"));
-    log.add(info("item/started"), &whole("item/started", 1), going(&turn, &first, Phase::Started));
+    log.add(
+        info("item/started"),
+        &whole("item/started", 1),
+        going(&turn, &first, ItemPhase::Started),
+    );
     for text in ["a", "b"] {
         log.add(
             info("item/agentMessage/delta"),
             &one.delta(text),
-            going(&turn, &first, Phase::Going),
+            going(&turn, &first, ItemPhase::Going),
         );
         log.add(
             info("item/agentMessage/delta"),
             &two.delta(text),
-            going(&turn, &second, Phase::Going),
+            going(&turn, &second, ItemPhase::Going),
         );
     }
     log.add(
         info("item/completed"),
         &whole("item/completed", 1),
-        going(&turn, &first, Phase::Completed),
+        going(&turn, &first, ItemPhase::Completed),
     );
     let methods: Vec<Value> = missed(&log, &begin).iter().map(|m| m["method"].clone()).collect();
     let expect =
@@ -113,10 +117,10 @@ fn what_a_final_item_tells_is_not_told_in_pieces() {
 #[test]
 fn of_a_status_only_the_newest_is_kept() {
     let mut log = log();
-    let begin = Place::read(&log.place()).unwrap();
+    let begin = EventPosition::read(&log.cursor()).unwrap();
     for number in 0..5 {
         let status = whole("thread/status/changed", number);
-        log.add(info("thread/status/changed"), &status, About::default());
+        log.add(info("thread/status/changed"), &status, EventSubject::default());
     }
     let missed = missed(&log, &begin);
     assert_eq!(missed.len(), 1);
@@ -126,44 +130,48 @@ fn of_a_status_only_the_newest_is_kept() {
 #[test]
 fn who_missed_more_than_is_kept_is_told_so() {
     let mut log = log();
-    let begin = Place::read(&log.place()).unwrap();
+    let begin = EventPosition::read(&log.cursor()).unwrap();
     let message =
         Outgoing::Whole(Bytes::from(format!("{{\"x\":\"{}\"}}", "x".repeat(KEPT_BYTES / 8))));
     for number in 0..20 {
-        log.add(info("item/completed"), &message, About::default());
+        log.add(info("item/completed"), &message, EventSubject::default());
         assert!(log.bytes <= KEPT_BYTES);
         assert_eq!(log.since(&begin).is_err(), number >= 7, "{number}");
     }
-    assert_eq!(log.since(&begin).unwrap_err(), Missed::TooOld);
-    let ahead = Place { position: log.end + 1, ..begin.clone() };
-    assert_eq!(log.since(&ahead).unwrap_err(), Missed::TooOld);
-    let other = Place { epoch: "f".into(), ..begin };
-    assert_eq!(log.since(&other).unwrap_err(), Missed::Reloaded);
-    let now = Place::read(&log.place()).unwrap();
+    assert_eq!(log.since(&begin).unwrap_err(), ReplayGap::TooOld);
+    let ahead = EventPosition { position: log.end + 1, ..begin.clone() };
+    assert_eq!(log.since(&ahead).unwrap_err(), ReplayGap::TooOld);
+    let other = EventPosition { epoch: "f".into(), ..begin };
+    assert_eq!(log.since(&other).unwrap_err(), ReplayGap::Reloaded);
+    let now = EventPosition::read(&log.cursor()).unwrap();
     assert!(log.since(&now).unwrap().is_empty());
     log.cut();
-    assert_eq!(log.since(&now).unwrap_err(), Missed::TooOld, "also who had seen everything");
+    assert_eq!(log.since(&now).unwrap_err(), ReplayGap::TooOld, "also who had seen everything");
 }
 
 #[test]
 fn a_place_names_the_oldest_turn_that_may_still_change() {
     let (mut log, first, second, third) = (log(), id("t1"), id("t2"), id("t3"));
-    let turn_of = |log: &EventLog| Place::read(&log.place()).unwrap().turn;
+    let turn_of = |log: &EventLog| EventPosition::read(&log.cursor()).unwrap().turn;
     let started = |log: &mut EventLog, turn: &Id| {
-        let about = About { turn: Some(turn), item: None };
+        let about = EventSubject { turn: Some(turn), item: None };
         log.add(info("turn/started"), &whole("turn/started", 0), about);
     };
     assert_eq!(turn_of(&log), None);
     started(&mut log, &first);
     let item = id("background");
-    log.add(info("item/started"), &whole("item/started", 1), going(&first, &item, Phase::Started));
+    log.add(
+        info("item/started"),
+        &whole("item/started", 1),
+        going(&first, &item, ItemPhase::Started),
+    );
     started(&mut log, &second);
     started(&mut log, &third);
     assert_eq!(turn_of(&log).as_deref(), Some("t1"), "its command still runs");
     log.add(
         info("item/completed"),
         &whole("item/completed", 1),
-        going(&first, &item, Phase::Completed),
+        going(&first, &item, ItemPhase::Completed),
     );
     assert_eq!(turn_of(&log).as_deref(), Some("t3"));
 }
@@ -171,9 +179,9 @@ fn a_place_names_the_oldest_turn_that_may_still_change() {
 #[test]
 fn what_is_no_place_is_not_read() {
     for text in ["", ".", "e", "e.1", "e.x.t", "e.-1.t", "e.99999999999999999999.t"] {
-        assert_eq!(Place::read(text), None, "{text}");
+        assert_eq!(EventPosition::read(text), None, "{text}");
     }
-    assert!(Place::read("e.1.").is_some());
+    assert!(EventPosition::read("e.1.").is_some());
 }
 
 /// An event of a random history: a piece of one of three streams, the end of one, something else.
@@ -201,25 +209,25 @@ proptest! {
         let (mut log, turn) = (log(), id("t1"));
         let mut generation = [0; 3];
         let mut frames: Vec<DeltaFrame> = (0..3).map(|s| frame(&format!("{s}-0"))).collect();
-        let mut told = vec![(Value::Null, Place::read(&log.place()).unwrap())];
+        let mut told = vec![(Value::Null, EventPosition::read(&log.cursor()).unwrap())];
         for happening in &all {
             let item = |s: usize, generation: &[u32; 3]| id(&format!("{s}-{}", generation[s]));
             let message = match happening {
                 Happening::Piece(s, text) => {
                     let item = item(*s, &generation);
-                    let about = going(&turn, &item, Phase::Going);
+                    let about = going(&turn, &item, ItemPhase::Going);
                     log.add(info("item/agentMessage/delta"), &frames[*s].delta(text), about)
                 }
                 Happening::Final(s) => {
                     let item = item(*s, &generation);
-                    let about = going(&turn, &item, Phase::Completed);
+                    let about = going(&turn, &item, ItemPhase::Completed);
                     generation[*s] += 1;
                     frames[*s] = frame(&format!("{s}-{}", generation[*s]));
                     let done = json!({ "final": &*item });
                     let done = encode_notification("item/completed", &done).unwrap();
                     log.add(info("item/completed"), &Outgoing::Whole(done), about)
                 }
-                Happening::Other => log.add(info("warning"), &whole("warning", 1), About::default()),
+                Happening::Other => log.add(info("warning"), &whole("warning", 1), EventSubject::default()),
             };
             told.push(read(message));
         }

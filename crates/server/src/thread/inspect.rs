@@ -1,147 +1,235 @@
 //! Looks at what a tool call names, off the actor: images and patched files are read, commands are
-//! judged by the rules. One look of a thread after the other, so that results come in the order of
-//! the calls.
+//! assessed by the rules. A thread makes one inspection after the other, so that results come in the
+//! order of the calls.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use config::Config;
+use files::Pool;
 use sandbox::rules::{Decision, Invocation, PathResolver};
 use session::{
-    Assessment, Attempted, Id, ImageData, Input, PatchPlan, Prepared, Settings, ToolError,
+    Action, Assessment, Attempted, Id, ImageData, PatchPlan, Prepared, Settings, ToolError,
     ToolRequest,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::convert::settings::confinement;
+use crate::allowed::{Allowed, MachineInput};
+use crate::connection::Peer;
 use crate::error::Error;
-use crate::server::Core;
-use crate::thread::actor::Actor;
-use crate::thread::patches::PlannedPatch;
-use crate::thread::{Command, patches};
-use crate::{permitted, rules, warnings};
+use crate::options::Options;
+use crate::rules::{self, CommandRules};
+use crate::thread::handle::Command;
+use crate::thread::patches::{self, Patches, PlannedPatch};
+use crate::{command_checks, warnings};
 
 /// Answer to a command that is not only a patch.
 const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
     run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
     quotes around the delimiter, the patch, and `EOF` is understood too.";
 
-/// What is known of a thread when one of its tool calls is looked at.
+/// What inspections need of the server.
 #[derive(Clone)]
-pub(super) struct Inspector {
-    pub(super) core: Arc<Core>,
-    pub(super) config: Arc<config::Config>,
-    pub(super) settings: Settings,
+pub(crate) struct InspectionServices {
+    pub(crate) files: Pool,
+    pub(crate) rules: Arc<CommandRules>,
+    pub(crate) options: Arc<Options>,
 }
 
-/// A patch that was found to apply, or what was to be changed and why it cannot be.
-pub(super) type Planned = Result<(PatchPlan, PlannedPatch), (Vec<session::Change>, String)>;
+/// The inspections and patches of a thread.
+pub(crate) struct ToolInspector {
+    thread: Id,
+    services: InspectionServices,
+    sender: mpsc::Sender<Command>,
+    patches: Patches,
+    /// Resolves when the inspection that was begun last has reported.
+    last: Option<oneshot::Receiver<()>>,
+}
 
-impl Actor {
-    pub(super) fn inspector(&self) -> Inspector {
-        Inspector {
-            core: self.core.clone(),
-            config: self.config.clone(),
-            settings: self.machine.settings().clone(),
-        }
+/// One inspection, and what is known of the thread when it begins.
+#[derive(Clone)]
+pub(super) struct Inspection {
+    services: InspectionServices,
+    config: Arc<Config>,
+    settings: Allowed<Settings>,
+}
+
+/// A thread as tool calls see it.
+pub(super) struct ToolContext {
+    pub(super) config: Arc<Config>,
+    pub(super) settings: Allowed<Settings>,
+}
+
+/// A patch that applies, or what it was to change and why it cannot.
+type Planned = Result<(PatchPlan, PlannedPatch), (Vec<session::Change>, String)>;
+
+impl ToolInspector {
+    pub(crate) fn new(
+        thread: Id,
+        services: InspectionServices,
+        sender: mpsc::Sender<Command>,
+    ) -> Self {
+        Self { thread, services, sender, patches: Patches::default(), last: None }
     }
 
-    /// Looks at a tool call and reports what it found.
-    pub(super) fn prepare(&mut self, call: u64, _turn: &Id, request: ToolRequest) {
-        let attempted = self.inspector().attempted(&request);
+    /// Inspects a tool call and reports what was found.
+    pub(super) fn prepare(&mut self, call: u64, request: ToolRequest, context: ToolContext) {
+        let inspection = self.inspection(context);
+        let attempted = inspection.attempted(&request);
         let refused = move |message: String| {
             Command::Input(match attempted {
                 None => {
                     let outcome = Prepared::Image(Err(ToolError::new(message)));
-                    Input::Prepared { call, outcome }
+                    MachineInput::Prepared { call, outcome }
                 }
                 Some(attempted) => {
-                    Input::Prepared { call, outcome: Prepared::Refused { attempted, message } }
+                    let outcome = Prepared::Refused { attempted, message };
+                    MachineInput::Prepared { call, outcome }
                 }
             })
         };
-        self.inspect(move |inspector| inspector.look(call, request), refused);
+        self.inspect(inspection, move |inspection| inspection.look(call, request), refused);
     }
 
-    /// Writes what was planned. What the user approved beyond the sandbox's roots is allowed for
-    /// exactly these files.
-    pub(super) fn apply(&mut self, call: u64, turn: &Id) {
+    /// A patch applies: it is kept until it is approved.
+    pub(super) fn keep_patch(&mut self, call: u64, patch: PlannedPatch) {
+        self.patches.keep(call, patch);
+    }
+
+    /// Drops the patch of a call.
+    pub(super) fn discard_patch(&mut self, call: u64) {
+        self.patches.discard(call);
+    }
+
+    /// Writes a patch that was kept. What the user approved beyond the sandbox's roots is allowed for
+    /// exactly these files. Returns what follows when there is no such patch.
+    pub(super) fn apply(
+        &mut self,
+        call: u64,
+        turn: Id,
+        context: ToolContext,
+    ) -> Option<MachineInput> {
         let Some(patch) = self.patches.take(call) else {
-            let outcome = Err(ToolError::new("the patch is gone; give it again"));
-            return self.soon(Input::Applied { call, outcome });
+            let outcome = Err(ToolError::new("the patch was dropped; send it again"));
+            return Some(MachineInput::Applied { call, outcome });
         };
-        let turn = turn.clone();
-        let unknown = move |why: String| {
+        let unanswered = move |why: String| {
             let why = format!(
                 "{why}. The patch may still be applied when it does: read the files before you \
                  give it again"
             );
-            Command::Input(Input::Applied { call, outcome: Err(ToolError::new(why)) })
+            Command::Input(MachineInput::Applied { call, outcome: Err(ToolError::new(why)) })
         };
-        let work = move |inspector: &Inspector| {
-            let outcome = inspector.apply_patch(&patch);
+        let work = move |inspection: &Inspection| {
+            let outcome = inspection.apply_patch(&patch);
             Command::Applied { call, turn, patch, outcome }
         };
-        self.inspect(work, unknown);
+        let inspection = self.inspection(context);
+        self.inspect(inspection, work, unanswered);
+        None
     }
 
-    /// Does `work` off the runtime's threads after what was begun before, and gives the thread the
-    /// command that comes of it, or `unanswered` when the file system does not answer.
+    /// A patch was written, or could not be. Returns what the turn has changed so far.
+    pub(super) fn applied(
+        &mut self,
+        turn: Id,
+        changes: &[patch::Change],
+        outcome: Result<(), Error>,
+        cwd: &Path,
+    ) -> Result<String, Error> {
+        outcome?;
+        Ok(self.patches.record(turn, changes, cwd))
+    }
+
+    pub(super) fn turn_ended(&mut self, turn: &Id) {
+        self.patches.turn_ended(turn);
+    }
+
+    /// What the user's own command does, for display. It runs outside the sandbox, so the
+    /// requirements have to allow that, and the command rules the command.
+    ///
+    /// # Errors
+    /// Why it may not run.
+    pub(super) async fn user_shell(
+        &self,
+        script: &str,
+        context: ToolContext,
+    ) -> Result<Vec<Action>, Error> {
+        let (inspection, script) = (self.inspection(context), script.to_owned());
+        let place = inspection.settings.cwd.clone();
+        self.services.files.run(&place, move || inspection.user_shell(&script)).await?
+    }
+
+    /// Allows a command prefix from now on; `peers` learn when that fails.
+    pub(super) fn allow_prefix(
+        &self,
+        cwd: &Path,
+        prefix: Vec<String>,
+        context: ToolContext,
+        peers: Vec<Arc<Peer>>,
+    ) {
+        let (inspection, thread) = (self.inspection(context), self.thread.clone());
+        let (files, cwd) = (self.services.files.clone(), cwd.to_owned());
+        tokio::spawn(async move {
+            let work = {
+                let cwd = cwd.clone();
+                move || inspection.services.rules.allow(&prefix, &cwd, &inspection.resolver())
+            };
+            let why = match files.run(&cwd, work).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            let message = format!(
+                "the command was run, but will need approval again, because the rule was not \
+                 stored: {why}"
+            );
+            for peer in &peers {
+                warnings::send_about_thread(peer, &thread, message.clone());
+            }
+        });
+    }
+
+    fn inspection(&self, context: ToolContext) -> Inspection {
+        let ToolContext { config, settings } = context;
+        Inspection { services: self.services.clone(), config, settings }
+    }
+
+    /// Does `work` off the runtime's threads after what was begun before, and sends the thread the
+    /// command that it returns, or `unanswered` when the file system does not answer.
     fn inspect(
         &mut self,
-        work: impl FnOnce(&Inspector) -> Command + Send + 'static,
+        inspection: Inspection,
+        work: impl FnOnce(&Inspection) -> Command + Send + 'static,
         unanswered: impl FnOnce(String) -> Command + Send + 'static,
     ) {
-        let inspector = self.inspector();
         let sender = self.sender.clone();
         let (done, next) = oneshot::channel::<()>();
-        let before = self.inspected.replace(next);
+        let before = self.last.replace(next);
         tokio::spawn(async move {
             if let Some(before) = before {
                 // Its sender is dropped when it has reported.
                 let _ = before.await;
             }
-            let (core, place) = (inspector.core.clone(), inspector.settings.cwd.clone());
-            let found = core.files.run(&place, move || work(&inspector)).await;
+            let (files, place) =
+                (inspection.services.files.clone(), inspection.settings.cwd.clone());
+            let found = files.run(&place, move || work(&inspection)).await;
             let command = found.unwrap_or_else(|error| unanswered(error.to_string()));
-            // A thread that has ended needs no answer.
+            // A thread that has ended needs no result.
             let _ = sender.send(command).await;
             drop(done);
         });
     }
-
-    /// Allows a command prefix from now on.
-    pub(super) fn allow(&self, cwd: &Path, prefix: &[String]) {
-        let (inspector, id) = (self.inspector(), self.id.clone());
-        let peers: Vec<_> = self.subscribers.iter().cloned().collect();
-        let (cwd, prefix) = (cwd.to_owned(), prefix.to_vec());
-        tokio::spawn(async move {
-            let core = inspector.core.clone();
-            let work = {
-                let cwd = cwd.clone();
-                move || inspector.core.rules.allow(&prefix, &cwd, &inspector.resolver())
-            };
-            let allowed = core.files.run(&cwd, work).await;
-            let why = match allowed {
-                Ok(Ok(())) => return,
-                Ok(Err(why)) => why.to_string(),
-                Err(error) => error.to_string(),
-            };
-            let message = format!("the command was run, but will be asked about again: {why}");
-            for peer in &peers {
-                warnings::tell_about_thread(peer, &id, message.clone());
-            }
-        });
-    }
 }
 
-impl Inspector {
+impl Inspection {
     fn look(&self, call: u64, request: ToolRequest) -> Command {
         let outcome = match request {
             ToolRequest::Image { path } => {
                 let image = self.read_image(&path);
                 let outcome =
                     Prepared::Image(image.map_err(|error| ToolError::new(error.to_string())));
-                return Command::Input(Input::Prepared { call, outcome });
+                return Command::Input(MachineInput::Prepared { call, outcome });
             }
             ToolRequest::Patch { text } => {
                 let cwd = &self.settings.cwd;
@@ -181,7 +269,7 @@ impl Inspector {
                 }
             }
         };
-        Command::Input(Input::Prepared { call, outcome })
+        Command::Input(MachineInput::Prepared { call, outcome })
     }
 
     /// What a request is for, before anything of it was looked at; `None` for an image.
@@ -259,16 +347,22 @@ impl Inspector {
     }
 
     fn policy(&self) -> sandbox::Resolved {
-        let policy = confinement(&self.settings.sandbox, &self.settings.cwd);
-        let resolved = policy.resolve(self.core.options.tmpdir().as_deref());
+        let policy = self.settings.sandbox().confinement(&self.settings.cwd);
+        let resolved = policy.resolve(self.services.options.tmpdir().as_deref());
         resolved.guarding(&self.config.trusted_folders)
     }
 
     /// What the user's own script does, for display; the error says why it may not run.
-    pub(super) fn user_shell(&self, script: &str) -> Result<Vec<session::Action>, Error> {
+    pub(super) fn user_shell(&self, script: &str) -> Result<Vec<Action>, Error> {
         let (invocation, cwd) = (Invocation::Script(script), &self.settings.cwd);
-        permitted::check_full_access(&self.core, &self.config, invocation, cwd)?;
-        let found = self.core.rules.assess(invocation, cwd, &self.resolver(), &self.config);
+        command_checks::check_full_access(
+            &self.services.rules,
+            &self.services.options,
+            &self.config,
+            invocation,
+            cwd,
+        )?;
+        let found = self.services.rules.assess(invocation, cwd, &self.resolver(), &self.config);
         Ok(found.actions.into_iter().map(action).collect())
     }
 
@@ -283,7 +377,7 @@ impl Inspector {
             let message = format!("the working folder {} {what}", cwd.display());
             return refused_command(display, cwd, &message);
         }
-        let found = self.core.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
+        let found = self.services.rules.assess(invocation, &cwd, &self.resolver(), &self.config);
         let normal_form = match invocation {
             Invocation::Script(script) => sandbox::rules::normal_form(script),
             Invocation::Argv(_) => None,
@@ -302,8 +396,8 @@ impl Inspector {
     }
 
     fn resolver(&self) -> PathResolver {
-        let Settings { sandbox, cwd, .. } = &self.settings;
-        rules::resolver(&self.core.options, &self.config, sandbox, cwd)
+        let Settings { sandbox, cwd, .. } = &*self.settings;
+        rules::resolver(&self.services.options, &self.config, sandbox, cwd)
     }
 }
 
@@ -313,7 +407,7 @@ fn planned(call: u64, planned: Planned) -> Command {
         Err((changes, message)) => {
             let attempted = Attempted::Patch { changes };
             let outcome = Prepared::Refused { attempted, message };
-            Command::Input(Input::Prepared { call, outcome })
+            Command::Input(MachineInput::Prepared { call, outcome })
         }
     }
 }
@@ -331,12 +425,12 @@ fn rule(decision: Decision) -> session::RuleDecision {
     }
 }
 
-fn action(action: sandbox::rules::Action) -> session::Action {
-    use sandbox::rules::Action;
+fn action(action: sandbox::rules::Action) -> Action {
+    use sandbox::rules::Action as Found;
     match action {
-        Action::Read { command, name, path } => session::Action::Read { command, name, path },
-        Action::ListFiles { command, path } => session::Action::ListFiles { command, path },
-        Action::Search { command, query, path } => session::Action::Search { command, query, path },
-        Action::Unknown { command } => session::Action::Unknown { command },
+        Found::Read { command, name, path } => Action::Read { command, name, path },
+        Found::ListFiles { command, path } => Action::ListFiles { command, path },
+        Found::Search { command, query, path } => Action::Search { command, query, path },
+        Found::Unknown { command } => Action::Unknown { command },
     }
 }

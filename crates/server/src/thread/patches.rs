@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 use sandbox::files::{Action, Change};
 use session::{ChangeKind, Id};
 
-use crate::error::Error;
-use crate::thread::actor::Actor;
-
 /// Larger files are not patched.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -29,6 +26,18 @@ pub(crate) struct PlannedPatch {
 }
 
 impl Patches {
+    /// A patch applies: it is kept until it is approved.
+    pub(super) fn keep(&mut self, call: u64, patch: PlannedPatch) {
+        self.planned.insert(call, patch);
+    }
+
+    /// A patch was written; returns what the turn, which began in `cwd`, has changed so far.
+    pub(super) fn record(&mut self, turn: Id, changes: &[patch::Change], cwd: &Path) -> String {
+        let diff = self.diffs.entry(turn).or_insert_with(|| patch::TurnDiff::new(cwd.to_owned()));
+        diff.record(changes);
+        diff.unified()
+    }
+
     pub(super) fn take(&mut self, call: u64) -> Option<PlannedPatch> {
         self.planned.remove(&call)
     }
@@ -40,27 +49,6 @@ impl Patches {
     pub(super) fn turn_ended(&mut self, turn: &Id) {
         self.planned.clear();
         self.diffs.remove(turn);
-    }
-}
-
-impl Actor {
-    /// A patch was found to apply: it waits until it is approved.
-    pub(super) fn planned(&mut self, call: u64, patch: PlannedPatch) {
-        self.patches.planned.insert(call, patch);
-    }
-
-    /// A patch was written, or not; gives what the turn has changed by now.
-    pub(super) fn applied(
-        &mut self,
-        turn: Id,
-        changes: &[patch::Change],
-        outcome: Result<(), Error>,
-    ) -> Result<String, Error> {
-        outcome?;
-        let cwd = self.machine.settings().cwd.clone();
-        let diff = self.patches.diffs.entry(turn).or_insert_with(|| patch::TurnDiff::new(cwd));
-        diff.record(changes);
-        Ok(diff.unified())
     }
 }
 

@@ -13,26 +13,27 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::connection::{ConnectionId, Peer};
-use crate::thread::event_log::{About, EventLog};
+use crate::thread::event_log::{EventLog, EventSubject};
 
 #[derive(Default)]
 pub(crate) struct Subscribers {
     peers: Vec<Arc<Peer>>,
-    /// Those behind that read nothing when they were last waited for, and what each had read.
+    /// Slow clients that read nothing when they were last waited for, and how many bytes each had
+    /// read.
     stuck: HashMap<ConnectionId, u64>,
-    /// Since the first client that wants to know the places of events.
-    pub(super) log: Option<EventLog>,
+    /// Set by the first client that asks for cursors.
+    log: Option<EventLog>,
 }
 
 /// A client with more than this in its queue is behind.
 const BEHIND: usize = 1024 * 1024;
-/// A client that reads nothing for so long is not waited for, until it reads again.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// A client that reads nothing for this long is not waited for, until it reads again.
+const STALL_TIMEOUT: Duration = Duration::from_millis(100);
 /// While every client is behind, the thread waits no longer at a time.
 const LONGEST_PACE: Duration = Duration::from_millis(500);
 
 impl Subscribers {
-    /// Adds a connection; one that is there already stays once.
+    /// Adds a connection; one that is subscribed already stays subscribed once.
     pub(crate) fn add(&mut self, peer: Arc<Peer>) {
         self.remove(peer.id);
         self.peers.push(peer);
@@ -50,13 +51,13 @@ impl Subscribers {
         self.peers.iter()
     }
 
-    /// Tells everybody who wants to hear it.
+    /// Notifies every subscriber that accepts the notification.
     pub(crate) fn notify<N: Notification>(&mut self, params: &impl Serialize) {
-        self.notify_named(N::NAME, params, About::default());
+        self.notify_named(N::NAME, params, EventSubject::default());
     }
 
-    /// Tells everybody who wants to hear it of something that is no event of the thread.
-    pub(crate) fn remark<N: Notification>(&self, params: &N::Params)
+    /// Notifies every subscriber of something that is not an event of the thread.
+    pub(crate) fn notify_aside<N: Notification>(&self, params: &N::Params)
     where
         N::Params: Serialize,
     {
@@ -65,45 +66,56 @@ impl Subscribers {
         }
     }
 
-    /// See [`Subscribers::notify`]; with what it is about.
+    /// See [`Subscribers::notify`]; with what it is subject.
     pub(crate) fn notify_about<N: Notification>(
         &mut self,
         params: &impl Serialize,
-        about: About<'_>,
+        subject: EventSubject<'_>,
     ) {
-        self.notify_named(N::NAME, params, about);
+        self.notify_named(N::NAME, params, subject);
     }
 
-    fn notify_named(&mut self, method: &'static str, params: &impl Serialize, about: About<'_>) {
-        if self.is_deaf() {
+    fn notify_named(
+        &mut self,
+        method: &'static str,
+        params: &impl Serialize,
+        subject: EventSubject<'_>,
+    ) {
+        if self.has_no_audience() {
             return;
         }
         let message = encode_notification(method, params)
             .expect("notifications are made of strings, numbers and JSON values");
-        self.send(method, &Outgoing::Whole(message), about);
+        self.send(method, &Outgoing::Whole(message), subject);
     }
 
-    /// Sends a message of that method to everybody who wants to hear it.
-    pub(crate) fn send(&mut self, method: &'static str, message: &Outgoing, about: About<'_>) {
+    /// Sends a message to every subscriber that accepts notifications of its method.
+    pub(crate) fn send(
+        &mut self,
+        method: &'static str,
+        message: &Outgoing,
+        subject: EventSubject<'_>,
+    ) {
         let Some(info) = protocol::lookup_notification(method) else { return };
-        let placed = self.log.as_mut().map(|log| log.add(info, message, about));
-        send_to(self.peers.iter(), info, message, placed.as_ref());
+        let positioned = self.log.as_mut().map(|log| log.add(info, message, subject));
+        send_to(self.peers.iter(), info, message, positioned.as_ref());
     }
 
-    /// Tells `everybody`, subscribed or not, of something that has its place among the events.
+    /// Sends a message to all of `peers`, subscribed or not, in the order of the events.
     pub(crate) fn send_to_all(
         &mut self,
-        everybody: &[Arc<Peer>],
+        peers: &[Arc<Peer>],
         method: &'static str,
         message: Bytes,
     ) {
         let Some(info) = protocol::lookup_notification(method) else { return };
         let message = Outgoing::Whole(message);
-        let placed = self.log.as_mut().map(|log| log.add(info, &message, About::default()));
-        send_to(everybody.iter(), info, &message, placed.as_ref());
+        let positioned =
+            self.log.as_mut().map(|log| log.add(info, &message, EventSubject::default()));
+        send_to(peers.iter(), info, &message, positioned.as_ref());
     }
 
-    /// Holds work back that makes messages faster than they can be read.
+    /// Applies back pressure: waits while messages are produced faster than they are read.
     ///
     /// A client that keeps up is never held back by one that does not: what a slow client has not
     /// read waits in memory and on disk. The thread waits only
@@ -136,21 +148,38 @@ impl Subscribers {
                 let peer = peer.clone();
                 async move { peer.outbox.below(BEHIND).await }
             });
-            // Whoever has read nothing by then is not waited for.
-            let _ = timeout(PATIENCE, first(waits)).await;
+            // A client that has read nothing by then is not waited for.
+            let _ = timeout(STALL_TIMEOUT, first(waits)).await;
             let stuck =
                 reading.iter().filter(|(peer, written)| peer.outbox.written_bytes() == *written);
             self.stuck.extend(stuck.map(|(peer, written)| (peer.id, *written)));
         }
     }
 
-    /// Whether anybody follows.
+    /// The log of events, once a client has asked for positions.
+    pub(crate) fn event_log(&self) -> Option<&EventLog> {
+        self.log.as_ref()
+    }
+
+    /// From now on events have positions.
+    pub(crate) fn set_event_log(&mut self, log: EventLog) {
+        self.log = Some(log);
+    }
+
+    /// Clients that reconnect get a snapshot in place of earlier events.
+    pub(crate) fn cut_event_log(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.cut();
+        }
+    }
+
+    /// Whether there are no subscribers.
     pub(crate) fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
 
-    /// Whether nobody hears of events now, and nobody will be told later.
-    pub(crate) fn is_deaf(&self) -> bool {
+    /// Whether events need not be encoded: no client gets them now or later.
+    pub(crate) fn has_no_audience(&self) -> bool {
         self.peers.is_empty() && self.log.is_none()
     }
 }
@@ -171,10 +200,10 @@ fn send_to<'a>(
     peers: impl Iterator<Item = &'a Arc<Peer>>,
     info: &MessageInfo,
     message: &Outgoing,
-    placed: Option<&Outgoing>,
+    positioned: Option<&Outgoing>,
 ) {
     for peer in peers.filter(|peer| peer.wants(info)) {
-        let wanted = placed.filter(|_| peer.wants_places()).unwrap_or(message);
+        let wanted = positioned.filter(|_| peer.wants_cursors()).unwrap_or(message);
         peer.send(wanted.clone());
     }
 }

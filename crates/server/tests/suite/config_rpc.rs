@@ -179,7 +179,7 @@ async fn a_key_for_the_start_says_so() {
     let about =
         |told: &Value| told["summary"].as_str().is_some_and(|text| text.contains("sqlite_home"));
     let told = peer.expect_where("configWarning", about).await;
-    assert!(told["summary"].as_str().unwrap().contains("starts again"), "{told}");
+    assert!(told["summary"].as_str().unwrap().contains("restart the server"), "{told}");
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_o
     // One more for the compaction.
     let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
     let world = World::with_responses(responses).await;
-    let server = world.start();
+    let (server, _guard) = world.start_logged();
     let mut quick = server.connect().await;
     let thread = quick.start_thread(json!({})).await;
     let stall = Duration::from_millis(300);

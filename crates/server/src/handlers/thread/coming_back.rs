@@ -9,37 +9,40 @@ use crate::convert;
 use crate::error::Error;
 use crate::server::Server;
 use crate::thread::Snapshot;
-use crate::thread::event_log::{Missed, Place};
+use crate::thread::{EventPosition, ReplayGap};
 
 /// Turns of a snapshot at most.
 const MAX_TURNS: usize = 100;
 /// Turns that are read at once.
 const PAGE: u32 = 25;
 
-/// The place that a client names.
+/// The position that a client names.
 ///
 /// # Errors
-/// A client that did not ask for places, and what is none.
-pub(super) fn place(peer: &Peer, cursor: Option<String>) -> Result<Option<Place>, Error> {
+/// The client did not ask for cursors, or the cursor cannot be read.
+pub(super) fn position(
+    peer: &Peer,
+    cursor: Option<String>,
+) -> Result<Option<EventPosition>, Error> {
     let Some(cursor) = cursor else { return Ok(None) };
-    if !peer.wants_places() {
+    if !peer.wants_cursors() {
         let message = "`eventCursor` needs `capabilities.eventCursor` in `initialize`";
         return Err(Error::wrong_state(message));
     }
-    let place = Place::read(&cursor).ok_or_else(|| {
+    let position = EventPosition::read(&cursor).ok_or_else(|| {
         Error::invalid_params("`eventCursor` is not a cursor of this server")
             .next_step("resume without it")
     })?;
-    Ok(Some(place))
+    Ok(Some(position))
 }
 
 impl Server {
-    /// What a client at `since` is answered: the turns, and how the rest follows. `running` are the
-    /// turns that run.
+    /// The response to a client that has seen events up to `since`: the turns, and how it learns the
+    /// rest. `running` are the turns in progress.
     pub(super) async fn missed(
         &self,
         snapshot: &Snapshot,
-        since: Option<&Place>,
+        since: Option<&EventPosition>,
         running: Vec<Turn>,
     ) -> Result<(Vec<Turn>, Option<EventReplay>), Error> {
         let open_request_ids = snapshot.open_requests.clone();
@@ -50,8 +53,8 @@ impl Server {
                 let replayed = EventReplay::Replayed { events, open_request_ids };
                 return Ok((Vec::new(), Some(replayed)));
             }
-            Some(Err(Missed::Reloaded)) => SnapshotReason::Reloaded,
-            Some(Err(Missed::TooOld)) => SnapshotReason::TooOld,
+            Some(Err(ReplayGap::Reloaded)) => SnapshotReason::Reloaded,
+            Some(Err(ReplayGap::TooOld)) => SnapshotReason::TooOld,
         };
         let wanted = since.and_then(|since| since.turn.as_deref());
         let (turns, from_turn_id, is_complete) = match snapshot.ephemeral {
@@ -63,15 +66,15 @@ impl Server {
         Ok((turns, Some(replay)))
     }
 
-    /// The turns from `wanted` on, oldest first; all of them when there is no such turn any more;
-    /// and whether that is all.
+    /// The turns from `wanted` on, oldest first, or the newest ones when that turn no longer exists;
+    /// the turn that was found; and whether the list is complete.
     async fn turns_from(
         &self,
         thread: &str,
         wanted: Option<&str>,
         mut running: Vec<Turn>,
     ) -> Result<(Vec<Turn>, Option<String>, bool), Error> {
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         let mut turns: Vec<Turn> = Vec::new();
         let mut cursor = None;
         let (mut found, mut is_complete) = (None, false);

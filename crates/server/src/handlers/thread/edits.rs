@@ -1,14 +1,15 @@
-//! What changes a thread whether it is loaded or not: its name, its facts, its place in the archive,
-//! its end.
+//! Changes of a thread that need not be loaded: its name, its metadata, archiving and deletion.
 
 use protocol::*;
 use store::{ThreadChanges, Write};
 
-use crate::connection::Cx;
+use crate::connection::Caller;
+use crate::connections::Connections;
 use crate::convert;
 use crate::error::Error;
-use crate::handlers::thread::{look, told};
-use crate::server::{Core, Server};
+use crate::handlers::thread::command;
+use crate::loaded_threads::LoadedThreads;
+use crate::server::Server;
 use crate::thread::Command;
 
 /// Longest name of a thread, in characters.
@@ -17,11 +18,11 @@ const MAX_NAME: usize = 1000;
 const MAX_FACT: usize = 4096;
 
 impl Server {
-    /// Archiving what is archived is good, and tells nobody.
-    pub(super) async fn archive(&self, cx: &Cx, id: &str) -> Result<Empty, Error> {
-        let _loading = self.core.loading.lock().await;
-        let found = self.core.store().await?.thread(id).await?;
-        let found = found.ok_or_else(|| match self.core.loaded(id) {
+    /// Archives a thread. Does nothing, and notifies no client, when it is archived already.
+    pub(super) async fn archive(&self, caller: &Caller, id: &str) -> Result<Empty, Error> {
+        let _loading = self.services.threads.lock_loading().await;
+        let found = self.services.store.get().await?.thread(id).await?;
+        let found = found.ok_or_else(|| match self.services.threads.get(id) {
             Some(_) => Error::wrong_state("an ephemeral thread cannot be archived"),
             None => Error::unknown_thread(id),
         })?;
@@ -33,58 +34,66 @@ impl Server {
                 "thread {id} has no turns, so there is nothing to archive"
             )));
         }
-        let was_loaded = self.core.end_thread(id).await;
+        let was_loaded = self.services.threads.end(id).await;
         let written = self.write_unloaded(id, archived(id, true)).await;
         let (params, done) = (named(id), written.is_ok());
-        self.after_response(cx, move |core| {
-            core.tell_unloaded(&params.thread_id, was_loaded);
+        self.after_response(caller, move |threads, connections| {
+            if was_loaded {
+                threads.notify_unloaded(&params.thread_id);
+            }
             if done {
-                core.tell_everybody::<ThreadArchived>(&params);
+                connections.notify_all::<ThreadArchived>(&params);
             }
         });
         written.map(|()| Empty {})
     }
 
-    /// Taking back what is not archived is good, and tells nobody.
-    pub(super) async fn unarchive(&self, cx: &Cx, id: &str) -> Result<ThreadReadResponse, Error> {
+    /// Restores an archived thread. Does nothing, and notifies no client, when it is not archived.
+    pub(super) async fn unarchive(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<ThreadReadResponse, Error> {
         {
-            let _loading = self.core.loading.lock().await;
-            let store = self.core.store().await?;
+            let _loading = self.services.threads.lock_loading().await;
+            let store = self.services.store.get().await?;
             let found = store.thread(id).await?;
             let found = found.ok_or_else(|| Error::unknown_thread(id))?;
             if found.record.archived {
                 self.write_unloaded(id, archived(id, false)).await?;
                 let params = named(id);
-                self.after_response(cx, move |core| {
-                    core.tell_everybody::<ThreadUnarchived>(&params);
+                self.after_response(caller, move |_, connections| {
+                    connections.notify_all::<ThreadUnarchived>(&params);
                 });
             }
         }
         self.current(id).await
     }
 
-    pub(super) async fn delete(&self, cx: &Cx, id: &str) -> Result<Empty, Error> {
-        let _loading = self.core.loading.lock().await;
-        let store = self.core.store().await?;
+    pub(super) async fn delete(&self, caller: &Caller, id: &str) -> Result<Empty, Error> {
+        let _loading = self.services.threads.lock_loading().await;
+        let store = self.services.store.get().await?;
         let found = store.thread(id).await?;
-        let is_loaded = self.core.loaded(id).is_some();
+        let is_loaded = self.services.threads.get(id).is_some();
         if found.is_none() && !is_loaded {
             return Err(Error::unknown_thread(id));
         }
         if found.is_some() && !is_loaded {
             // Refused before anything happens when another server has it.
-            self.core.lease(id).await?;
+            self.services.store.lease(id).await?;
         }
-        let was_loaded = self.core.end_thread(id).await;
+        let was_loaded = self.services.threads.end(id).await;
         let written = match found {
             Some(_) => self.write_unloaded(id, Write::DeleteThread { thread: id.to_owned() }).await,
             None => Ok(()),
         };
         let (params, done) = (named(id), written.is_ok());
-        self.after_response(cx, move |core| {
-            core.tell_unloaded(&params.thread_id, was_loaded);
+        self.after_response(caller, move |threads, connections| {
+            if was_loaded {
+                threads.notify_unloaded(&params.thread_id);
+            }
             if done {
-                core.tell_everybody::<ThreadDeleted>(&params);
+                connections.notify_all::<ThreadDeleted>(&params);
             }
         });
         written.map(|()| Empty {})
@@ -92,7 +101,7 @@ impl Server {
 
     pub(super) async fn set_name(
         &self,
-        cx: &Cx,
+        caller: &Caller,
         params: ThreadNameSetParams,
     ) -> Result<Empty, Error> {
         let name = params.name.trim();
@@ -105,19 +114,19 @@ impl Server {
         let changes =
             ThreadChanges { name: Some(Some(name.to_owned())), ..ThreadChanges::default() };
         self.change(&params.thread_id, changes).await?;
-        let told = ThreadNameUpdatedNotification {
+        let renamed = ThreadNameUpdatedNotification {
             thread_id: params.thread_id,
             thread_name: Some(name.to_owned()),
         };
-        let (core, gate) = (self.core.clone(), cx.gate());
+        let (threads, gate) = (self.services.threads.clone(), caller.gate());
         tokio::spawn(async move {
             gate.opened().await;
-            core.tell_everybody_of::<ThreadNameUpdated>(&told.thread_id, &told).await;
+            threads.notify_all_about::<ThreadNameUpdated>(&renamed.thread_id, &renamed).await;
         });
         Ok(Empty {})
     }
 
-    /// A member that is left out stays, one that is null is cleared.
+    /// Keeps members that are left out and clears those that are null.
     pub(super) async fn update_metadata(
         &self,
         params: ThreadMetadataUpdateParams,
@@ -147,19 +156,24 @@ impl Server {
         self.current(id).await
     }
 
-    /// Tells what followed from a request once its response is queued.
-    fn after_response(&self, cx: &Cx, tell: impl FnOnce(&Core) + Send + 'static) {
-        let (core, gate) = (self.core.clone(), cx.gate());
+    /// Sends notifications that follow from a request, once its response is queued.
+    fn after_response(
+        &self,
+        caller: &Caller,
+        notify: impl FnOnce(&LoadedThreads, &Connections) + Send + 'static,
+    ) {
+        let (threads, gate) = (self.services.threads.clone(), caller.gate());
+        let connections = self.services.connections.clone();
         tokio::spawn(async move {
             gate.opened().await;
-            tell(&core);
+            notify(&threads, &connections);
         });
     }
 
     /// The thread as it is now, loaded or not.
     async fn current(&self, id: &str) -> Result<ThreadReadResponse, Error> {
-        let loaded = match self.core.loaded(id) {
-            Some(handle) => look(&handle).await,
+        let loaded = match self.services.threads.get(id) {
+            Some(handle) => handle.snapshot().await,
             None => None,
         };
         let thread = match loaded {
@@ -171,18 +185,18 @@ impl Server {
 
     /// Changes a thread through its actor, or in the store when it has none.
     async fn change(&self, id: &str, changes: ThreadChanges) -> Result<(), Error> {
-        let _loading = self.core.loading.lock().await;
+        let _loading = self.services.threads.lock_loading().await;
         let changes = Box::new(changes);
-        if let Some(handle) = self.core.loaded(id) {
-            return told(&handle, |answer| Command::Change { changes, answer }).await;
+        if let Some(handle) = self.services.threads.get(id) {
+            return command(&handle, |answer| Command::Change { changes, answer }).await;
         }
         self.write_unloaded(id, Write::UpdateThread { thread: id.to_owned(), changes }).await
     }
 
     /// Writes to a thread that is not loaded. The caller holds `loading`.
     pub(super) async fn write_unloaded(&self, id: &str, write: Write) -> Result<(), Error> {
-        self.core.lease(id).await?;
-        let store = self.core.store().await?;
+        self.services.store.lease(id).await?;
+        let store = self.services.store.get().await?;
         let written = store.commit(vec![write]).await.map_err(Error::from);
         // A lease that stays ends with this server; of a deleted thread there is none.
         let _ = store.release(id).await;

@@ -4,20 +4,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use files::Pool;
 use protocol::ThreadSource;
 use protocol::response_item::ResponseItem;
 use serde_json::Value;
-use session::Input;
 use store::transfer::{self, ImportError};
 use store::{ThreadChanges, Write};
 
-use crate::connection::{Cx, Gate};
+use crate::allowed::MachineInput;
+use crate::connection::{Caller, Gate};
 use crate::error::Error;
 use crate::handlers::thread::inject;
 use crate::handlers::turn::ask;
-use crate::loading::{self, Extra, Wishes};
-use crate::server::{Core, Server};
-use crate::thread::ThreadHandle;
+use crate::server::Server;
+use crate::thread::{Extra, ThreadHandle};
+use crate::thread_loader::ClientOverrides;
 
 /// Largest file that a thread is read from: a file is held in memory until all of it is stored.
 const MAX_FILE_BYTES: u64 = 512 << 20;
@@ -40,24 +41,24 @@ impl Server {
     /// `-32602` for items that the model could not be sent; no thread is made.
     pub(super) async fn given_items(
         &self,
-        cx: &Cx,
+        caller: &Caller,
         items: &[ResponseItem],
-        wishes: Wishes,
+        overrides: ClientOverrides,
     ) -> Result<ThreadHandle, Error> {
         let items: Result<Vec<Value>, _> = items.iter().map(serde_json::to_value).collect();
         let items = items.map_err(|error| Error::invalid_params(error.to_string()))?;
         let fragments = inject::fragments("history", &items)?;
         let extra = Extra::default();
-        let (_, handle) = loading::new_thread(&self.core, &cx.peer, wishes, false, extra).await?;
-        ask(&handle, Gate::open(), move |reply| Input::Inject { reply, fragments }).await?;
+        let handle = self.services.loader.new_thread(&caller.peer, overrides, false, extra).await?;
+        ask(&handle, Gate::open(), move |reply| MachineInput::Inject { reply, fragments }).await?;
         Ok(handle)
     }
 
     /// Id of the thread in the file, which is stored now if it was not before.
     pub(super) async fn of_file(&self, path: &str) -> Result<String, Error> {
-        let lines = read(&self.core, path).await?;
+        let lines = read(&self.services.files, path).await?;
         let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, error))?;
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         if store.thread(&id).await?.is_none() {
             transfer::import(store, &*lines, None)
                 .await
@@ -72,9 +73,9 @@ impl Server {
         path: &str,
         source: Option<ThreadSource>,
     ) -> Result<String, Error> {
-        let lines = read(&self.core, path).await?;
-        let store = self.core.store().await?;
-        let new_id = Some(self.core.options.ids.next());
+        let lines = read(&self.services.files, path).await?;
+        let store = self.services.store.get().await?;
+        let new_id = Some(self.services.options.ids.next());
         let id = transfer::import(store, &*lines, new_id).await;
         let id = id.map_err(|error| unreadable(path, error))?;
         if let Some(source) = source {
@@ -89,15 +90,15 @@ impl Server {
     }
 }
 
-async fn read(core: &Core, path: &str) -> Result<Vec<u8>, Error> {
+async fn read(files: &Pool, path: &str) -> Result<Vec<u8>, Error> {
     let path = PathBuf::from(path);
     if !path.is_absolute() {
         let message = format!("`path` must be absolute, not {}", path.display());
         return Err(Error::invalid_params(message));
     }
     let file = path.clone();
-    let reading = core.files.run_within(READ_TIMEOUT, &path, move || {
-        files::read(&file, MAX_FILE_BYTES)
+    let reading = files.run_within(READ_TIMEOUT, &path, move || {
+        ::files::read(&file, MAX_FILE_BYTES)
             .map_err(|error| Error::invalid_params(format!("`path`: {error}")))
     });
     reading.await?

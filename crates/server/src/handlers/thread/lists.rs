@@ -7,7 +7,6 @@ use crate::convert;
 use crate::convert::settings::name;
 use crate::error::{Error, start_of};
 use crate::handlers::page::{PAGE, PageSize};
-use crate::handlers::thread::look;
 use crate::server::Server;
 
 /// Ids are short: a page holds as many as there may be connections.
@@ -19,7 +18,7 @@ impl Server {
         params: ThreadListParams,
     ) -> Result<ThreadListResponse, Error> {
         let query = list_query(params);
-        let page = self.core.store().await?.threads(query).await?;
+        let page = self.services.store.get().await?.threads(query).await?;
         let data = page.rows.iter().map(|row| self.listed(row)).collect();
         Ok(ThreadListResponse {
             data,
@@ -35,7 +34,7 @@ impl Server {
         let query = turns_query(params.limit, params.cursor, params.sort_direction);
         let view = params.items_view.unwrap_or(TurnItemsView::Summary);
         self.close_dead_turns(&params.thread_id).await?;
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         let (rows, next_cursor, backwards_cursor) = if view == TurnItemsView::NotLoaded {
             let page = store.turns(&params.thread_id, query).await;
             let page = page.map_err(|error| self.unlisted(&params.thread_id, error))?;
@@ -56,7 +55,7 @@ impl Server {
         params: ThreadItemsListParams,
     ) -> Result<ThreadItemsListResponse, Error> {
         let query = turns_query(params.limit, params.cursor, params.sort_direction);
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         let turn = params.turn_id.as_deref();
         let page = store.items_page(&params.thread_id, turn, query).await;
         let page = page.map_err(|error| self.unlisted(&params.thread_id, error))?;
@@ -76,8 +75,7 @@ impl Server {
         params: ThreadLoadedListParams,
     ) -> Result<ThreadLoadedListResponse, Error> {
         let limit = IDS.rows(params.limit) as usize;
-        let mut ids: Vec<String> = self.core.threads().keys().cloned().collect();
-        ids.sort_unstable();
+        let mut ids = self.services.threads.ids();
         if let Some(cursor) = &params.cursor {
             ids.retain(|id| id > cursor);
         }
@@ -87,17 +85,18 @@ impl Server {
     }
 
     fn listed(&self, row: &StoredThread) -> Thread {
-        let status = match self.core.loaded(&row.record.id).and_then(|handle| handle.status()) {
-            Some(status) => convert::event::status(status),
-            None => ThreadStatus::NotLoaded,
-        };
+        let status =
+            match self.services.threads.get(&row.record.id).and_then(|handle| handle.status()) {
+                Some(status) => convert::event::status(status),
+                None => ThreadStatus::NotLoaded,
+            };
         convert::thread::stored(row, status, Vec::new())
     }
 
     /// Every turn with its items, oldest first.
     pub(crate) async fn all_turns(&self, thread: &str) -> Result<Vec<Turn>, Error> {
         self.close_dead_turns(thread).await?;
-        let store = self.core.store().await?;
+        let store = self.services.store.get().await?;
         let mut turns = Vec::new();
         let mut cursor = None;
         loop {
@@ -115,26 +114,31 @@ impl Server {
         }
     }
 
-    /// A turn that another server left in flight when it died is not shown as running for ever.
+    /// Closes a turn that another server left in flight when it died, so that it is not listed as
+    /// running.
     async fn close_dead_turns(&self, thread: &str) -> Result<(), Error> {
-        if let Some(handle) = self.core.loaded(thread) {
+        if let Some(handle) = self.services.threads.get(thread) {
             // Stores the ends of its turns that could not be stored.
-            let _ = look(&handle).await;
+            let _ = handle.snapshot().await;
             return Ok(());
         }
-        let last = self.core.store().await?.last_turn(thread).await;
+        let last = self.services.store.get().await?.last_turn(thread).await;
         let last = last?;
         if last.is_some_and(|turn| turn.status == store::TurnStatus::InProgress) {
-            self.core.close_orphans().await?;
+            self.services.store.close_orphans().await?;
         }
         Ok(())
     }
 
-    /// The error of a list about one thread; an ephemeral one has nothing to list.
+    /// The error of a list about one thread: an ephemeral one has nothing to list.
     fn unlisted(&self, thread: &str, error: store::StoreError) -> Error {
         match error {
-            store::StoreError::ThreadNotFound { .. } if self.core.loaded(thread).is_some() => {
-                Error::wrong_state("an ephemeral thread keeps no turns")
+            store::StoreError::ThreadNotFound { .. }
+                if self.services.threads.get(thread).is_some() =>
+            {
+                Error::wrong_state(
+                    "an ephemeral thread keeps no turns, so there is nothing to list",
+                )
             }
             store::StoreError::TurnNotFound { turn, .. } => {
                 let turn = start_of(&turn);

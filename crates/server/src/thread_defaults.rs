@@ -1,67 +1,142 @@
-//! What a thread takes from its configuration: what the model is told and offered, and its bounds.
+//! What a thread takes from its configuration: its settings, what the model is sent and offered, and
+//! its bounds.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use config::Config;
+use files::Pool;
 use model::catalog::ModelInfo;
+use protocol::permission::PermissionProfileSelectionParams;
 use serde_json::json;
-use session::{CommandTool, Configured, Context, Limits, PatchTool, Settings, ToolSet};
+use session::{
+    CommandTool, Configured, Context, Limits, Mode, OfferCache, PatchTool, SandboxPolicy, Settings,
+    ToolSet,
+};
 
+use crate::allowed::Allowed;
+use crate::convert::policies::{approval_policy, configured_sandbox, profile_policy};
 use crate::error::Error;
-use crate::loading::Extra;
 use crate::options::Options;
 use crate::project_doc::{self, ProjectDoc};
-use crate::server::Core;
+use crate::provider::Models;
+use crate::thread::Extra;
+
+/// Reads it. Files are read off the runtime's threads.
+pub(crate) struct ThreadDefaults {
+    options: Arc<Options>,
+    models: Arc<Models>,
+    files: Pool,
+    /// Tools that threads offer, with their definitions written once.
+    offers: Arc<Mutex<OfferCache>>,
+}
 
 /// What a thread takes from its configuration.
 pub(crate) struct Parts {
-    pub(crate) configured: Configured,
+    pub(crate) configured: Allowed<Configured>,
     pub(crate) instruction_sources: Vec<PathBuf>,
     pub(crate) context_window: Option<i64>,
-    /// What is there and cannot be read, for the clients.
+    /// Files that exist and cannot be read, for the clients.
     pub(crate) problems: Vec<String>,
 }
 
 /// Largest file of instructions that the configuration names.
 const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
 
-/// See [`Parts`].
-///
-/// # Errors
-/// A file that the configuration names and that cannot be read; a file system that does not answer.
-pub(crate) async fn parts(
-    core: &Arc<Core>,
-    config: &Arc<Config>,
-    extra: &Extra,
-    settings: Settings,
-) -> Result<Parts, Error> {
-    let place = settings.cwd.clone();
-    let (own, config, extra) = (core.clone(), config.clone(), extra.clone());
-    let read = core.on_files(&place, move || read_parts(&own, &config, &extra, settings));
-    read.await?
+impl ThreadDefaults {
+    pub(crate) fn new(options: Arc<Options>, models: Arc<Models>, files: Pool) -> Self {
+        Self { options, models, files, offers: Arc::default() }
+    }
+
+    /// The settings of a thread in `cwd` whose client chooses none.
+    pub(crate) fn settings(&self, config: &Config, cwd: &Path) -> Settings {
+        let provider = config.provider.id().to_owned();
+        let model = config.model.clone();
+        Settings {
+            model: model.unwrap_or_else(|| self.models.default_model(config, &provider)),
+            provider,
+            approval: approval_policy(config.approval_policy),
+            sandbox: configured_sandbox(config, cwd, self.options.tmpdir()),
+            effort: config.model_reasoning_effort.map(|effort| effort.as_str().to_owned()),
+            summary: config.model_reasoning_summary.map(|summary| summary.as_str().to_owned()),
+            verbosity: config.model_verbosity.map(|verbosity| verbosity.as_str().to_owned()),
+            personality: config.personality.map(|style| style.as_str().to_owned()),
+            service_tier: config.service_tier.map(|tier| tier.as_str().to_owned()),
+            mode: Mode::Default,
+            mode_instructions: None,
+            cwd: cwd.to_owned(),
+        }
+    }
+
+    /// The model of a provider that is used when neither client nor configuration names one.
+    pub(crate) fn model(&self, config: &Config, provider: &str) -> String {
+        self.models.default_model(config, provider)
+    }
+
+    /// The policy of the permission profile that a client selects.
+    ///
+    /// # Errors
+    /// Invalid parameters for a name that is not configured; modifications are not implemented.
+    pub(crate) fn profile_policy(
+        &self,
+        config: &Config,
+        selection: &PermissionProfileSelectionParams,
+    ) -> Result<SandboxPolicy, Error> {
+        if selection.modifications.as_ref().is_some_and(|all| !all.is_empty()) {
+            return Err(Error::not_implemented("permissions.modifications"));
+        }
+        let Some(profile) = config.permission_profiles.get(&selection.id) else {
+            return Err(unknown_profile(config, &selection.id).within("`permissions`"));
+        };
+        Ok(profile_policy(profile, &config.project_root, self.options.tmpdir()))
+    }
+
+    /// What a thread with these settings takes from its configuration.
+    ///
+    /// # Errors
+    /// A file that the configuration names and that cannot be read; a file system that does not answer.
+    pub(crate) async fn parts(
+        &self,
+        config: &Arc<Config>,
+        extra: &Extra,
+        settings: Allowed<Settings>,
+    ) -> Result<Parts, Error> {
+        let cwd = settings.cwd.clone();
+        let (options, models) = (self.options.clone(), self.models.clone());
+        let offers = self.offers.clone();
+        let (config, extra) = (config.clone(), extra.clone());
+        let read = move || read_parts(&options, &models, &offers, &config, &extra, settings);
+        self.files.run(&cwd, read).await?
+    }
+}
+
+/// The error for a permission profile that is not configured.
+pub(crate) fn unknown_profile(config: &Config, name: &str) -> Error {
+    let known: Vec<&str> = config.permission_profiles.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Error::invalid_params(format!(
+        "there is no permission profile `{name}`; the configuration has {known}"
+    ))
 }
 
 fn read_parts(
-    core: &Core,
+    options: &Options,
+    models: &Models,
+    offers: &Mutex<OfferCache>,
     config: &Config,
     extra: &Extra,
-    settings: Settings,
+    settings: Allowed<Settings>,
 ) -> Result<Parts, Error> {
     let doc = project_doc::read(config, &settings.cwd);
-    let info = core.models.info(config, &settings.provider, &settings.model);
+    let info = models.info(config, &settings.provider, &settings.model);
     let window = config.model_context_window.map_or_else(|| info.max_input(), |tokens| *tokens);
+    let context = context(options, config, extra, &doc, &info)?;
+    let tools = ToolSet { dynamic: extra.dynamic_tools.clone().into(), ..tools(config, &info) };
+    let offer = offers.lock().unwrap_or_else(PoisonError::into_inner).offer(tools);
+    let limits = limits(config, &settings.provider, window);
+    let plan_effort = config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned());
     Ok(Parts {
-        configured: Configured {
-            context: context(&core.options, config, extra, &doc, &info)?,
-            offer: core.offers.lock().unwrap_or_else(PoisonError::into_inner).offer(ToolSet {
-                dynamic: extra.dynamic_tools.clone().into(),
-                ..tools(config, &info)
-            }),
-            limits: limits(config, &settings.provider, window),
-            plan_effort: config.plan_mode_reasoning_effort.map(|e| e.as_str().to_owned()),
-            settings,
-        },
+        configured: settings.configured(context, offer, limits, plan_effort),
         instruction_sources: doc.sources,
         context_window: i64::try_from(window).ok(),
         problems: doc.problems,

@@ -1,5 +1,5 @@
-//! The session's events as notifications to the subscribers. Deltas go through a frame that is
-//! made once a stream, so that a piece of text costs its escaping and a push.
+//! Sends the session's events to the subscribers. A delta uses a frame that is built once a stream, so
+//! that a piece of text costs its escaping and a push.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use session::{Event, Id, Item};
 
 use crate::convert::event::{self, DeltaParams, ItemCompleted, ItemStarted};
 use crate::convert::item;
-use crate::thread::event_log::{About, Phase};
+use crate::thread::event_log::{EventSubject, ItemPhase};
 use crate::thread::subscribers::Subscribers;
 
 /// Tells the events of one thread.
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     thread: Id,
     window: Option<i64>,
     frames: HashMap<FrameKey, DeltaFrame>,
@@ -42,7 +42,7 @@ struct Delta<'a> {
     text: &'a str,
 }
 
-impl Teller {
+impl EventSender {
     /// The model's context window from now on.
     pub(crate) fn set_context_window(&mut self, window: Option<i64>) {
         self.window = window;
@@ -53,9 +53,9 @@ impl Teller {
     }
 
     /// Tells one event; `json` is the item of an item event.
-    pub(crate) fn tell(&mut self, to: &mut Subscribers, told: &Event, json: Option<&RawValue>) {
+    pub(crate) fn send(&mut self, to: &mut Subscribers, event: &Event, json: Option<&RawValue>) {
         let thread_id = self.thread.to_string();
-        match told {
+        match event {
             Event::StatusChanged(status) => {
                 let status = event::status(*status);
                 let params = record::ThreadStatusChangedNotification { thread_id, status };
@@ -64,8 +64,8 @@ impl Teller {
             Event::TurnStarted(view) => {
                 let turn = event::turn(view);
                 let params = wire::TurnStartedNotification { thread_id, turn };
-                let about = About { turn: Some(&view.id), item: None };
-                to.notify_about::<protocol::TurnStarted>(&params, about);
+                let subject = EventSubject { turn: Some(&view.id), item: None };
+                to.notify_about::<protocol::TurnStarted>(&params, subject);
             }
             Event::TurnCompleted(view) => {
                 let turn = event::turn(view);
@@ -77,8 +77,9 @@ impl Teller {
                 let Some(item) = json.or(made.as_deref()) else { return };
                 let (thread_id, turn_id, started_at_ms) = (&*self.thread, &**turn, *at);
                 let params = ItemStarted { item, thread_id, turn_id, started_at_ms };
-                let about = About { turn: Some(turn), item: Some((id, Phase::Started)) };
-                to.notify_about::<protocol::ItemStarted>(&params, about);
+                let subject =
+                    EventSubject { turn: Some(turn), item: Some((id, ItemPhase::Started)) };
+                to.notify_about::<protocol::ItemStarted>(&params, subject);
             }
             Event::ItemCompleted { turn, item, at } => {
                 self.forget_frames(item);
@@ -86,13 +87,14 @@ impl Teller {
                 let Some(item) = json.or(made.as_deref()) else { return };
                 let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
                 let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
-                let about = About { turn: Some(turn), item: Some((id, Phase::Completed)) };
-                to.notify_about::<protocol::ItemCompleted>(&params, about);
+                let subject =
+                    EventSubject { turn: Some(turn), item: Some((id, ItemPhase::Completed)) };
+                to.notify_about::<protocol::ItemCompleted>(&params, subject);
             }
             Event::PlanUpdated { .. }
             | Event::DiffUpdated { .. }
             | Event::TokenUsage { .. }
-            | Event::Error { .. } => tell_progress(to, thread_id, self.window, told),
+            | Event::Error { .. } => send_progress(to, thread_id, self.window, event),
             Event::SummaryPartAdded { turn, item, index } => {
                 let params = item_wire::ReasoningSummaryPartAddedNotification {
                     thread_id,
@@ -130,15 +132,15 @@ impl Teller {
             | Event::PlanDelta { .. }
             | Event::SummaryDelta { .. }
             | Event::ReasoningDelta { .. }
-            | Event::CommandOutput { .. } => self.tell_delta(to, told),
+            | Event::CommandOutput { .. } => self.send_delta(to, event),
         }
     }
 
-    fn tell_delta(&mut self, to: &mut Subscribers, told: &Event) {
-        if to.is_deaf() {
+    fn send_delta(&mut self, to: &mut Subscribers, event: &Event) {
+        if to.has_no_audience() {
             return;
         }
-        let Some(delta) = delta(told) else { return };
+        let Some(delta) = delta(event) else { return };
         let index = delta.summary_index.or(delta.content_index).unwrap_or(0);
         let is_last = self.last.as_ref().is_some_and(|(key, _)| {
             key.method == delta.method && key.index == index && key.item == *delta.item
@@ -151,8 +153,9 @@ impl Teller {
             self.last = Some((key, frame));
         }
         let Some((_, frame)) = &self.last else { return };
-        let about = About { turn: Some(delta.turn), item: Some((delta.item, Phase::Going)) };
-        to.send(delta.method, &frame.delta(delta.text), about);
+        let subject =
+            EventSubject { turn: Some(delta.turn), item: Some((delta.item, ItemPhase::Going)) };
+        to.send(delta.method, &frame.delta(delta.text), subject);
     }
 
     fn forget_frames(&mut self, item: &Item) {
@@ -164,9 +167,9 @@ impl Teller {
     }
 }
 
-/// What a turn tells besides its items.
-fn tell_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, told: &Event) {
-    match told {
+/// Sends an event of a turn that is not about an item.
+fn send_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, event: &Event) {
+    match event {
         Event::PlanUpdated { turn, explanation, plan } => {
             let params = wire::TurnPlanUpdatedNotification {
                 thread_id,
@@ -174,14 +177,14 @@ fn tell_progress(to: &mut Subscribers, thread_id: String, window: Option<i64>, t
                 explanation: explanation.clone(),
                 plan: plan.iter().cloned().map(event::plan_step).collect(),
             };
-            let about = About { turn: Some(turn), item: None };
-            to.notify_about::<protocol::TurnPlanUpdated>(&params, about);
+            let subject = EventSubject { turn: Some(turn), item: None };
+            to.notify_about::<protocol::TurnPlanUpdated>(&params, subject);
         }
         Event::DiffUpdated { turn, diff } => {
             let (turn_id, diff) = (turn.to_string(), diff.clone());
             let params = wire::TurnDiffUpdatedNotification { thread_id, turn_id, diff };
-            let about = About { turn: Some(turn), item: None };
-            to.notify_about::<protocol::TurnDiffUpdated>(&params, about);
+            let subject = EventSubject { turn: Some(turn), item: None };
+            to.notify_about::<protocol::TurnDiffUpdated>(&params, subject);
         }
         Event::TokenUsage { turn, total, last } => {
             let params = record::ThreadTokenUsageUpdatedNotification {

@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 
 use session::{
-    Answer, Effect, Event, FailureKind, Id, Input, Item, Record, Refusal, RefusalCause, ToolError,
+    Answer, Effect, Event, FailureKind, Id, Item, Record, Refusal, RefusalCause, ToolError,
     TurnError, TurnStatus, TurnView,
 };
 
-use crate::error::Error;
-use crate::thread::actor::{Actor, Step};
+use crate::allowed::MachineInput;
+use crate::thread::step::Step;
 
 /// What an event says about the store.
 enum Claim<'a> {
@@ -71,7 +71,7 @@ fn claims_record(answer: &Answer) -> bool {
 
 /// What was withheld, and what is tried again.
 #[derive(Default)]
-struct Lost {
+struct LostRecords {
     turns: HashSet<Id>,
     items: HashSet<Id>,
     /// Turns and items that became final: stored and sent together with the turn's failure.
@@ -80,7 +80,7 @@ struct Lost {
     failed_end: bool,
 }
 
-impl Lost {
+impl LostRecords {
     /// Whether clients know what an event is about.
     fn is_known(&self, turn: Option<&Id>, item: Option<&Id>) -> bool {
         turn.is_none_or(|turn| !self.turns.contains(turn))
@@ -100,52 +100,47 @@ impl Lost {
     }
 }
 
-impl Actor {
-    /// Carries out what claims nothing; then the turn fails.
-    pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, error: &Error) {
-        let message = format!("the thread cannot be stored: {error}");
-        tracing::warn!(target: "server::store", "{message}");
-        let mut lost = Lost::default();
-        for step in steps {
-            self.perform_unstored(step, &message, &mut lost).await;
-        }
-        let mut steps = std::mem::take(&mut lost.again);
-        if lost.failed_end {
-            self.machine.turn_failed_to_end();
-        }
-        self.step(Input::StoreFailed { message }, &mut steps);
-        // Tried once more: with luck the turn's end is stored. If not, it is sent nevertheless, as
-        // the failure that it is, and stored as soon as the store works again (see `missing`).
-        let stored = self.store(&steps).await;
-        if let Err(again) = &stored {
-            tracing::warn!(target: "server::store", "the end of the turn cannot be stored: {again}");
-        }
-        for step in steps {
-            self.perform_after_loss(step, stored.is_ok(), &lost).await;
-        }
-        let status = self.machine.status();
-        if *self.status.borrow() != Some(status) {
-            let effect = Effect::Emit(Event::StatusChanged(status));
-            self.perform(Step { effect, json: None }).await;
-        }
+/// A batch whose commit failed.
+pub(super) struct UnstoredBatch {
+    /// Why, for clients.
+    message: String,
+    lost: LostRecords,
+}
+
+/// What to do with a step of a batch whose commit failed.
+pub(super) enum UnstoredStep {
+    /// It claims nothing: it is carried out as it is.
+    Perform(Step),
+    /// It waits for a record that is lost: the machine gets this input at once.
+    Fail(MachineInput),
+    /// It claims what is lost, or is work for a turn that fails.
+    Withhold,
+}
+
+impl UnstoredBatch {
+    pub(super) fn new(message: String) -> Self {
+        Self { message, lost: LostRecords::default() }
     }
 
-    async fn perform_unstored(&mut self, step: Step, message: &str, lost: &mut Lost) {
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Decides about the next step of the batch.
+    pub(super) fn filter(&mut self, step: Step) -> UnstoredStep {
         let Step { effect, json } = step;
         match effect {
             Effect::Reply { reply, result } => {
                 let result = match result {
                     Ok(answer) if claims_record(&answer) => {
-                        Err(Refusal { message: message.to_owned(), cause: RefusalCause::Store })
+                        Err(Refusal { message: self.message.clone(), cause: RefusalCause::Store })
                     }
                     other => other,
                 };
-                self.perform(Step { effect: Effect::Reply { reply, result }, json }).await;
+                UnstoredStep::Perform(Step { effect: Effect::Reply { reply, result }, json })
             }
-            Effect::Emit(event) => {
-                self.emit_unstored(Step { effect: Effect::Emit(event), json }, message, lost).await;
-            }
-            // The record itself; and work for a turn that fails.
+            Effect::Emit(event) => self.filter_event(Step { effect: Effect::Emit(event), json }),
+            // The record itself, and work for a turn that fails.
             Effect::Persist(_)
             | Effect::Sample { .. }
             | Effect::RetryAfter { .. }
@@ -154,29 +149,30 @@ impl Actor {
             | Effect::Write { .. }
             | Effect::Wait { .. }
             | Effect::Ask { .. }
-            | Effect::CallTool { .. } => {}
+            | Effect::CallTool { .. } => UnstoredStep::Withhold,
+            // The machine waits for a patch that is being applied.
             Effect::Apply { call, .. } => {
-                // The machine waits for a patch that is being applied.
-                self.patches.discard(call);
-                self.soon(Input::Applied { call, outcome: Err(ToolError::new(message)) });
+                let outcome = Err(ToolError::new(self.message.clone()));
+                UnstoredStep::Fail(MachineInput::Applied { call, outcome })
             }
             effect @ (Effect::CancelSample { .. }
             | Effect::Kill { .. }
             | Effect::Discard { .. }
             | Effect::NetworkAnswer { .. }
             | Effect::Allow { .. }
-            | Effect::TurnEnded { .. }) => self.perform(Step { effect, json }).await,
+            | Effect::TurnEnded { .. }) => UnstoredStep::Perform(Step { effect, json }),
         }
     }
 
-    async fn emit_unstored(&mut self, step: Step, message: &str, lost: &mut Lost) {
-        let Effect::Emit(event) = &step.effect else { return };
+    fn filter_event(&mut self, step: Step) -> UnstoredStep {
+        let lost = &mut self.lost;
+        let Effect::Emit(event) = &step.effect else { return UnstoredStep::Withhold };
         match claim(event) {
             Claim::TurnStarted(turn) => drop(lost.turns.insert(turn.clone())),
             Claim::ItemStarted { item, .. } => drop(lost.items.insert(item.clone())),
             Claim::TurnCompleted(view) => {
                 lost.failed_end |= view.status == TurnStatus::Completed;
-                lost.again.extend(end_again(view, message));
+                lost.again.extend(end_again(view, &self.message));
             }
             Claim::ItemCompleted { turn, item } => {
                 let record = Record::Item { turn: turn.clone(), item: item.clone() };
@@ -187,31 +183,37 @@ impl Actor {
             Claim::Fact | Claim::Status => {}
             Claim::Nothing { turn, item } => {
                 if lost.is_known(turn, item) {
-                    self.perform(step).await;
+                    return UnstoredStep::Perform(step);
                 }
             }
         }
+        UnstoredStep::Withhold
     }
 
-    /// Carries out what follows after the loss: with the record on disk, or what needs none.
-    async fn perform_after_loss(&mut self, step: Step, is_stored: bool, lost: &Lost) {
-        let Effect::Emit(event) = &step.effect else { return self.perform(step).await };
+    /// Whether a turn that had completed fails now.
+    pub(super) fn has_failed_end(&self) -> bool {
+        self.lost.failed_end
+    }
+
+    /// What is stored and sent together with the turn's failure.
+    pub(super) fn take_again(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.lost.again)
+    }
+
+    /// Whether a step that follows the loss is carried out. `is_stored`: its records are on disk.
+    pub(super) fn lets_follow(&self, step: &Step, is_stored: bool) -> bool {
+        let Effect::Emit(event) = &step.effect else { return true };
         let is_backed = match claim(event) {
             Claim::TurnStarted(_)
             | Claim::ItemStarted { .. }
             | Claim::ItemCompleted { .. }
             | Claim::Fact => is_stored,
-            // Exactly one end a turn. It is a failure, or an interruption, as the next start of the
+            // Exactly one end a turn. It is a failure or an interruption, as the next start of the
             // server makes it.
             Claim::TurnCompleted(view) => is_stored || view.status != TurnStatus::Completed,
             Claim::Status | Claim::Nothing { .. } => true,
         };
-        if is_backed && lost.lets_through(event) {
-            if let (Event::TurnCompleted(view), false) = (event, is_stored) {
-                self.missing_ends.add(view);
-            }
-            self.perform(step).await;
-        }
+        is_backed && self.lost.lets_through(event)
     }
 }
 
@@ -231,5 +233,5 @@ fn end_again(view: &TurnView, message: &str) -> Vec<Step> {
     let status = view.status;
     effects.push(Effect::Persist(Record::TurnFinished { view: view.clone(), status }));
     effects.push(Effect::Emit(Event::TurnCompleted(view)));
-    effects.into_iter().map(|effect| Step { effect, json: None }).collect()
+    effects.into_iter().map(Step::plain).collect()
 }

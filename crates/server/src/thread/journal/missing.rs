@@ -6,11 +6,11 @@ use session::{TurnStatus, TurnView};
 use store::{Store, StoreError};
 
 use crate::convert::event;
-use crate::recovery::{self, Outcome};
+use crate::recovery::{self, OrphanOutcome};
 
 /// The turns whose ends are missing.
 #[derive(Default)]
-pub(crate) struct MissingEnds {
+pub(super) struct MissingEnds {
     turns: Vec<TurnView>,
 }
 
@@ -53,12 +53,12 @@ impl MissingEnds {
     }
 }
 
-fn outcome(view: &TurnView) -> Outcome {
+fn outcome(view: &TurnView) -> OrphanOutcome {
     match (view.status, &view.error) {
         (TurnStatus::Failed, Some(error)) => {
             let error = serde_json::to_string(&event::turn_error(error)).expect("plain data");
-            Outcome::Failed { error }
+            OrphanOutcome::Failed { error }
         }
-        _ => Outcome::Interrupted,
+        _ => OrphanOutcome::Interrupted,
     }
 }

@@ -5,11 +5,11 @@ use session::{Item, Record, TurnStatus, TurnView};
 use store::{ThreadChanges, TurnOutcome, Write};
 
 use crate::convert;
-use crate::loading::Extra;
+use crate::thread::extra::Extra;
 
 /// The write that stores `record` of `thread`; `json` is the item's, when the record is one, and
 /// `extra` what is kept beside the settings, the record taken in.
-pub(crate) fn write(
+pub(super) fn write(
     thread: &str,
     record: &Record,
     json: Option<&RawValue>,
@@ -41,7 +41,7 @@ pub(crate) fn write(
             },
         ),
         Record::Introduced(_) | Record::Goal(_) => {
-            let extra = serde_json::to_string(extra).expect("plain data");
+            let extra = extra.json();
             update(thread, ThreadChanges { extra: Some(Some(extra)), ..ThreadChanges::default() })
         }
         Record::Preview(text) => update(
@@ -90,7 +90,7 @@ fn finish(thread: String, view: &TurnView, status: TurnStatus) -> Write {
         outcome: match status {
             TurnStatus::Completed => TurnOutcome::Completed,
             TurnStatus::Failed => TurnOutcome::Failed,
-            // A turn that ends is not in progress any more, whoever ended it.
+            // A turn that ends is no longer in progress.
             TurnStatus::Interrupted | TurnStatus::InProgress => TurnOutcome::Interrupted,
         },
         error: view.error.as_ref().map(|error| {

@@ -1,0 +1,200 @@
+//! Values within an administrator's requirements. Only an [`Allowed`] value reaches the session's
+//! machine, a command or the store, and [`Allowed::new`] is the one place that makes it from what a
+//! client or a configuration asks for: a path that forgets the requirements does not compile.
+
+mod machine;
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use config::{Config, SandboxMode};
+use session::{
+    Access, ApprovalPolicy, Configured, Context, ExecSpec, Granular, Limits, Offer, Overrides,
+    SandboxPolicy, Settings,
+};
+
+use crate::convert::policies::{approval_policy, confinement, mode_policy};
+use crate::error::Error;
+
+pub(crate) use machine::{LimitedMachine, MachineInput};
+
+/// A value that the requirements allow.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowed<T>(T);
+
+impl<T> Deref for Allowed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Allowed<T> {
+    pub(crate) fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+/// What has policies that requirements limit.
+pub(crate) trait Limited {
+    /// Those that are set.
+    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>);
+}
+
+impl Limited for Settings {
+    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
+        (Some(&mut self.approval), Some(&mut self.sandbox))
+    }
+}
+
+impl Limited for Overrides {
+    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
+        (self.approval.as_mut(), self.sandbox.as_mut())
+    }
+}
+
+impl Limited for SandboxPolicy {
+    fn policies(&mut self) -> (Option<&mut ApprovalPolicy>, Option<&mut SandboxPolicy>) {
+        (None, Some(self))
+    }
+}
+
+impl<T: Limited> Allowed<T> {
+    /// Replaces each policy that the requirements of `config` forbid by the nearest one that they
+    /// allow. Each replacement is one sentence for the client. `cwd` is where commands run.
+    pub(crate) fn new(mut value: T, config: &Config, cwd: &Path) -> (Self, Vec<String>) {
+        let mut replacements = Vec::new();
+        let (approval, sandbox) = value.policies();
+        if let Some(approval) = approval
+            && let Some(replaced) = config.requirements.approval(configured_approval(*approval))
+        {
+            replacements.push(format!(
+                "the approval policy `{}` is not allowed by {}; `{}` is used instead",
+                configured_approval(*approval).as_str(),
+                replaced.requirement,
+                replaced.by.as_str(),
+            ));
+            *approval = approval_policy(replaced.by);
+        }
+        if let Some(sandbox) = sandbox
+            && let Some(replaced) = config.requirements.sandbox(mode(sandbox))
+        {
+            replacements.push(format!(
+                "the sandbox `{}` is not allowed by {}; `{}` is used instead",
+                mode(sandbox).as_str(),
+                replaced.requirement,
+                replaced.by.as_str(),
+            ));
+            *sandbox = mode_policy(replaced.by, cwd, &config.sandbox_workspace_write);
+        }
+        (Self(value), replacements)
+    }
+}
+
+impl Allowed<Settings> {
+    /// The settings, with the rest of what a thread takes from its configuration.
+    pub(crate) fn configured(
+        self,
+        context: Context,
+        offer: Offer,
+        limits: Limits,
+        plan_effort: Option<String>,
+    ) -> Allowed<Configured> {
+        Allowed(Configured { settings: self.0, context, offer, limits, plan_effort })
+    }
+
+    /// The policy that commands run under.
+    pub(crate) fn sandbox(&self) -> Allowed<SandboxPolicy> {
+        Allowed(self.0.sandbox.clone())
+    }
+
+    /// As they are stored.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(&self.0).expect("settings are plain data")
+    }
+}
+
+impl Allowed<SandboxPolicy> {
+    /// Full access, for a command that a client runs outside the sandbox.
+    ///
+    /// # Errors
+    /// The requirements forbid full access.
+    pub(crate) fn full_access(config: &Config) -> Result<Self, Error> {
+        match config.requirements.sandbox(SandboxMode::DangerFullAccess) {
+            None => Ok(Self(SandboxPolicy::DangerFullAccess)),
+            Some(replaced) => {
+                let by = &replaced.requirement;
+                Err(Error::denied(format!("commands outside the sandbox are not allowed by {by}"))
+                    .next_step("use `command/exec` to run one in the sandbox"))
+            }
+        }
+    }
+
+    /// The policy of a command that the machine starts: the thread's, which was allowed when it was
+    /// set, or full access when the user approved the command.
+    pub(crate) fn of_spec(spec: &ExecSpec) -> Self {
+        Self(spec.sandbox.clone())
+    }
+
+    /// What the sandbox enforces for a command of a thread in `cwd`.
+    pub(crate) fn confinement(&self, cwd: &Path) -> Allowed<sandbox::Policy> {
+        Allowed(confinement(&self.0, cwd))
+    }
+}
+
+impl Allowed<sandbox::Policy> {
+    /// For commands of the server itself, which no requirement needs to limit further.
+    pub(crate) fn read_only() -> Self {
+        let read = sandbox::ReadAccess::Full;
+        Self(sandbox::Policy::ReadOnly { read, network: false })
+    }
+
+    /// For `notify`: the user's own program, named in the user's own file.
+    pub(crate) fn notify_program() -> Self {
+        Self(sandbox::Policy::DangerFullAccess)
+    }
+}
+
+/// The mode that a policy counts as. What an external sandbox confines is unknown, so it counts as
+/// full access.
+fn mode(policy: &SandboxPolicy) -> SandboxMode {
+    match policy {
+        SandboxPolicy::ReadOnly { .. } => SandboxMode::ReadOnly,
+        SandboxPolicy::WorkspaceWrite { .. } => SandboxMode::WorkspaceWrite,
+        SandboxPolicy::Profile { rules, network, managed, .. } => {
+            let writes = |(_, access): &&(PathBuf, Access)| *access == Access::Write;
+            match rules.iter().find(writes) {
+                Some(_) if rules.iter().filter(writes).any(|(path, _)| path == Path::new("/")) => {
+                    SandboxMode::DangerFullAccess
+                }
+                None if !network && !managed => SandboxMode::ReadOnly,
+                _ => SandboxMode::WorkspaceWrite,
+            }
+        }
+        SandboxPolicy::DangerFullAccess | SandboxPolicy::External { .. } => {
+            SandboxMode::DangerFullAccess
+        }
+    }
+}
+
+fn configured_approval(policy: ApprovalPolicy) -> config::ApprovalPolicy {
+    match policy {
+        ApprovalPolicy::UnlessTrusted => config::ApprovalPolicy::Untrusted,
+        ApprovalPolicy::OnRequest => config::ApprovalPolicy::OnRequest,
+        ApprovalPolicy::Never => config::ApprovalPolicy::Never,
+        ApprovalPolicy::Granular(granular) => {
+            config::ApprovalPolicy::Granular(configured_kinds(granular))
+        }
+    }
+}
+
+fn configured_kinds(granular: Granular) -> config::Granular {
+    config::Granular {
+        sandbox_approval: granular.sandbox_approval,
+        rules: granular.rules,
+        mcp_elicitations: granular.mcp_elicitations,
+        request_permissions: granular.request_permissions,
+        skill_approval: granular.skill_approval,
+    }
+}

@@ -1,0 +1,144 @@
+//! The door to the session's machine. Settings enter it as [`Allowed`] values only: [`MachineInput`]
+//! has the session's inputs but for those that carry settings, which have methods here.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use session::{
+    Action, Configured, Decision, Effect, Fragment, GoalChange, Id, Ids, Input, Machine,
+    ModelEvent, NetworkTarget, Overrides, Prepared, ProcessEnd, Restored, Settings, ToolAnswer,
+    ToolError, UserContent,
+};
+
+use crate::allowed::Allowed;
+use crate::options::Clock;
+
+/// Declares [`MachineInput`] and what each input is to the session.
+macro_rules! machine_inputs {
+    ($($variant:ident { $($field:ident: $type:ty),* })+) => {
+        /// What can happen to a thread, but for changes of its settings; see [`Input`].
+        #[derive(Clone, Debug)]
+        pub(crate) enum MachineInput {
+            $($variant { $($field: $type),* },)+
+        }
+
+        impl From<MachineInput> for Input {
+            fn from(input: MachineInput) -> Self {
+                match input {
+                    $(MachineInput::$variant { $($field),* } => Self::$variant { $($field),* },)+
+                }
+            }
+        }
+    };
+}
+
+machine_inputs! {
+    Steer { reply: u64, content: Vec<UserContent>, expected_turn: String }
+    Interrupt { reply: u64, turn: String }
+    Compact { reply: u64 }
+    Review { reply: u64, subject: String, prompt: Option<String>, model: Option<String> }
+    ReviewPrompt { turn: Id, prompt: String }
+    Shell { reply: u64, script: String, cwd: PathBuf, actions: Vec<Action> }
+    Inject { reply: u64, fragments: Vec<Fragment> }
+    CleanTerminals { reply: u64 }
+    SetGoal { reply: u64, change: GoalChange }
+    ClearGoal { reply: u64 }
+    Model { sample: u64, events: Vec<ModelEvent> }
+    RetryDue { sample: u64 }
+    Prepared { call: u64, outcome: Prepared }
+    Applied { call: u64, outcome: Result<String, ToolError> }
+    Output { process: u64, text: String }
+    Exited { process: u64, end: ProcessEnd }
+    NotTyped { process: u64 }
+    Elapsed { call: u64 }
+    Decided { request: u64, decision: Decision }
+    NetworkAsk { process: u64, key: u64, target: NetworkTarget }
+    NetworkWithdrawn { key: u64 }
+    ToolAnswered { request: u64, outcome: Result<ToolAnswer, ToolError> }
+    StoreFailed { message: String }
+    Drain {}
+    Shutdown {}
+}
+
+/// The session's machine, which takes settings only when they are allowed.
+pub(crate) struct LimitedMachine {
+    machine: Machine,
+    clock: Arc<dyn Clock>,
+}
+
+/// Everything that the machine can be asked without changing it.
+impl Deref for LimitedMachine {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl LimitedMachine {
+    pub(crate) fn new(
+        configured: Allowed<Configured>,
+        ids: Box<dyn Ids + Send>,
+        restored: Restored,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { machine: Machine::new(configured.0, ids, restored), clock }
+    }
+
+    /// What follows from an input.
+    pub(crate) fn step(&mut self, input: MachineInput) -> Vec<Effect> {
+        self.take(input.into())
+    }
+
+    /// A client starts a turn.
+    pub(crate) fn start_turn(
+        &mut self,
+        reply: u64,
+        content: Vec<UserContent>,
+        overrides: Allowed<Overrides>,
+        output_schema: Option<Arc<str>>,
+    ) -> Vec<Effect> {
+        self.take(Input::Start { reply, content, overrides: overrides.0, output_schema })
+    }
+
+    /// A client changes the settings outside of a turn.
+    pub(crate) fn override_settings(&mut self, overrides: Allowed<Overrides>) -> Vec<Effect> {
+        self.take(Input::Override { overrides: overrides.0 })
+    }
+
+    /// The configuration changed.
+    pub(crate) fn configure(&mut self, configured: Allowed<Configured>) -> Vec<Effect> {
+        self.take(Input::Configure(Box::new(configured.0)))
+    }
+
+    /// The settings, which were allowed when they came in.
+    pub(crate) fn allowed_settings(&self) -> Allowed<Settings> {
+        Allowed(self.machine.settings().clone())
+    }
+
+    /// Takes the model's history, which loading the thread left out.
+    pub(crate) fn restore(&mut self, history: Vec<Fragment>) {
+        self.machine.restore(history);
+    }
+
+    /// Drops the model's history: it is read again before the next turn.
+    pub(crate) fn forget_history(&mut self) {
+        self.machine.forget_history();
+    }
+
+    /// Restores the settings that the model was last informed of.
+    pub(crate) fn keep_introduced(&mut self, settings: Option<Settings>) {
+        self.machine.keep_introduced(settings);
+    }
+
+    /// The end of a turn could not be stored: the turn has failed.
+    pub(crate) fn turn_failed_to_end(&mut self) {
+        self.machine.turn_failed_to_end();
+    }
+
+    fn take(&mut self, input: Input) -> Vec<Effect> {
+        let now = self.clock.now_ms();
+        self.machine.step(now, input)
+    }
+}

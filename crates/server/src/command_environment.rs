@@ -1,0 +1,34 @@
+//! The environment that commands get: the server's own, under `shell_environment_policy`.
+
+use std::ffi::OsString;
+
+use config::Config;
+use sandbox::env::{EnvPolicy, Inherit, child_environment};
+
+use crate::options::Options;
+
+/// The environment of every command.
+pub(crate) fn command_environment(options: &Options, config: &Config) -> Vec<(OsString, OsString)> {
+    filtered_environment(options.environment.iter().cloned(), config)
+}
+
+/// `variables` under `shell_environment_policy`.
+pub(crate) fn filtered_environment(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    config: &Config,
+) -> Vec<(OsString, OsString)> {
+    let policy = &config.shell_environment_policy;
+    let policy = EnvPolicy {
+        inherit: match policy.inherit {
+            config::EnvironmentInherit::All => Inherit::All,
+            config::EnvironmentInherit::Core => Inherit::Core,
+            config::EnvironmentInherit::None => Inherit::None,
+        },
+        ignore_default_excludes: policy.ignore_default_excludes,
+        exclude: policy.exclude.clone(),
+        set: policy.set.clone(),
+        include_only: policy.include_only.clone(),
+        secrets: config.secret_variables.clone(),
+    };
+    child_environment(variables, &policy)
+}

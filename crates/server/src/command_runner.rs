@@ -1,0 +1,68 @@
+//! The one door through which the server starts commands: each has a policy that the requirements
+//! allow.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sandbox::egress::Egress;
+use sandbox::{Error, Policy, Process, Sandbox, Size, Spawn, Stdin};
+
+use crate::allowed::Allowed;
+
+/// A command that is about to be started; see [`Spawn`].
+pub(crate) struct CommandLine {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) policy: Allowed<Policy>,
+    /// Folders of trusted projects, whose configuration stays read-only.
+    pub(crate) guarded: Vec<PathBuf>,
+    pub(crate) tty: Option<Size>,
+    pub(crate) stdin: Stdin,
+    pub(crate) egress: Option<Arc<Egress>>,
+}
+
+impl CommandLine {
+    /// A command without terminal, input and managed network.
+    pub(crate) fn new(
+        argv: Vec<OsString>,
+        cwd: PathBuf,
+        env: Vec<(OsString, OsString)>,
+        policy: Allowed<Policy>,
+    ) -> Self {
+        let (guarded, tty, stdin, egress) = (Vec::new(), None, Stdin::Null, None);
+        Self { argv, cwd, env, policy, guarded, tty, stdin, egress }
+    }
+
+    /// As the sandbox takes it.
+    pub(crate) fn into_spawn(self) -> Spawn {
+        let Self { argv, cwd, env, policy, guarded, tty, stdin, egress } = self;
+        Spawn { argv, cwd, env, policy: policy.into_inner(), guarded, tty, stdin, egress }
+    }
+}
+
+/// Starts commands. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct CommandRunner {
+    sandbox: Arc<Sandbox>,
+}
+
+impl CommandRunner {
+    pub(crate) fn new(sandbox: Sandbox) -> Self {
+        Self { sandbox: Arc::new(sandbox) }
+    }
+
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// As [`Sandbox::spawn`].
+    pub(crate) async fn spawn(&self, command: CommandLine) -> Result<Process, Error> {
+        self.sandbox.spawn(command.into_spawn()).await
+    }
+
+    /// Finds out what works on this machine, before the first command would.
+    pub(crate) async fn prepare(&self) {
+        self.sandbox.prepare().await;
+    }
+}

@@ -1,0 +1,60 @@
+//! Who calls a handler, and the gates that hold notifications back until its response is queued.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::connection::peer::Peer;
+
+/// The caller of a handler.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) peer: Arc<Peer>,
+    gates: Arc<Mutex<Vec<oneshot::Sender<()>>>>,
+    /// Dropped when the request has begun.
+    begun: Arc<Mutex<Option<oneshot::Sender<()>>>>,
+}
+
+/// Opens when the response to a request is queued: notifications that follow the response wait here.
+pub(crate) struct Gate(oneshot::Receiver<()>);
+
+impl Gate {
+    /// A gate that is open: notifications may precede the response.
+    pub(crate) fn open() -> Self {
+        Self(oneshot::channel().1)
+    }
+
+    pub(crate) async fn opened(self) {
+        // The sender is dropped without a word, on every way out of the request.
+        let _ = self.0.await;
+    }
+}
+
+impl Caller {
+    pub(super) fn new(peer: Arc<Peer>) -> Self {
+        Self { peer, gates: Arc::default(), begun: Arc::default() }
+    }
+
+    /// As [`Caller::new`]; `begun` is dropped when the request has begun.
+    pub(super) fn beginning(peer: Arc<Peer>, begun: oneshot::Sender<()>) -> Self {
+        Self { begun: Arc::new(Mutex::new(Some(begun))), ..Self::new(peer) }
+    }
+
+    /// Opens the gates: the response is queued.
+    pub(super) fn open_gates(&self) {
+        // Dropping a gate's sender opens it.
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// From now on the connection's next request may be looked at ([`protocol::Ordering::Begins`]).
+    pub(crate) fn begun(&self) {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// A gate for this request's response.
+    pub(crate) fn gate(&self) -> Gate {
+        let (sender, receiver) = oneshot::channel();
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Gate(receiver)
+    }
+}

@@ -1,0 +1,163 @@
+//! Carries the machine's effects out, each through the owner of what it concerns; also those of a
+//! batch that could not be stored, and the end after a panic.
+
+use std::time::Duration;
+
+use session::{Effect, Event, FailureKind, TurnError};
+
+use crate::allowed::MachineInput;
+use crate::error::Error;
+use crate::thread::actor::Actor;
+use crate::thread::panics::Panic;
+use crate::thread::step::{Step, append_steps};
+use crate::thread::unstored::{UnstoredBatch, UnstoredStep};
+
+impl Actor {
+    /// Carries one effect out. Its record is stored.
+    pub(super) async fn perform(&mut self, step: Step) {
+        let Step { effect, json } = step;
+        match effect {
+            Effect::Persist(_) => {}
+            Effect::Emit(Event::RequestResolved { request }) => {
+                self.questions.resolve(request, self.broadcast.subscribers_mut());
+            }
+            Effect::Emit(event) => {
+                if let Event::StatusChanged(status) = &event {
+                    self.mailbox.set_status(*status);
+                }
+                let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
+                self.broadcast.emit(&event, json.as_deref(), config, cwd);
+            }
+            Effect::Reply { reply, result } => self.replies.send(reply, result).await,
+            Effect::Sample { sample, prompt } => {
+                let (config, user_agent) =
+                    (self.configuration.config(), self.broadcast.user_agent());
+                let failed = self.model.start(sample, prompt, config, user_agent);
+                self.take_soon(failed);
+            }
+            Effect::CancelSample { sample } => self.model.cancel(sample),
+            Effect::RetryAfter { sample, wait_ms } => {
+                let wait = self.model.retry_wait(wait_ms);
+                self.mailbox.deliver_after(wait, MachineInput::RetryDue { sample });
+            }
+            Effect::Wait { call, ms } => {
+                let wait = Duration::from_millis(ms);
+                self.mailbox.deliver_after(wait, MachineInput::Elapsed { call });
+            }
+            Effect::Prepare { call, request, .. } => {
+                let context = self.tool_context();
+                self.tools.prepare(call, request, context);
+            }
+            Effect::Run { process, spec } => {
+                let (config, cwd) = (self.configuration.config(), &self.machine.settings().cwd);
+                let span = self.broadcast.turn_span();
+                let failed = self.commands.start(process, spec, cwd, config, span);
+                self.take_soon(failed);
+            }
+            Effect::Write { process, text } => {
+                let failed = self.commands.type_into(process, text);
+                self.take_soon(failed);
+            }
+            Effect::Kill { process } => self.commands.kill(process),
+            Effect::Apply { call, turn } => {
+                let context = self.tool_context();
+                let failed = self.tools.apply(call, turn, context);
+                self.take_soon(failed);
+            }
+            Effect::Discard { call } => self.tools.discard_patch(call),
+            Effect::Ask { request, turn, item, ask, at } => {
+                let subscribers = self.broadcast.subscribers();
+                self.questions.ask(request, (&turn, &item), ask, at, subscribers);
+            }
+            Effect::CallTool { request, turn, call } => {
+                self.questions.call_tool(request, &turn, &call, self.broadcast.subscribers());
+            }
+            Effect::NetworkAnswer { key, allowed } => self.commands.answer_host(key, allowed),
+            Effect::Allow { cwd, prefix } => {
+                let peers = self.broadcast.subscribers().iter().cloned().collect();
+                self.tools.allow_prefix(&cwd, prefix.to_vec(), self.tool_context(), peers);
+            }
+            Effect::TurnEnded { turn } => self.tools.turn_ended(&turn),
+        }
+    }
+
+    fn take_soon(&mut self, input: Option<MachineInput>) {
+        if let Some(input) = input {
+            self.mailbox.push_soon(input);
+        }
+    }
+
+    /// Carries out what claims no record of a batch that could not be stored; then the turn fails.
+    pub(super) async fn execute_unstored(&mut self, steps: Vec<Step>, error: &Error) {
+        let mut batch = UnstoredBatch::new(format!("the thread cannot be stored: {error}"));
+        tracing::warn!(target: "server::store", "{}", batch.message());
+        for step in steps {
+            match batch.filter(step) {
+                UnstoredStep::Perform(step) => self.perform(step).await,
+                UnstoredStep::Fail(input) => {
+                    if let MachineInput::Applied { call, .. } = &input {
+                        self.tools.discard_patch(*call);
+                    }
+                    self.mailbox.push_soon(input);
+                }
+                UnstoredStep::Withhold => {}
+            }
+        }
+        let mut steps = batch.take_again();
+        if batch.has_failed_end() {
+            self.machine.turn_failed_to_end();
+        }
+        let message = batch.message().to_owned();
+        append_steps(self.machine.step(MachineInput::StoreFailed { message }), &mut steps);
+        // The second attempt may store the turn's end. If not, the end is sent all the same, as the
+        // failure that it is, and stored as soon as the store works again.
+        let stored = self.journal.store(&steps).await;
+        if let Err(error) = &stored {
+            tracing::warn!(
+                target: "server::store",
+                "the end of the turn cannot be stored: {error}"
+            );
+        }
+        for step in steps {
+            if batch.lets_follow(&step, stored.is_ok()) {
+                if let (Effect::Emit(Event::TurnCompleted(view)), Err(_)) = (&step.effect, &stored)
+                {
+                    self.journal.add_missing_end(view);
+                }
+                self.perform(step).await;
+            }
+        }
+        let status = self.machine.status();
+        if self.mailbox.status() != Some(status) {
+            self.perform(Step::plain(Effect::Emit(Event::StatusChanged(status)))).await;
+        }
+    }
+
+    /// Ends the thread after a panic. The machine may be half changed, so it is not used.
+    pub(super) async fn end_after_panic(mut self, Panic(panic): Panic) {
+        let id = self.journal.id().clone();
+        tracing::error!(target: "server::thread", "thread {id} panicked: {panic}");
+        let message = format!(
+            "an error in the server ended the thread ({panic}); call thread/resume to go on"
+        );
+        let kind = FailureKind::InternalServerError;
+        let error = TurnError { message, kind, http_status: None, details: None };
+        self.mailbox.clear();
+        self.model.clear();
+        self.commands.clear();
+        self.replies.clear();
+        self.questions.resolve_all(self.broadcast.subscribers_mut());
+        let now = self.journal.now();
+        match self.journal.fail_stored_turns(&error).await {
+            Ok(items) => self.broadcast.complete_items(items, now),
+            Err(error) => {
+                tracing::warn!(
+                    target: "server::store",
+                    "the turn of thread {id} cannot be closed: {error}"
+                );
+            }
+        }
+        self.broadcast.fail_open_turns(&error, now);
+        self.mailbox.threads().unload(&id);
+    }
+}

@@ -1,0 +1,198 @@
+//! The configuration of a thread. Before a turn starts, files that have changed are read again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use config::Config;
+use session::{Configured, Overrides, Settings};
+
+use crate::allowed::Allowed;
+use crate::configurations::{ConfigurationOrigin, Configurations, Reload};
+use crate::error::Error;
+use crate::thread::broadcast::Broadcast;
+use crate::thread::extra::Extra;
+use crate::thread_defaults::{Parts, ThreadDefaults};
+use crate::warnings;
+
+/// See the module.
+pub(crate) struct ThreadConfiguration {
+    config: Arc<Config>,
+    origin: ConfigurationOrigin,
+    instruction_sources: Vec<PathBuf>,
+    configurations: Arc<Configurations>,
+    defaults: Arc<ThreadDefaults>,
+}
+
+/// What a changed configuration makes of a thread.
+pub(super) struct Reconfigured {
+    pub(super) configured: Allowed<Configured>,
+    pub(super) context_window: Option<i64>,
+}
+
+impl ThreadConfiguration {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        origin: ConfigurationOrigin,
+        instruction_sources: Vec<PathBuf>,
+        configurations: Arc<Configurations>,
+        defaults: Arc<ThreadDefaults>,
+    ) -> Self {
+        Self { config, origin, instruction_sources, configurations, defaults }
+    }
+
+    /// The configuration in force.
+    pub(super) fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// The documents that the thread's instructions came from.
+    pub(super) fn instruction_sources(&self) -> &[PathBuf] {
+        &self.instruction_sources
+    }
+
+    /// The policy of the permission profile that a client selects.
+    ///
+    /// # Errors
+    /// Invalid parameters: there is no such profile.
+    pub(super) fn profile_policy(
+        &self,
+        selection: &protocol::permission::PermissionProfileSelectionParams,
+    ) -> Result<session::SandboxPolicy, Error> {
+        self.defaults.profile_policy(&self.config, selection)
+    }
+
+    /// Keeps a client's overrides within the requirements, and reports what was changed.
+    pub(super) fn allow(
+        &self,
+        overrides: Overrides,
+        cwd: &Path,
+        broadcast: &Broadcast,
+    ) -> Allowed<Overrides> {
+        let cwd = overrides.cwd.clone().unwrap_or_else(|| cwd.to_owned());
+        let (allowed, replacements) = Allowed::new(overrides, &self.config, &cwd);
+        for replacement in replacements {
+            broadcast.warn_of_change(&warnings::plain(replacement));
+        }
+        allowed
+    }
+
+    /// Takes over what has changed on disk since the last turn, or came with another working folder.
+    /// A configuration that cannot be used changes nothing, and the clients learn why. With a turn
+    /// running, files are not looked at.
+    ///
+    /// # Errors
+    /// A file system that does not answer: without its files the turn cannot start.
+    pub(super) async fn follow(
+        &mut self,
+        settings: &Settings,
+        is_idle: bool,
+        extra: &Extra,
+        broadcast: &Broadcast,
+    ) -> Result<Option<Reconfigured>, Error> {
+        let cwd = &settings.cwd;
+        let reload = self.configurations.reload(&self.config, &self.origin, cwd, is_idle).await?;
+        let Reload { loaded, rule_problems } = reload;
+        rule_problems.iter().for_each(|problem| broadcast.warn(problem));
+        let Some((generation, loaded)) = loaded else { return Ok(None) };
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                self.origin.generation = generation;
+                self.origin.cwd.clone_from(cwd);
+                broadcast.warn_of_change(&warnings::kept(&error));
+                return Ok(None);
+            }
+        };
+        let origin = ConfigurationOrigin {
+            files: loaded.files,
+            generation,
+            cwd: cwd.clone(),
+            overrides: self.origin.overrides.clone(),
+        };
+        for peer in broadcast.subscribers().iter() {
+            warnings::send(peer, &loaded.resolved.warnings);
+        }
+        let new = loaded.resolved.config;
+        if new == *self.config {
+            self.origin = origin;
+            return Ok(None);
+        }
+        let new = Arc::new(new);
+        let before = self.defaults.settings(&self.config, cwd);
+        let after = self.defaults.settings(&new, cwd);
+        let settings = followed(settings, before, after);
+        let (settings, replacements) = Allowed::new(settings, &new, cwd);
+        for replacement in replacements {
+            broadcast.warn_of_change(&warnings::plain(replacement));
+        }
+        let parts = match self.defaults.parts(&new, extra, settings).await {
+            Ok(parts) => parts,
+            Err(error) => {
+                let summary =
+                    format!("{error}; the previous configuration stays in force until it is fixed");
+                broadcast.warn_of_change(&warnings::plain(summary));
+                return Ok(None);
+            }
+        };
+        (self.origin, self.config) = (origin, new);
+        let Parts { configured, instruction_sources, context_window, problems } = parts;
+        problems.iter().for_each(|problem| broadcast.warn(problem));
+        self.instruction_sources = instruction_sources;
+        Ok(Some(Reconfigured { configured, context_window }))
+    }
+}
+
+/// The settings after a change of the configuration: one that still has the configuration's old
+/// value follows it, one that a client chose stays.
+fn followed(now: &Settings, before: Settings, after: Settings) -> Settings {
+    fn follow<T: PartialEq + Clone>(now: &T, before: T, after: T) -> T {
+        if *now == before { after } else { now.clone() }
+    }
+    Settings {
+        model: follow(&now.model, before.model, after.model),
+        provider: follow(&now.provider, before.provider, after.provider),
+        cwd: now.cwd.clone(),
+        approval: follow(&now.approval, before.approval, after.approval),
+        sandbox: follow(&now.sandbox, before.sandbox, after.sandbox),
+        effort: follow(&now.effort, before.effort, after.effort),
+        summary: follow(&now.summary, before.summary, after.summary),
+        verbosity: follow(&now.verbosity, before.verbosity, after.verbosity),
+        personality: follow(&now.personality, before.personality, after.personality),
+        service_tier: follow(&now.service_tier, before.service_tier, after.service_tier),
+        mode: now.mode,
+        mode_instructions: now.mode_instructions.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use session::{ApprovalPolicy, Mode, SandboxPolicy};
+
+    use super::*;
+
+    fn settings(model: &str, effort: Option<&str>) -> Settings {
+        Settings {
+            model: model.to_owned(),
+            provider: "p".to_owned(),
+            cwd: "/w".into(),
+            approval: ApprovalPolicy::Never,
+            sandbox: SandboxPolicy::DangerFullAccess,
+            effort: effort.map(str::to_owned),
+            summary: None,
+            verbosity: None,
+            personality: None,
+            service_tier: None,
+            mode: Mode::Default,
+            mode_instructions: None,
+        }
+    }
+
+    #[test]
+    fn what_a_client_chose_stays_and_the_rest_follows() {
+        let before = settings("old", Some("low"));
+        let after = settings("new", None);
+        let chosen = settings("chosen", Some("low"));
+        assert_eq!(followed(&chosen, before.clone(), after.clone()), settings("chosen", None));
+        assert_eq!(followed(&before, before.clone(), after.clone()), after);
+    }
+}

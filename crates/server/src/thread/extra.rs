@@ -1,0 +1,40 @@
+//! What is stored with a thread beyond its settings, as JSON of our own.
+
+use protocol::ThreadSource;
+use serde::{Deserialize, Serialize};
+use session::{DynamicTool, Settings};
+use store::ThreadRecord;
+
+/// See the module.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Extra {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) developer_instructions: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) service_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) thread_source: Option<ThreadSource>,
+    /// The settings that the model was last informed of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) introduced: Option<Settings>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) goal: Option<session::Goal>,
+    /// Tools that the client runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) dynamic_tools: Vec<DynamicTool>,
+}
+
+impl Extra {
+    /// That of a stored thread; the default when the record has none that can be read.
+    pub(crate) fn read(record: &ThreadRecord) -> Self {
+        let extra = record.extra.as_deref().and_then(|json| serde_json::from_str(json).ok());
+        extra.unwrap_or_default()
+    }
+
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).expect("plain data")
+    }
+}

@@ -1,0 +1,161 @@
+//! What the rest of the server knows of a loaded thread: a handle that takes commands, and what the
+//! commands are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use protocol::permission::PermissionProfileSelectionParams;
+use session::{Answer, Goal, Live, Overrides, PatchPlan, Settings, Status, UserContent};
+use store::{ThreadChanges, ThreadRecord};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::allowed::MachineInput;
+use crate::connection::{ConnectionId, Gate, Peer};
+use crate::error::Error;
+use crate::thread::event_log::{EventPosition, ReplayGap};
+use crate::thread::patches::PlannedPatch;
+
+/// Where the answer to a command goes.
+pub(crate) type AnswerSender = oneshot::Sender<Result<Answer, Error>>;
+
+/// What can be asked of a thread.
+pub(crate) enum Command {
+    /// Something happened: a tool call, a command or a client made progress.
+    Input(MachineInput),
+    /// `turn/start`.
+    StartTurn {
+        content: Vec<UserContent>,
+        overrides: Box<Overrides>,
+        /// The permission profile that the client selects.
+        permissions: Option<PermissionProfileSelectionParams>,
+        output_schema: Option<Arc<str>>,
+        answer: AnswerSender,
+        gate: Gate,
+    },
+    /// A request that the session answers; the input is made with the number of its reply.
+    Ask { input: Box<dyn FnOnce(u64) -> MachineInput + Send>, answer: AnswerSender, gate: Gate },
+    /// `thread/shellCommand`.
+    Shell { script: String, answer: AnswerSender, gate: Gate },
+    /// A patch applies to the files as they are.
+    Planned { call: u64, plan: PatchPlan, patch: PlannedPatch },
+    /// A patch was written, or could not be.
+    Applied { call: u64, turn: session::Id, patch: PlannedPatch, outcome: Result<(), Error> },
+    /// A command of the thread wants to reach a host; `answer` gets the answer to the question `key`.
+    Reach { key: u64, input: MachineInput, answer: oneshot::Sender<bool> },
+    /// `thread/rollback`.
+    RollBack { turns: u32, answer: oneshot::Sender<Result<(), Error>> },
+    /// Facts about the thread change; answered when they are stored.
+    Change { changes: Box<ThreadChanges>, answer: oneshot::Sender<Result<(), Error>> },
+    /// A connection subscribes. With `announce` it is sent `thread/started` too, with a position the
+    /// events since.
+    Attach {
+        peer: Arc<Peer>,
+        since: Option<EventPosition>,
+        overrides: Overrides,
+        announce: bool,
+        snapshot: oneshot::Sender<Snapshot>,
+        gate: Gate,
+    },
+    /// Every client is sent a notification, in the order of the thread's events.
+    Announce { method: &'static str, message: Bytes },
+    /// Returns the current state of the thread.
+    Look { snapshot: oneshot::Sender<Snapshot> },
+    /// A connection ends its subscription; returns whether it had one.
+    Unsubscribe { connection: ConnectionId, was_subscribed: oneshot::Sender<bool> },
+    /// A connection has ended.
+    Detach { connection: ConnectionId },
+    /// The server is about to end; see [`session::Input::Drain`].
+    Drain,
+    /// The server ends.
+    Shutdown,
+}
+
+impl Command {
+    /// Bytes of command output in it.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Input(MachineInput::Output { text, .. }) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// A loaded thread at one moment.
+#[derive(Clone)]
+pub(crate) struct Snapshot {
+    pub(crate) record: ThreadRecord,
+    pub(crate) ephemeral: bool,
+    pub(crate) settings: Settings,
+    pub(crate) status: Status,
+    pub(crate) instruction_sources: Vec<PathBuf>,
+    /// The parts of running turns that are not final.
+    pub(crate) live: Live,
+    /// The thread's goal.
+    pub(crate) goal: Option<Goal>,
+    /// Cursor after the newest event, when the thread has an event log.
+    pub(crate) cursor: Option<String>,
+    /// How many events a reconnecting client is sent, or why it is not sent them.
+    pub(crate) replay: Option<Result<usize, ReplayGap>>,
+    /// Wire ids of the requests to clients that have no answer yet.
+    pub(crate) open_requests: Vec<i64>,
+}
+
+/// A loaded thread.
+#[derive(Clone)]
+pub(crate) struct ThreadHandle {
+    sender: mpsc::Sender<Command>,
+    /// `None` once the actor has ended.
+    status: watch::Receiver<Option<Status>>,
+}
+
+impl ThreadHandle {
+    pub(super) fn new(
+        sender: mpsc::Sender<Command>,
+        status: watch::Receiver<Option<Status>>,
+    ) -> Self {
+        Self { sender, status }
+    }
+
+    /// Whether the actor has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.status().is_some() && !self.sender.is_closed()
+    }
+
+    /// Sends a command; returns `false` when the thread has ended.
+    pub(crate) async fn send(&self, command: Command) -> bool {
+        self.sender.send(command).await.is_ok()
+    }
+
+    /// The runtime status; `None` when the thread has ended.
+    pub(crate) fn status(&self) -> Option<Status> {
+        *self.status.borrow()
+    }
+
+    /// The state of the thread; `None` when it has ended.
+    pub(crate) async fn snapshot(&self) -> Option<Snapshot> {
+        let (snapshot, answer) = oneshot::channel();
+        self.send(Command::Look { snapshot }).await;
+        answer.await.ok()
+    }
+
+    /// Waits until no turn runs.
+    pub(crate) async fn idle(mut self) {
+        let is_idle = |status: &Option<Status>| !matches!(status, Some(Status::Active { .. }));
+        // An actor that has ended runs no turn.
+        let _ = self.status.wait_for(is_idle).await;
+    }
+
+    /// Waits for the end of a turn that runs or is about to run.
+    pub(crate) async fn after_turn(mut self) {
+        let runs =
+            |status: &Option<Status>| !matches!(status, Some(Status::Idle | Status::SystemError));
+        let _ = self.status.wait_for(runs).await;
+        self.idle().await;
+    }
+
+    /// Waits for the end of the actor.
+    pub(crate) async fn ended(mut self) {
+        let _ = self.status.wait_for(Option::is_none).await;
+    }
+}

@@ -1,0 +1,230 @@
+//! What is durable of a thread: its records are on disk before anything of them is carried out. Ends
+//! of turns that could not be stored are stored later (`missing`).
+
+mod missing;
+mod writes;
+
+use std::sync::Arc;
+
+use session::{Effect, Fragment, Id, Millis, Record, TurnError, TurnView};
+use store::{ThreadChanges, ThreadRecord, Write};
+
+use crate::convert;
+use crate::convert::event;
+use crate::error::Error;
+use crate::options::Options;
+use crate::recovery::{self, ClosedItem, OrphanOutcome};
+use crate::thread::extra::Extra;
+use crate::thread::step::Step;
+use crate::thread_store::ThreadStore;
+
+use missing::MissingEnds;
+
+/// See the module.
+pub(crate) struct Journal {
+    id: Id,
+    /// As the store has it.
+    record: ThreadRecord,
+    extra: Extra,
+    /// Nothing of the thread is stored.
+    ephemeral: bool,
+    missing_ends: MissingEnds,
+    store: Arc<ThreadStore>,
+    options: Arc<Options>,
+}
+
+impl Journal {
+    pub(crate) fn new(
+        (record, extra, ephemeral): (ThreadRecord, Extra, bool),
+        store: Arc<ThreadStore>,
+        options: Arc<Options>,
+    ) -> Self {
+        let id = record.id.as_str().into();
+        let missing_ends = MissingEnds::default();
+        Self { id, record, extra, ephemeral, missing_ends, store, options }
+    }
+
+    pub(super) fn id(&self) -> &Id {
+        &self.id
+    }
+
+    pub(super) fn record(&self) -> &ThreadRecord {
+        &self.record
+    }
+
+    pub(super) fn extra(&self) -> &Extra {
+        &self.extra
+    }
+
+    pub(super) fn is_ephemeral(&self) -> bool {
+        self.ephemeral
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.options.clock.now_ms()
+    }
+
+    /// An id that no other has.
+    pub(super) fn new_id(&self) -> String {
+        self.options.ids.next()
+    }
+
+    /// Stores the records of a batch, all or none; the loaded record follows.
+    pub(super) async fn store(&mut self, steps: &[Step]) -> Result<(), Error> {
+        let mut writes: Vec<Write> = Vec::new();
+        let mut before: Option<(ThreadRecord, Extra)> = None;
+        for step in steps {
+            let Effect::Persist(record) = &step.effect else { continue };
+            if changes_loaded(record) && before.is_none() {
+                before = Some((self.record.clone(), self.extra.clone()));
+            }
+            self.note(record);
+            if !self.ephemeral {
+                writes.push(writes::write(&self.id, record, step.json.as_deref(), &self.extra));
+            }
+        }
+        let outcome = self.commit(writes).await;
+        if let (Err(_), Some((record, extra))) = (&outcome, before) {
+            (self.record, self.extra) = (record, extra);
+        }
+        outcome
+    }
+
+    async fn commit(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.store_missing_ends().await;
+        Ok(self.store.get().await?.commit(writes).await?)
+    }
+
+    /// The end of this turn was sent to clients and is not stored.
+    pub(super) fn add_missing_end(&mut self, view: &TurnView) {
+        self.missing_ends.add(view);
+    }
+
+    /// Stores the ends of turns that are missing, if the store works again.
+    pub(super) async fn store_missing_ends(&mut self) {
+        if self.missing_ends.is_empty() || self.ephemeral {
+            return;
+        }
+        let now = self.now();
+        let stored = match self.store.get().await {
+            Ok(store) => self.missing_ends.store(store, &self.id, now).await.map_err(Error::from),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = stored {
+            let id = &self.id;
+            tracing::warn!(
+                target: "server::store",
+                "the end of a turn of thread {id} is still not stored: {error}"
+            );
+        }
+    }
+
+    /// Keeps the loaded record as the store has it.
+    fn note(&mut self, record: &Record) {
+        match record {
+            Record::TurnStarted { at, .. } => self.record.updated_at = at / 1000,
+            Record::Preview(text) => self.record.preview.clone_from(text),
+            Record::Settings(settings) => {
+                self.record.model.clone_from(&settings.model);
+                self.record.model_provider.clone_from(&settings.provider);
+                self.record.cwd = settings.cwd.display().to_string();
+            }
+            Record::Introduced(settings) => self.extra.introduced = Some((**settings).clone()),
+            Record::Goal(goal) => self.extra.goal = goal.as_deref().cloned(),
+            Record::Item { .. }
+            | Record::History { .. }
+            | Record::HistoryReplaced { .. }
+            | Record::TurnFinished { .. }
+            | Record::TokenUsage { .. } => {}
+        }
+    }
+
+    /// The model's history.
+    pub(super) async fn history(&self) -> Result<Vec<Fragment>, Error> {
+        let history = self.store.get().await?.history(&self.id).await?;
+        Ok(convert::thread::fragments(history))
+    }
+
+    /// The newest turn that is stored, if it can be read.
+    pub(super) async fn last_turn(&self) -> Option<Id> {
+        if self.ephemeral {
+            return None;
+        }
+        let turn = self.store.get().await.ok()?.last_turn(&self.id).await.ok()??;
+        Some(turn.id.as_str().into())
+    }
+
+    /// Drops the last turns, and the record of which settings the model was informed of.
+    pub(super) async fn roll_back(&mut self, turns: u32) -> Result<(), Error> {
+        if self.ephemeral {
+            return Err(Error::wrong_state(
+                "an ephemeral thread keeps no turns, so there is nothing to roll back",
+            ));
+        }
+        let extra = Extra { introduced: None, ..self.extra.clone() };
+        let changes = ThreadChanges { extra: Some(Some(extra.json())), ..ThreadChanges::default() };
+        let thread = self.id.to_string();
+        let writes = vec![
+            Write::RollBack { thread: thread.clone(), turns },
+            Write::UpdateThread { thread, changes: Box::new(changes) },
+        ];
+        self.store.get().await?.commit(writes).await?;
+        self.extra = extra;
+        Ok(())
+    }
+
+    /// Sets facts about the thread.
+    pub(super) async fn change(&mut self, changes: ThreadChanges) -> Result<(), Error> {
+        if !self.ephemeral {
+            let (thread, changes) = (self.id.to_string(), Box::new(changes.clone()));
+            let write = Write::UpdateThread { thread, changes };
+            self.store.get().await?.commit(vec![write]).await?;
+        }
+        let ThreadChanges { name, git_info, .. } = changes;
+        self.record.name = name.unwrap_or_else(|| self.record.name.take());
+        self.record.git_info = git_info.unwrap_or_else(|| self.record.git_info.take());
+        Ok(())
+    }
+
+    /// Closes the turns that the store has in flight, as failed; returns the items closed with them.
+    pub(super) async fn fail_stored_turns(
+        &self,
+        error: &TurnError,
+    ) -> Result<Vec<ClosedItem>, Error> {
+        if self.ephemeral {
+            return Ok(Vec::new());
+        }
+        let store = self.store.get().await?;
+        // This store has the lease already, and no longer runs any of the thread's turns.
+        let orphans = store.lease(&self.id).await?;
+        let error = serde_json::to_string(&event::turn_error(error)).expect("plain data");
+        let failed = OrphanOutcome::Failed { error };
+        Ok(recovery::close(store, orphans, self.now(), &failed).await?)
+    }
+
+    /// Lets another server have the thread.
+    pub(super) async fn release(&self) {
+        if !self.ephemeral {
+            self.store.release(&self.id).await;
+        }
+    }
+}
+
+/// Whether [`Journal::note`] changes anything.
+fn changes_loaded(record: &Record) -> bool {
+    match record {
+        Record::TurnStarted { .. }
+        | Record::Preview(_)
+        | Record::Settings(_)
+        | Record::Introduced(_)
+        | Record::Goal(_) => true,
+        Record::Item { .. }
+        | Record::History { .. }
+        | Record::HistoryReplaced { .. }
+        | Record::TurnFinished { .. }
+        | Record::TokenUsage { .. } => false,
+    }
+}

@@ -1,0 +1,124 @@
+//! What happens beside a turn: the user's prompts are kept in the history file, and the user's
+//! program is started at the turn's end.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::Config;
+use config::table::Persistence;
+use session::{Event, Id, Item, TurnStatus, UserContent};
+use tracing::Span;
+
+use crate::notify::{Notifier, TurnPayload};
+use crate::options::Options;
+use crate::prompt_history::{self, HistoryEntry};
+
+/// See the module.
+pub(crate) struct TurnHooks {
+    thread: Id,
+    /// Ephemeral threads leave no prompts in the history file.
+    ephemeral: bool,
+    options: Arc<Options>,
+    notifier: Arc<Notifier>,
+    /// Of the running turn, for the user's program.
+    inputs: Vec<String>,
+    answer: Option<String>,
+    /// Around what is logged of the turn.
+    span: Option<Span>,
+}
+
+impl TurnHooks {
+    pub(crate) fn new(
+        thread: Id,
+        ephemeral: bool,
+        options: Arc<Options>,
+        notifier: Arc<Notifier>,
+    ) -> Self {
+        let (inputs, answer, span) = (Vec::new(), None, None);
+        Self { thread, ephemeral, options, notifier, inputs, answer, span }
+    }
+
+    /// Observes an event that was sent to clients; `client` is the user agent of the last one.
+    pub(super) fn observe(
+        &mut self,
+        event: &Event,
+        config: &Arc<Config>,
+        cwd: &Path,
+        client: Option<&str>,
+    ) {
+        match event {
+            Event::TurnStarted(turn) => {
+                let span = tracing::error_span!(target: "server::turn", "turn", turn = %turn.id);
+                span.in_scope(|| tracing::debug!(target: "server::turn", "started"));
+                self.inputs.clear();
+                self.answer = None;
+                self.span = Some(span);
+            }
+            Event::ItemCompleted { item: Item::UserMessage { content, .. }, .. } => {
+                let text = plain_text(content);
+                self.keep_prompt(&text, config);
+                if !config.notify.is_empty() {
+                    self.inputs.push(text);
+                }
+            }
+            Event::ItemCompleted { item: Item::AgentMessage { text, .. }, .. }
+                if !config.notify.is_empty() =>
+            {
+                self.answer = Some(text.clone());
+            }
+            Event::TurnCompleted(turn) => {
+                let (span, status) = (self.turn_span(), turn.status);
+                span.in_scope(|| tracing::debug!(target: "server::turn", ?status, "ended"));
+                if status != TurnStatus::Completed {
+                    return;
+                }
+                let (inputs, answer) = (std::mem::take(&mut self.inputs), self.answer.take());
+                let payload = TurnPayload {
+                    kind: "agent-turn-complete",
+                    thread_id: &self.thread,
+                    turn_id: &turn.id,
+                    cwd,
+                    client,
+                    input_messages: &inputs,
+                    last_assistant_message: answer.as_deref(),
+                };
+                span.in_scope(|| self.notifier.run(config, &payload));
+            }
+            Event::Error { error, .. } => {
+                let message = &error.message;
+                self.turn_span().in_scope(|| tracing::warn!(target: "server::model", "{message}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// The span of the turn, or of the thread between turns.
+    pub(super) fn turn_span(&self) -> Span {
+        self.span.clone().unwrap_or_else(Span::current)
+    }
+
+    fn keep_prompt(&self, text: &str, config: &Config) {
+        let history = &config.history;
+        if self.ephemeral || text.is_empty() || history.persistence == Persistence::None {
+            return;
+        }
+        let options = self.options.clone();
+        let (thread, text) = (self.thread.clone(), text.to_owned());
+        let max_bytes = history.max_bytes.map(|bytes| *bytes);
+        let ts = options.clock.now_ms() / 1000;
+        tokio::task::spawn_blocking(move || {
+            let entry = HistoryEntry { session_id: &thread, ts, text: &text };
+            if let Err(error) = prompt_history::append(&options.home, &entry, max_bytes) {
+                tracing::warn!(target: "server::history", "{}: {error}", prompt_history::FILE);
+            }
+        });
+    }
+}
+
+fn plain_text(content: &[UserContent]) -> String {
+    let texts = content.iter().filter_map(|part| match part {
+        UserContent::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,447 @@
+//! Loads threads: new ones from the configuration and the client's overrides, stored ones from their
+//! record, forks from another thread.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use config::Config;
+use files::Pool;
+use protocol::permission::PermissionProfileSelectionParams;
+use protocol::{ApprovalsReviewer, AskForApproval, Personality, SandboxMode, ThreadSource};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use session::{Id, Overrides, Restored, Settings};
+use store::{StoredThread, ThreadRecord};
+
+use crate::allowed::{Allowed, LimitedMachine};
+use crate::configurations::{ConfigurationOrigin, Configurations};
+use crate::connection::Peer;
+use crate::convert;
+use crate::convert::policies::mode_policy;
+use crate::convert::settings::{
+    check_model, check_service_tier, client_approval, client_mode, name,
+};
+use crate::error::Error;
+use crate::loaded_threads::LoadedThreads;
+use crate::options::Options;
+use crate::thread::{Extra, ThreadHandle};
+use crate::thread_defaults::{Parts, ThreadDefaults};
+use crate::thread_store::{NewThread, ThreadStore};
+use crate::{git, warnings};
+
+/// See the module.
+pub(crate) struct ThreadLoader {
+    pub(crate) options: Arc<Options>,
+    pub(crate) files: Pool,
+    pub(crate) configurations: Arc<Configurations>,
+    pub(crate) defaults: Arc<ThreadDefaults>,
+    pub(crate) store: Arc<ThreadStore>,
+    pub(crate) threads: Arc<LoadedThreads>,
+    /// Starts the actor of a thread.
+    pub(crate) start: Box<dyn Fn(LoadedThread) -> ThreadHandle + Send + Sync>,
+}
+
+/// A thread that was loaded, and has no actor yet.
+pub(crate) struct LoadedThread {
+    pub(crate) machine: LimitedMachine,
+    pub(crate) record: ThreadRecord,
+    pub(crate) extra: Extra,
+    pub(crate) ephemeral: bool,
+    pub(crate) config: Arc<Config>,
+    pub(crate) origin: ConfigurationOrigin,
+    pub(crate) instruction_sources: Vec<PathBuf>,
+    pub(crate) context_window: Option<i64>,
+}
+
+/// What `thread/start`, `thread/resume` and `thread/fork` may override alike.
+#[derive(Default)]
+pub(crate) struct ClientOverrides {
+    pub(crate) model: Option<String>,
+    pub(crate) model_provider: Option<String>,
+    pub(crate) service_tier: Option<String>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) approval_policy: Option<AskForApproval>,
+    pub(crate) approvals_reviewer: Option<ApprovalsReviewer>,
+    pub(crate) sandbox: Option<SandboxMode>,
+    pub(crate) permissions: Option<PermissionProfileSelectionParams>,
+    pub(crate) personality: Option<Personality>,
+    pub(crate) base_instructions: Option<String>,
+    pub(crate) developer_instructions: Option<String>,
+    pub(crate) config: Option<Map<String, Value>>,
+}
+
+/// Where a fork ends, and whether it is kept.
+pub(crate) struct Fork<'a> {
+    pub(crate) parent: &'a str,
+    /// `None`: with the last turn that has ended.
+    pub(crate) last_turn: Option<String>,
+    pub(crate) ephemeral: bool,
+    pub(crate) source: Option<ThreadSource>,
+    /// The kind of thread that lists show it as, when it is not the server's usual one.
+    pub(crate) session_source: Option<(String, String)>,
+}
+
+impl ThreadLoader {
+    /// Makes a new thread: stored before a client can see it, unless it is ephemeral.
+    pub(crate) async fn new_thread(
+        &self,
+        peer: &Peer,
+        client: ClientOverrides,
+        ephemeral: bool,
+        mut extra: Extra,
+    ) -> Result<ThreadHandle, Error> {
+        let options = &self.options;
+        let cwd = client.cwd.clone().unwrap_or_else(|| options.cwd.clone());
+        let (config, origin) = self.configuration(peer, &cwd, &client).await?;
+        let settings = self.new_settings(&config, &client, cwd, peer)?;
+        extra.base_instructions = client.base_instructions;
+        extra.developer_instructions = client.developer_instructions;
+        let id = options.ids.next();
+        let now = options.clock.now_ms() / 1000;
+        let record = ThreadRecord {
+            id: id.clone(),
+            session_id: id,
+            created_at: now,
+            updated_at: now,
+            source_kind: convert::thread::source_kind(&options.session_source),
+            source: convert::thread::source_json(&options.session_source),
+            git_info: self.git_info(&settings).await?,
+            cli_version: options.version.clone(),
+            extra: Some(extra.json()),
+            ..ThreadRecord::default()
+        };
+        let new = NewThread::new(record, &settings);
+        let parts = self.parts(peer, &config, &extra, settings).await?;
+        if !ephemeral {
+            self.store.create(&new).await?;
+        }
+        let restored = Restored { history: Some(Vec::new()), ..Restored::default() };
+        let stored = (new.into_record(), extra, ephemeral);
+        Ok(self.start_actor((config, origin), parts, stored, restored))
+    }
+
+    /// The loaded thread of that id, loaded now if need be, with the overrides of the client. Loading
+    /// reads the thread's row only: its history is read with the first turn.
+    pub(crate) async fn resume_thread(
+        &self,
+        peer: &Peer,
+        id: &str,
+        client: &ClientOverrides,
+    ) -> Result<(ThreadHandle, Overrides), Error> {
+        loop {
+            let Some(loaded) = self.threads.get(id).filter(ThreadHandle::is_alive) else {
+                match self.load_thread(peer, id, client).await? {
+                    Some(loaded) => return Ok(loaded),
+                    // Another request has loaded or changed it meanwhile.
+                    None => continue,
+                }
+            };
+            let cwd = client.cwd.clone().unwrap_or_else(|| self.options.cwd.clone());
+            let (config, _) = self.configuration(peer, &cwd, client).await?;
+            if !loaded.is_alive() {
+                continue;
+            }
+            return Ok((loaded, self.overrides(&config, client, &cwd)?));
+        }
+    }
+
+    /// Loads a thread. `None` when it was loaded or changed while its files were read. They are read
+    /// without the lock: a file system that does not answer delays no other thread.
+    async fn load_thread(
+        &self,
+        peer: &Peer,
+        id: &str,
+        client: &ClientOverrides,
+    ) -> Result<Option<(ThreadHandle, Overrides)>, Error> {
+        let store = self.store.get().await?;
+        let found = store.thread(id).await?;
+        let Some(StoredThread { record, .. }) = found else {
+            return Err(Error::unknown_thread(id));
+        };
+        if record.archived {
+            return Err(Error::wrong_state(format!("thread {id} is archived"))
+                .next_step("call thread/unarchive first"));
+        }
+        let settings = self.stored_settings(&record).await?;
+        let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
+        let (config, origin) = self.configuration(peer, &cwd, client).await?;
+        let settings = limit(peer, settings, &config);
+        let overrides = self.overrides(&config, client, &cwd)?;
+        let mut extra = Extra::read(&record);
+        let introduced = extra.introduced.clone();
+        let goal = extra.goal.clone().filter(|_| config.features.goals);
+        if let Some(instructions) = &client.base_instructions {
+            extra.base_instructions = Some(instructions.clone());
+        }
+        if let Some(instructions) = &client.developer_instructions {
+            extra.developer_instructions = Some(instructions.clone());
+        }
+        let parts = self.parts(peer, &config, &extra, settings).await?;
+        // A thread has one actor, and none while it is archived or deleted.
+        let _loading = self.threads.lock_loading().await;
+        if let Some(ending) = self.threads.get(id).filter(|handle| !handle.is_alive()) {
+            // Its last turn is being closed.
+            ending.ended().await;
+        }
+        let now = store.thread(id).await?;
+        let is_loaded = self.threads.get(id).is_some_and(|handle| handle.is_alive());
+        if is_loaded || now.is_none_or(|now| now.record != record) {
+            return Ok(None);
+        }
+        self.store.lease(id).await?;
+        let last = store.last_turn(id).await?;
+        let restored = Restored {
+            history: None,
+            introduced,
+            usage: record.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+            failed: last.is_some_and(|turn| turn.status == store::TurnStatus::Failed),
+            previewed: !record.preview.is_empty(),
+            goal,
+        };
+        let stored = (record, extra, false);
+        let handle = self.start_actor((config, origin), parts, stored, restored);
+        Ok(Some((handle, overrides)))
+    }
+
+    /// Makes a thread that begins with the turns of another one, and loads it.
+    pub(crate) async fn fork_thread(
+        &self,
+        peer: &Peer,
+        fork: Fork<'_>,
+        client: ClientOverrides,
+    ) -> Result<ThreadHandle, Error> {
+        let store = self.store.get().await?;
+        let Some(StoredThread { record: parent, .. }) = store.thread(fork.parent).await? else {
+            return Err(match self.threads.get(fork.parent) {
+                Some(_) => {
+                    Error::wrong_state("an ephemeral thread is not stored, so it cannot be forked")
+                }
+                None => Error::unknown_thread(fork.parent),
+            });
+        };
+        let mut settings = self.stored_settings(&parent).await?;
+        let cwd = client.cwd.clone().unwrap_or_else(|| settings.cwd.clone());
+        let (config, origin) = self.configuration(peer, &cwd, &client).await?;
+        settings.apply(self.overrides(&config, &client, &cwd)?);
+        let settings = limit(peer, settings, &config);
+        let inherited = Extra::read(&parent);
+        let extra = Extra {
+            base_instructions: client.base_instructions.or(inherited.base_instructions),
+            developer_instructions: client
+                .developer_instructions
+                .or(inherited.developer_instructions),
+            thread_source: fork.source,
+            dynamic_tools: inherited.dynamic_tools,
+            // What the model knew at an earlier turn is unknown: it is informed again.
+            introduced: inherited.introduced.filter(|_| fork.last_turn.is_none()),
+            ..Extra::default()
+        };
+        let options = &self.options;
+        let now = options.clock.now_ms() / 1000;
+        let (source_kind, source_json) = fork.session_source.unwrap_or_else(|| {
+            let name = &options.session_source;
+            (convert::thread::source_kind(name), convert::thread::source_json(name))
+        });
+        let record = ThreadRecord {
+            id: options.ids.next(),
+            session_id: parent.session_id.clone(),
+            forked_from_id: Some(parent.id.clone()),
+            preview: parent.preview.clone(),
+            created_at: now,
+            updated_at: now,
+            source_kind,
+            source: source_json,
+            git_info: self.git_info(&settings).await?,
+            cli_version: options.version.clone(),
+            token_usage: parent.token_usage.clone(),
+            extra: Some(extra.json()),
+            ..ThreadRecord::default()
+        };
+        let new = NewThread::new(record, &settings);
+        let parts = self.parts(peer, &config, &extra, settings).await?;
+        let mut restored = Restored {
+            introduced: extra.introduced.clone(),
+            usage: parent.token_usage.as_deref().map(total_usage).unwrap_or_default(),
+            previewed: !parent.preview.is_empty(),
+            ..Restored::default()
+        };
+        if fork.ephemeral {
+            let history = store.history(fork.parent).await?;
+            restored.history = Some(convert::thread::fragments(history));
+        } else {
+            self.store.fork(&new, parent.id, fork.last_turn).await?;
+        }
+        let stored = (new.into_record(), extra, fork.ephemeral);
+        Ok(self.start_actor((config, origin), parts, stored, restored))
+    }
+
+    /// The settings that a thread was stored with. A thread that lost them to damage of the database
+    /// gets those of the configuration.
+    async fn stored_settings(&self, record: &ThreadRecord) -> Result<Settings, Error> {
+        if record.settings.is_empty() {
+            let cwd = Some(&record.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
+            let cwd = cwd.unwrap_or_else(|| self.options.cwd.clone());
+            let loaded = self.configurations.in_folder(&cwd, None).await?;
+            return Ok(self.defaults.settings(&loaded.resolved.config, &cwd));
+        }
+        serde_json::from_str(&record.settings).map_err(|error| {
+            let id = &record.id;
+            Error::failed(format!("the settings of thread {id} cannot be read: {error}"))
+        })
+    }
+
+    async fn git_info(&self, settings: &Settings) -> Result<Option<String>, Error> {
+        let cwd = settings.cwd.clone();
+        let info = self.files.run(&settings.cwd, move || git::info(&cwd)).await?;
+        Ok(info.and_then(|info| serde_json::to_string(&info).ok()))
+    }
+
+    /// What the thread takes from its configuration; the client is sent what cannot be read.
+    async fn parts(
+        &self,
+        peer: &Peer,
+        config: &Arc<Config>,
+        extra: &Extra,
+        settings: Allowed<Settings>,
+    ) -> Result<Parts, Error> {
+        let parts = self.defaults.parts(config, extra, settings).await?;
+        parts.problems.iter().for_each(|problem| warnings::send_plain(peer, problem.clone()));
+        Ok(parts)
+    }
+
+    /// The configuration of a thread; the client is sent its warnings.
+    async fn configuration(
+        &self,
+        peer: &Peer,
+        cwd: &Path,
+        client: &ClientOverrides,
+    ) -> Result<(Arc<Config>, ConfigurationOrigin), Error> {
+        let read = self.configurations.in_folder_with_rules(cwd, client.config.as_ref());
+        let (loaded, problems) = read.await?;
+        warnings::send(peer, &loaded.resolved.warnings);
+        problems.into_iter().for_each(|problem| warnings::send_plain(peer, problem));
+        let origin = ConfigurationOrigin {
+            cwd: cwd.to_owned(),
+            files: loaded.files,
+            generation: loaded.generation,
+            overrides: client.config.clone(),
+        };
+        Ok((Arc::new(loaded.resolved.config), origin))
+    }
+
+    fn start_actor(
+        &self,
+        (config, origin): (Arc<Config>, ConfigurationOrigin),
+        parts: Parts,
+        (record, extra, ephemeral): (ThreadRecord, Extra, bool),
+        restored: Restored,
+    ) -> ThreadHandle {
+        let Parts { configured, instruction_sources, context_window, .. } = parts;
+        let ids = Box::new(SessionIds(self.options.clone()));
+        let clock = self.options.clock.clone();
+        let machine = LimitedMachine::new(configured, ids, restored, clock);
+        let id = record.id.clone();
+        let handle = (self.start)(LoadedThread {
+            machine,
+            record,
+            extra,
+            ephemeral,
+            config,
+            origin,
+            instruction_sources,
+            context_window,
+        });
+        self.threads.insert(id, handle.clone());
+        handle
+    }
+
+    fn new_settings(
+        &self,
+        config: &Config,
+        client: &ClientOverrides,
+        cwd: PathBuf,
+        peer: &Peer,
+    ) -> Result<Allowed<Settings>, Error> {
+        let mut settings = self.defaults.settings(config, &cwd);
+        let overrides = self.overrides(config, client, &cwd)?;
+        let is_chosen = overrides.model.is_some() || config.model.is_some();
+        settings.apply(overrides);
+        if !is_chosen {
+            settings.model = self.defaults.model(config, &settings.provider);
+        }
+        Ok(limit(peer, settings, config))
+    }
+
+    fn overrides(
+        &self,
+        config: &Config,
+        client: &ClientOverrides,
+        cwd: &Path,
+    ) -> Result<Overrides, Error> {
+        check_model("model", client.model.as_deref())?;
+        check_service_tier(client.service_tier.as_deref())?;
+        if let Some(provider) = &client.model_provider {
+            check_provider(config, provider)?;
+        }
+        if client.approvals_reviewer.is_some_and(|reviewer| reviewer != ApprovalsReviewer::User) {
+            return Err(Error::not_implemented("an `approvalsReviewer` other than `user`"));
+        }
+        let workspace = &config.sandbox_workspace_write;
+        let sandbox = match (&client.permissions, client.sandbox) {
+            (Some(_), Some(_)) => return Err(Error::exclusive("permissions", "sandbox")),
+            (Some(selection), None) => Some(self.defaults.profile_policy(config, selection)?),
+            (None, Some(mode)) => Some(mode_policy(client_mode(mode), cwd, workspace)),
+            (None, None) => None,
+        };
+        Ok(Overrides {
+            model: client.model.clone(),
+            provider: client.model_provider.clone(),
+            approval: client.approval_policy.as_ref().map(client_approval),
+            sandbox,
+            cwd: client.cwd.clone(),
+            personality: client.personality.as_ref().map(name),
+            service_tier: client.service_tier.clone().map(Some),
+            ..Overrides::default()
+        })
+    }
+}
+
+/// The settings within the requirements; the client is sent what was replaced.
+fn limit(peer: &Peer, settings: Settings, config: &Config) -> Allowed<Settings> {
+    let cwd = settings.cwd.clone();
+    let (allowed, replacements) = Allowed::new(settings, config, &cwd);
+    replacements.into_iter().for_each(|replaced| warnings::send_plain(peer, replaced));
+    allowed
+}
+
+fn check_provider(config: &Config, provider: &str) -> Result<(), Error> {
+    if config.providers.contains_key(provider) {
+        return Ok(());
+    }
+    let known: Vec<&str> = config.providers.keys().map(String::as_str).collect();
+    Err(Error::invalid_params(format!(
+        "`modelProvider`: there is no provider `{provider}`; the configuration has {}",
+        known.join(", ")
+    )))
+}
+
+fn total_usage(json: &str) -> session::Usage {
+    #[derive(Deserialize)]
+    struct Usage {
+        total: session::Usage,
+    }
+    serde_json::from_str::<Usage>(json).map(|usage| usage.total).unwrap_or_default()
+}
+
+/// Turn and item ids of a thread.
+struct SessionIds(Arc<Options>);
+
+impl session::Ids for SessionIds {
+    fn turn(&mut self) -> Id {
+        self.0.ids.next().into()
+    }
+
+    fn item(&mut self) -> Id {
+        self.0.ids.next().into()
+    }
+}

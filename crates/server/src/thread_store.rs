@@ -1,0 +1,144 @@
+//! The store of threads as the server uses it: opened on first use, with the turns of dead servers
+//! closed before a client can see them.
+
+use std::sync::Arc;
+
+use protocol::connection::WarningNotification;
+use store::{OpenOptions, Store, StoreError, ThreadRecord, Write};
+use tokio::sync::OnceCell;
+
+use crate::allowed::Allowed;
+use crate::config_source::ConfigSource;
+use crate::connections::Connections;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::recovery::{self, OrphanOutcome};
+use crate::salvaged;
+
+/// See the module.
+pub(crate) struct ThreadStore {
+    store: OnceCell<Store>,
+    options: Arc<Options>,
+    config: Arc<ConfigSource>,
+    connections: Arc<Connections>,
+}
+
+impl ThreadStore {
+    pub(crate) fn new(
+        options: Arc<Options>,
+        config: Arc<ConfigSource>,
+        connections: Arc<Connections>,
+    ) -> Self {
+        Self { store: OnceCell::new(), options, config, connections }
+    }
+
+    /// The store, opened by the first caller.
+    ///
+    /// # Errors
+    /// It cannot be opened; the next call tries again.
+    pub(crate) async fn get(&self) -> Result<&Store, Error> {
+        self.store.get_or_try_init(|| self.open()).await.map_err(|error| {
+            Error::from(error)
+                .with_kind(ErrorKind::Failed)
+                .within("the store of threads cannot be used")
+        })
+    }
+
+    /// The store, if it is open.
+    pub(crate) fn opened(&self) -> Option<&Store> {
+        self.store.get()
+    }
+
+    async fn open(&self) -> Result<Store, StoreError> {
+        // A broken configuration is reported by the request that needs it.
+        let dir = match self.config.own() {
+            Ok(loaded) => loaded.resolved.config.sqlite_home,
+            Err(_) => self.options.home.clone(),
+        };
+        let now = self.options.clock.now_ms();
+        let options = OpenOptions {
+            salvage: true,
+            lost_turn_error: Some(salvaged::lost_record()),
+            ..OpenOptions::new(now, self.options.ids.next())
+        };
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
+        let store = opening.await.expect("opening a store does not panic")?;
+        if let Some(salvage) = store.salvaged() {
+            for (thread_id, message) in salvaged::messages(salvage) {
+                tracing::warn!(target: "server::store", "{message}");
+                let params = WarningNotification { thread_id, message };
+                self.connections.notify_all::<protocol::Warning>(&params);
+            }
+        }
+        recovery::close_orphans(&store, now).await?;
+        Ok(store)
+    }
+
+    /// Stores a new thread.
+    pub(crate) async fn create(&self, thread: &NewThread) -> Result<(), Error> {
+        let create = Write::CreateThread(Box::new(thread.0.clone()));
+        Ok(self.get().await?.commit(vec![create]).await?)
+    }
+
+    /// Stores a new thread that begins with the turns of `parent`, up to `last_turn`.
+    pub(crate) async fn fork(
+        &self,
+        thread: &NewThread,
+        parent: String,
+        last_turn: Option<String>,
+    ) -> Result<(), Error> {
+        let record = Box::new(thread.0.clone());
+        Ok(self.get().await?.commit(vec![Write::Fork { record, parent, last_turn }]).await?)
+    }
+
+    /// Takes the lease of a stored thread that is not loaded. Turns that ended with their server are
+    /// closed.
+    pub(crate) async fn lease(&self, thread: &str) -> Result<(), Error> {
+        let store = self.get().await?;
+        let orphans = store.lease(thread).await?;
+        let now = self.options.clock.now_ms();
+        recovery::close(store, orphans, now, &OrphanOutcome::Interrupted).await?;
+        Ok(())
+    }
+
+    /// Lets another server have a thread.
+    pub(crate) async fn release(&self, thread: &str) {
+        if let Ok(store) = self.get().await {
+            // A lease that cannot be released ends with this server.
+            let _ = store.release(thread).await;
+        }
+    }
+
+    /// Closes the turns that servers left in flight when they died.
+    pub(crate) async fn close_orphans(&self) -> Result<(), Error> {
+        let now = self.options.clock.now_ms();
+        Ok(recovery::close_orphans(self.get().await?, now).await?)
+    }
+
+    /// Closes the store. Waits for one that is still opening, which may be a salvage.
+    pub(crate) async fn close(&self) {
+        if let Ok(store) = self.get().await {
+            // What could not be written was reported to its callers already.
+            let _ = store.close().await;
+        }
+    }
+}
+
+/// The record of a thread that is about to be stored, with settings that the requirements allow.
+pub(crate) struct NewThread(ThreadRecord);
+
+impl NewThread {
+    pub(crate) fn new(record: ThreadRecord, settings: &Allowed<session::Settings>) -> Self {
+        Self(ThreadRecord {
+            model_provider: settings.provider.clone(),
+            model: settings.model.clone(),
+            cwd: settings.cwd.display().to_string(),
+            settings: settings.to_json(),
+            ..record
+        })
+    }
+
+    pub(crate) fn into_record(self) -> ThreadRecord {
+        self.0
+    }
+}

@@ -1,0 +1,35 @@
+//! Prepares in the background what the first turn of a process would otherwise wait for.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use config::Config;
+
+use crate::command_runner::CommandRunner;
+use crate::provider::provider;
+
+/// See the module.
+pub(crate) struct WarmUp {
+    has_begun: AtomicBool,
+    runner: CommandRunner,
+    client: model::Client,
+}
+
+impl WarmUp {
+    pub(crate) fn new(runner: CommandRunner, client: model::Client) -> Self {
+        Self { has_begun: AtomicBool::new(false), runner, client }
+    }
+
+    /// Prepares the sandbox and the connection to a provider, once.
+    pub(crate) fn begin(&self, config: &Config, provider_id: &str) {
+        let Some(configured) = config.providers.get(provider_id) else { return };
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (runner, client) = (self.runner.clone(), self.client.clone());
+        let provider = provider(configured, None);
+        tokio::spawn(async move {
+            runner.prepare().await;
+            client.warm_up(&provider).await;
+        });
+    }
+}
