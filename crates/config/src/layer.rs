@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::files::ReadError;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use toml::Spanned;
@@ -161,7 +160,7 @@ fn read_file(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match ::files::read(path, MAX_FILE_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),
-        Err(ReadError::TooLarge { path, max_bytes }) => {
+        Err(::files::Error::TooLarge { path, max_bytes }) => {
             Err(Error::TooLarge { path, limit: max_bytes })
         }
         Err(error) => Err(Error::Read { path: path.to_owned(), source: Arc::new(error.into_io()) }),

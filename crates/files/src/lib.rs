@@ -1,17 +1,21 @@
-//! The one way to open a file that somebody else controls: a client, the model, or whoever wrote
-//! the workspace or the configuration.
+//! The one way to open a file that others control: a client, the model, or the authors of the
+//! workspace and the configuration.
 //!
-//! [`open`] and the functions that read never wait for another program: they refuse whatever is
-//! not a regular file, by the opened descriptor, and read a bounded number of bytes. They still
-//! wait for the file system. A caller on an asynchronous runtime therefore reads through a
-//! [`Pool`], which bounds that wait. Nothing here knows what a file is for.
+//! [`open`] and the functions that read never wait for another program: they refuse every open
+//! descriptor that is not a regular file, and read a bounded number of bytes. They can still wait for
+//! the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which bounds that
+//! wait. This crate does not know what a file is for.
 
+mod error;
+mod file_kind;
 mod open;
 mod pool;
 mod read;
 mod secret;
 
-pub use open::{FileKind, Opened, append, check_usable, open, open_without_links};
-pub use pool::{ANSWER_TIMEOUT, Pool, Unanswered};
-pub use read::{ReadError, open_argument, read, read_argument, read_start, read_text};
-pub use secret::{SecretError, SecretFile, read_secret};
+pub use error::Error;
+pub use file_kind::FileKind;
+pub use open::{Opened, append, check_usable, open, open_without_links};
+pub use pool::{ANSWER_TIMEOUT, Pool};
+pub use read::{open_argument, read, read_argument, read_start, read_text};
+pub use secret::{SecretFile, read_secret};

@@ -1,81 +1,33 @@
-//! Opens regular files, and only these, without waiting for another program.
+//! Opens regular files, and nothing else, without waiting for another program.
 
-use std::fmt;
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use crate::read::ReadError;
+use crate::error::Error;
+use crate::file_kind::FileKind;
 
-/// A regular file that is open.
+/// An open regular file.
 #[derive(Debug)]
 pub struct Opened {
     pub file: File,
-    /// Of the opened descriptor, not of what the path names by now.
+    /// Of the open descriptor, not of the path, which may lead elsewhere by now.
     pub metadata: Metadata,
-}
-
-/// What stands at a path that is not a regular file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    Folder,
-    Fifo,
-    Socket,
-    Device,
-    /// A symbolic link, where links are not followed.
-    Link,
-    Other,
-}
-
-impl FileKind {
-    fn of(kind: FileType) -> Self {
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::FileTypeExt;
-            if kind.is_fifo() {
-                return Self::Fifo;
-            }
-            if kind.is_socket() {
-                return Self::Socket;
-            }
-            if kind.is_char_device() || kind.is_block_device() {
-                return Self::Device;
-            }
-        }
-        match () {
-            () if kind.is_dir() => Self::Folder,
-            () if kind.is_symlink() => Self::Link,
-            () => Self::Other,
-        }
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Folder => "a folder",
-            Self::Fifo => "a named pipe (FIFO)",
-            Self::Socket => "a socket",
-            Self::Device => "a device",
-            Self::Link => "a symbolic link",
-            Self::Other => "something else",
-        })
-    }
 }
 
 /// Opens a regular file for reading. Follows symbolic links.
 ///
 /// # Errors
-/// [`ReadError::NotRegular`] for everything but a regular file, [`ReadError::Io`].
-pub fn open(path: &Path) -> Result<Opened, ReadError> {
+/// [`Error::NotRegular`] or [`Error::Io`].
+pub fn open(path: &Path) -> Result<Opened, Error> {
     opened(OpenOptions::new().read(true), path, 0)
 }
 
-/// As [`open`]; a symbolic link as the last name of the path is refused.
+/// As [`open`], but refuses a symbolic link as the last component of the path.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_without_links(path: &Path) -> Result<Opened, ReadError> {
+pub fn open_without_links(path: &Path) -> Result<Opened, Error> {
     #[cfg(unix)]
     let flags = libc::O_NOFOLLOW;
     #[cfg(not(unix))]
@@ -83,12 +35,12 @@ pub fn open_without_links(path: &Path) -> Result<Opened, ReadError> {
     opened(OpenOptions::new().read(true), path, flags)
 }
 
-/// Opens a regular file for reading and appending. Creates it, private to its owner, where there
-/// is none.
+/// Opens a regular file for reading and appending. Creates it if it does not exist, private to its
+/// owner.
 ///
 /// # Errors
 /// As [`open`].
-pub fn append(path: &Path) -> Result<Opened, ReadError> {
+pub fn append(path: &Path) -> Result<Opened, Error> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
@@ -96,11 +48,11 @@ pub fn append(path: &Path) -> Result<Opened, ReadError> {
     opened(&mut options, path, 0)
 }
 
-/// Whether this process may read and write the file at `path`; of a folder, whether it may use,
-/// make and remove what is in it. Opens nothing.
+/// Checks that this process may read and write the file at `path`; for a folder, that it may use,
+/// create and remove its entries. Opens nothing.
 ///
 /// # Errors
-/// It may not, or there is nothing.
+/// It may not, or nothing exists at `path`.
 #[cfg(unix)]
 pub fn check_usable(path: &Path) -> io::Result<()> {
     use rustix::fs::Access;
@@ -111,40 +63,40 @@ pub fn check_usable(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(path, wanted)?)
 }
 
-/// Elsewhere only the attempt tells.
+/// On other systems, checks only that `path` exists.
 #[cfg(not(unix))]
 pub fn check_usable(path: &Path) -> io::Result<()> {
     path.metadata().map(drop)
 }
 
 #[cfg_attr(not(unix), allow(unused_variables))]
-fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, ReadError> {
-    // Opening a FIFO or a terminal would otherwise wait for the other side. Rust sets O_CLOEXEC.
+fn opened(options: &mut OpenOptions, path: &Path, flags: i32) -> Result<Opened, Error> {
+    // Without O_NONBLOCK, opening a FIFO or a terminal waits for the other side.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(
         options,
         libc::O_NONBLOCK | libc::O_NOCTTY | flags,
     );
-    let failed = |source| ReadError::Io { path: path.to_owned(), source };
+    let failed = |source| Error::Io { path: path.to_owned(), source };
     let file = options.open(path).map_err(|source| refused(path, source))?;
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {
-        return Err(ReadError::NotRegular {
+        return Err(Error::NotRegular {
             path: path.to_owned(),
-            kind: FileKind::of(metadata.file_type()),
+            kind: FileKind::new(metadata.file_type()),
         });
     }
     Ok(Opened { file, metadata })
 }
 
-/// Sockets, folders opened for writing, devices without a driver and links that are not followed
-/// cannot be opened at all: says what they are rather than repeat the system's error.
-fn refused(path: &Path, source: io::Error) -> ReadError {
+/// The error about a path that cannot be opened. For sockets, folders opened for writing, devices
+/// without a driver and links that are not followed, it names the kind of file.
+fn refused(path: &Path, source: io::Error) -> Error {
     let kind = match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => None,
         _ => path.symlink_metadata().ok().map(|metadata| metadata.file_type()),
     };
-    // Behind a link that is followed stands what could not be opened.
+    // If links are followed, the target is what could not be opened.
     let kind = match kind {
         Some(kind) if kind.is_symlink() && !is_refused_link(&source) => {
             path.metadata().ok().map(|metadata| metadata.file_type())
@@ -153,14 +105,14 @@ fn refused(path: &Path, source: io::Error) -> ReadError {
     };
     match kind {
         Some(kind) if !kind.is_file() => {
-            ReadError::NotRegular { path: path.to_owned(), kind: FileKind::of(kind) }
+            Error::NotRegular { path: path.to_owned(), kind: FileKind::new(kind) }
         }
-        _ => ReadError::Io { path: path.to_owned(), source },
+        _ => Error::Io { path: path.to_owned(), source },
     }
 }
 
-/// Whether the error says that the path ends in a link. A chain of too many links has the same
-/// error; then "a symbolic link" is right as well.
+/// Whether the error is about a symbolic link at the end of the path. Too long a chain of links gives
+/// the same error, for which "a symbolic link" is right as well.
 fn is_refused_link(source: &io::Error) -> bool {
     #[cfg(unix)]
     return source.raw_os_error() == Some(libc::ELOOP);

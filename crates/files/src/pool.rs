@@ -1,5 +1,5 @@
-//! Runs work on files off the threads of an asynchronous runtime, and bounds what file systems
-//! that do not answer can cost: time for the caller, threads for the process.
+//! Runs work on files outside of the threads of an asynchronous runtime, and bounds what unresponsive
+//! file systems cost: the caller's time, and the threads of the process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,18 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-/// How long work on files may take, the wait for its turn included.
+use crate::error::Error;
+
+/// Time limit of work on files, including the wait for a permit.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Work under way that is not overdue; further work waits for its turn.
-const MAX_UNDER_WAY: usize = 32;
-/// Overdue work of one place; from then on work there is refused at once.
-const MAX_OVERDUE_OF_PLACE: usize = 4;
-/// Overdue work in all; from then on all work is refused at once. Each holds a thread.
+/// Concurrent work that is not overdue; further work waits for a permit.
+const MAX_CONCURRENT: usize = 32;
+/// Overdue work on one path; beyond it, work on that path is refused at once.
+const MAX_OVERDUE_OF_PATH: usize = 4;
+/// Overdue work in total, which occupies a thread each; beyond it, all work is refused at once.
 const MAX_OVERDUE: usize = 128;
 
-/// Runs work that may wait for a file system. Cheap to clone: all clones share their bounds.
+/// Runs work that can wait for a file system. Cheap to clone; clones share their bounds.
 #[derive(Clone, Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -26,92 +28,71 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Shared {
-    /// One permit for each piece of work that is not overdue.
-    turns: Arc<Semaphore>,
-    /// Overdue work by place.
+    /// A permit for each piece of work that is not overdue.
+    permits: Arc<Semaphore>,
+    /// Number of overdue pieces of work by path.
     overdue: Mutex<HashMap<PathBuf, usize>>,
-}
-
-/// Why work on files has no result.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
-    #[error(
-        "{}: the file system did not answer within {} s; look at what is mounted there, and try \
-         again when it answers", .place.display(), .after.as_secs()
-    )]
-    TimedOut { place: PathBuf, after: Duration },
-    #[error(
-        "{}: the file system has not answered {MAX_OVERDUE_OF_PLACE} earlier requests; look at \
-         what is mounted there, and try again when it answers", .place.display()
-    )]
-    StillWaiting { place: PathBuf },
-    #[error(
-        "{MAX_OVERDUE} requests wait for file systems that do not answer, so no further file is \
-         opened; look at what is mounted, or start the server again"
-    )]
-    Exhausted,
-    #[error("{}: reading failed inside the program; please report it", .place.display())]
-    Panicked { place: PathBuf },
 }
 
 impl Default for Pool {
     fn default() -> Self {
-        let turns = Arc::new(Semaphore::new(MAX_UNDER_WAY));
-        Self { shared: Arc::new(Shared { turns, overdue: Mutex::default() }) }
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
+        Self { shared: Arc::new(Shared { permits, overdue: Mutex::default() }) }
     }
 }
 
 impl Pool {
-    /// Runs `work` on a thread of its own and waits for it, for [`ANSWER_TIMEOUT`] at most. Past
-    /// that it goes on without anybody waiting for it. `place` is the path that the work is about.
+    /// Runs `work` on a blocking thread and waits at most [`ANSWER_TIMEOUT`] for it. Work that takes
+    /// longer continues, but its result is dropped. `path` is the path that the work accesses.
     ///
     /// # Errors
-    /// See [`Unanswered`].
+    /// [`Error::TimedOut`], [`Error::StillWaiting`], [`Error::Exhausted`] or [`Error::Panicked`].
     pub async fn run<T: Send + 'static>(
         &self,
-        place: &Path,
+        path: &Path,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
-        self.run_within(ANSWER_TIMEOUT, place, work).await
+    ) -> Result<T, Error> {
+        self.run_within(ANSWER_TIMEOUT, path, work).await
     }
 
-    /// As [`Pool::run`], with another bound on the time.
+    /// As [`Pool::run`], with another time limit.
     ///
     /// # Errors
-    /// See [`Unanswered`].
+    /// [`Error::TimedOut`], [`Error::StillWaiting`], [`Error::Exhausted`] or [`Error::Panicked`].
     pub async fn run_within<T: Send + 'static>(
         &self,
         limit: Duration,
-        place: &Path,
+        path: &Path,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<T, Error> {
         let deadline = Instant::now() + limit;
-        let timed_out = || Unanswered::TimedOut { place: place.to_owned(), after: limit };
-        self.shared.check(place)?;
-        let turn = timeout_at(deadline, self.shared.turns.clone().acquire_owned()).await;
-        let turn = turn.map_err(|_| timed_out())?.expect("the semaphore is never closed");
+        let timed_out = || Error::TimedOut { path: path.to_owned(), after: limit };
+        self.shared.check(path)?;
+        let permit = timeout_at(deadline, self.shared.permits.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| timed_out())?.expect("the semaphore is never closed");
         let (sender, mut result) = oneshot::channel();
         let (count, counted) = oneshot::channel::<()>();
         let mut job = tokio::task::spawn_blocking(move || {
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             let _ = sender.send(work());
         });
-        let (shared, place_of_job) = (self.shared.clone(), place.to_owned());
-        // Not by the caller: the turn is given back also when the caller goes away.
+        let (shared, path_of_job) = (self.shared.clone(), path.to_owned());
+        // In a task of its own, because the permit must be returned even if the caller is dropped.
         tokio::spawn(async move {
             if timeout_at(deadline, &mut job).await.is_ok() {
-                return drop((turn, count));
+                return drop((permit, count));
             }
-            let _overdue = Overdue::new(shared, place_of_job);
-            drop((turn, count));
-            // A panic was reported when it happened; the caller has its answer.
+            let _overdue = Overdue::new(shared, path_of_job);
+            drop((permit, count));
+            // The caller already has its result, and a panic was reported when it happened.
             let _ = job.await;
         });
         match timeout_at(deadline, &mut result).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(_)) => Err(Unanswered::Panicked { place: place.to_owned() }),
+            Ok(Err(_)) => Err(Error::Panicked { path: path.to_owned() }),
             Err(_) => {
-                // From here on the next request knows of it; an error is what it means.
+                // The overdue work is counted before the caller can send its next request; an error
+                // means that it has been.
                 let _ = counted.await;
                 Err(timed_out())
             }
@@ -120,13 +101,16 @@ impl Pool {
 }
 
 impl Shared {
-    fn check(&self, place: &Path) -> Result<(), Unanswered> {
+    fn check(&self, path: &Path) -> Result<(), Error> {
         let overdue = self.overdue();
-        if overdue.get(place).is_some_and(|count| *count >= MAX_OVERDUE_OF_PLACE) {
-            return Err(Unanswered::StillWaiting { place: place.to_owned() });
+        if overdue.get(path).is_some_and(|count| *count >= MAX_OVERDUE_OF_PATH) {
+            return Err(Error::StillWaiting {
+                path: path.to_owned(),
+                waiting: MAX_OVERDUE_OF_PATH,
+            });
         }
         if overdue.values().sum::<usize>() >= MAX_OVERDUE {
-            return Err(Unanswered::Exhausted);
+            return Err(Error::Exhausted { waiting: MAX_OVERDUE });
         }
         Ok(())
     }
@@ -136,26 +120,26 @@ impl Shared {
     }
 }
 
-/// Counts one piece of overdue work for as long as it lasts.
+/// Counts a piece of overdue work until it is dropped.
 struct Overdue {
     shared: Arc<Shared>,
-    place: PathBuf,
+    path: PathBuf,
 }
 
 impl Overdue {
-    fn new(shared: Arc<Shared>, place: PathBuf) -> Self {
-        *shared.overdue().entry(place.clone()).or_default() += 1;
-        Self { shared, place }
+    fn new(shared: Arc<Shared>, path: PathBuf) -> Self {
+        *shared.overdue().entry(path.clone()).or_default() += 1;
+        Self { shared, path }
     }
 }
 
 impl Drop for Overdue {
     fn drop(&mut self) {
         let mut overdue = self.shared.overdue();
-        if let Some(count) = overdue.get_mut(&self.place) {
+        if let Some(count) = overdue.get_mut(&self.path) {
             *count -= 1;
             if *count == 0 {
-                overdue.remove(&self.place);
+                overdue.remove(&self.path);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is opened, what is refused and how, and what work that hangs costs.
+//! Tests of opening and reading files, and of work that hangs.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use files::{FileKind, Pool, ReadError, SecretError, Unanswered};
+use files::{Error, FileKind, Pool};
 
 fn fifo(path: &Path) {
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -19,7 +19,7 @@ fn fifo(path: &Path) {
 }
 
 #[test]
-fn only_regular_files_are_read_and_refusals_say_what_stands_there() {
+fn only_regular_files_are_read_and_refusals_name_the_kind() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fifo(&at("fifo"));
@@ -57,27 +57,27 @@ fn only_regular_files_are_read_and_refusals_say_what_stands_there() {
         }
     }
     let refused = files::open_without_links(&at("link")).unwrap_err();
-    assert!(matches!(refused, ReadError::NotRegular { kind: FileKind::Link, .. }), "{refused}");
+    assert!(matches!(refused, Error::NotRegular { kind: FileKind::Link, .. }), "{refused}");
     for name in ["fifo", "device", "."] {
         assert!(files::append(&at(name)).is_err(), "{name}");
     }
 }
 
 #[test]
-fn the_start_of_a_long_file_and_a_file_of_unknown_length_are_bounded() {
+fn reads_are_bounded_for_long_files_and_files_of_unknown_length() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("sparse");
     fs::File::create(&path).unwrap().set_len(10 << 30).unwrap();
     assert_eq!(files::read_start(&path, 100).unwrap().len(), 100);
-    // Files of this kind say that they are empty.
+    // Files in /proc report a length of 0.
     let status = files::read_text(Path::new("/proc/self/status"), 1 << 20);
     assert!(status.is_ok_and(|text| !text.is_empty()));
     let bounded = files::read(Path::new("/proc/self/status"), 10);
-    assert!(matches!(bounded, Err(ReadError::TooLarge { max_bytes: 10, .. })), "{bounded:?}");
+    assert!(matches!(bounded, Err(Error::TooLarge { max_bytes: 10, .. })), "{bounded:?}");
 }
 
 #[test]
-fn secrets_may_be_readable_by_others_and_never_writable() {
+fn secrets_may_be_readable_but_not_writable_by_others() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("token");
     fs::write(&path, "  s3cr3t\n").unwrap();
@@ -99,17 +99,17 @@ fn secrets_may_be_readable_by_others_and_never_writable() {
                 assert!(!format!("{secret:?}").contains("s3cr3t"));
             }
             Err(error) => {
-                assert!(refused && matches!(error, SecretError::Writable { .. }), "{mode:o}");
+                assert!(refused && matches!(error, Error::Writable { .. }), "{mode:o}");
                 assert!(error.to_string().contains("chmod 600"), "{error}");
             }
         }
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::File::options().write(true).truncate(true).open(&path).unwrap().write_all(b" \n").unwrap();
-    assert!(matches!(files::read_secret(&path), Err(SecretError::Empty(_))));
+    assert!(matches!(files::read_secret(&path), Err(Error::Empty(_))));
 }
 
-/// For work that never ends: however slow the machine is, it has not ended by then.
+/// Time limit of work that never ends, so that a slow machine changes nothing.
 const SHORT: Duration = Duration::from_millis(20);
 
 /// Work that waits until the sender is dropped.
@@ -121,7 +121,7 @@ fn hung() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
 }
 
 #[tokio::test]
-async fn a_file_system_that_does_not_answer_costs_its_own_requests_an_error() {
+async fn an_unresponsive_file_system_fails_only_its_own_requests() {
     let pool = Pool::default();
     let (dead, alive) = (Path::new("/dead"), Path::new("/alive"));
     let mut held = Vec::new();
@@ -129,35 +129,38 @@ async fn a_file_system_that_does_not_answer_costs_its_own_requests_an_error() {
         let (release, work) = hung();
         held.push(release);
         let error = pool.run_within(SHORT, dead, work).await.unwrap_err();
-        assert_eq!(error, Unanswered::TimedOut { place: dead.to_owned(), after: SHORT });
+        assert!(
+            matches!(&error, Error::TimedOut { path, after: SHORT } if path == dead),
+            "{error}"
+        );
     }
     let refused = pool.run(dead, || ()).await.unwrap_err();
-    assert_eq!(refused, Unanswered::StillWaiting { place: dead.to_owned() });
-    assert_eq!(pool.run(alive, || 1).await, Ok(1));
-    // It answers again: what waited for it ends, and new work is taken.
+    assert!(matches!(&refused, Error::StillWaiting { path, .. } if path == dead), "{refused}");
+    assert_eq!(pool.run(alive, || 1).await.unwrap(), 1);
+    // Once the file system responds, waiting work ends and new work is accepted.
     held.clear();
-    while pool.run(dead, || 2).await != Ok(2) {
+    while !matches!(pool.run(dead, || 2).await, Ok(2)) {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn hung_work_never_takes_the_turns_of_other_work() {
+async fn hung_work_keeps_no_permit() {
     let pool = Pool::default();
     let mut held = Vec::new();
     let mut refused = 0;
-    // Many more than there are turns, each of a place of its own.
+    // Many more than there are permits, each on its own path.
     for number in 0..200 {
         let (release, work) = hung();
         held.push(release);
         let place = std::path::PathBuf::from(format!("/dead/{number}"));
         match pool.run_within(SHORT, &place, work).await {
-            Err(Unanswered::TimedOut { .. }) => {}
-            Err(Unanswered::Exhausted) => refused += 1,
+            Err(Error::TimedOut { .. }) => {}
+            Err(Error::Exhausted { .. }) => refused += 1,
             other => panic!("{other:?}"),
         }
         if number == 100 {
-            assert_eq!(pool.run(Path::new("/alive"), || 1).await, Ok(1));
+            assert_eq!(pool.run(Path::new("/alive"), || 1).await.unwrap(), 1);
         }
     }
     assert_eq!(refused, 200 - 128);
@@ -165,7 +168,7 @@ async fn hung_work_never_takes_the_turns_of_other_work() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_leaves_its_turn_to_others() {
+async fn a_dropped_caller_returns_its_permit() {
     let pool = Pool::default();
     for _ in 0..100 {
         let (release, work) = hung();
@@ -173,7 +176,8 @@ async fn a_caller_that_goes_away_leaves_its_turn_to_others() {
         assert!(tokio::time::timeout(Duration::ZERO, run).await.is_err());
         drop(release);
     }
-    assert_eq!(pool.run(Path::new("/x"), || 1).await, Ok(1));
+    assert_eq!(pool.run(Path::new("/x"), || 1).await.unwrap(), 1);
     let panicked = pool.run(Path::new("/x"), || panic!("on purpose")).await;
-    assert_eq!(panicked, Err::<(), _>(Unanswered::Panicked { place: "/x".into() }));
+    let panicked: Result<(), Error> = panicked;
+    assert!(matches!(panicked, Err(Error::Panicked { path }) if path == Path::new("/x")));
 }

@@ -76,7 +76,7 @@ impl Open {
         builder.create(folder)?;
         let path = folder.join("agentd.log");
         let files::Opened { file, metadata } =
-            files::append(&path).map_err(files::ReadError::into_io)?;
+            files::append(&path).map_err(files::Error::into_io)?;
         Ok(Self { path, file, len: metadata.len() })
     }
 

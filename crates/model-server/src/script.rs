@@ -246,7 +246,7 @@ impl Script {
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let name = path.display().to_string();
         let text = files::read_text(path, MAX_SCRIPT_BYTES).map_err(|error| match error {
-            files::ReadError::TooLarge { .. } => ScriptError::TooLarge { path: name.clone() },
+            files::Error::TooLarge { .. } => ScriptError::TooLarge { path: name.clone() },
             error => ScriptError::Read { path: name.clone(), source: error.into_io() },
         })?;
         Self::parse(&name, &text)

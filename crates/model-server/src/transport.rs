@@ -46,7 +46,7 @@ enum EngineError {
     #[error(transparent)]
     Script(#[from] ScriptError),
     #[error(transparent)]
-    File(#[from] files::Unanswered),
+    File(#[from] files::Error),
 }
 
 impl OfflineTransport for ScriptedTransport {

@@ -109,7 +109,7 @@ pub fn read(path: &Path) -> Result<Vec<ModelInfo>, CatalogError> {
         models: Vec<ModelInfo>,
     }
     let text = files::read_text(path, MAX_CATALOG_BYTES).map_err(|error| match error {
-        files::ReadError::TooLarge { path, .. } => CatalogError::TooLarge { path },
+        files::Error::TooLarge { path, .. } => CatalogError::TooLarge { path },
         error => CatalogError::Read { path: path.to_owned(), source: error.into_io() },
     })?;
     let parsed = if text.trim_start().starts_with('[') {

@@ -396,7 +396,7 @@ fn special_file(cwd: &Path) -> Option<String> {
         names.extend(READ_IN_REPOSITORY.iter().map(|name| folder.join(name)));
     }
     names.iter().find_map(|path| match files::open(path) {
-        Err(error @ files::ReadError::NotRegular { .. }) => Some(error.to_string()),
+        Err(error @ files::Error::NotRegular { .. }) => Some(error.to_string()),
         _ => None,
     })
 }
@@ -409,7 +409,7 @@ fn new_file(path: &Path) -> String {
             Ok(text) => text.lines().map(|line| format!("+{line}\n")).collect(),
             Err(_) => "(no text)\n".to_owned(),
         },
-        Err(files::ReadError::NotRegular { kind, .. }) => format!("({kind})\n"),
+        Err(files::Error::NotRegular { kind, .. }) => format!("({kind})\n"),
         Err(error) => format!("({error})\n"),
     }
 }

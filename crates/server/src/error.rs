@@ -263,8 +263,8 @@ impl From<config::Error> for Error {
 }
 
 /// Work on files that was not done in time.
-impl From<files::Unanswered> for Error {
-    fn from(error: files::Unanswered) -> Self {
+impl From<files::Error> for Error {
+    fn from(error: files::Error) -> Self {
         Self::worded_by(ErrorKind::Failed, error)
     }
 }

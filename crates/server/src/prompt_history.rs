@@ -31,7 +31,7 @@ pub(crate) fn append(
     let mut line = serde_json::to_vec(entry).map_err(std::io::Error::other)?;
     line.push(b'\n');
     let path = home.join(FILE);
-    let files::Opened { mut file, .. } = files::append(&path).map_err(files::ReadError::into_io)?;
+    let files::Opened { mut file, .. } = files::append(&path).map_err(files::Error::into_io)?;
     // The file itself is the lock, so it is never replaced: it is shortened in place.
     lock(&file)?;
     let len = end_whole_line(&mut file)?;

@@ -213,7 +213,7 @@ fn read_rules(path: &Path) -> Result<Vec<PrefixRule>, Error> {
     let bytes = files::read_start(path, most)
         .map_err(|error| Error::failed(error.to_string()).with_source(error))?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| Error::failed(files::ReadError::NotText(path.to_owned()).to_string()))?;
+        .map_err(|_| Error::failed(files::Error::NotText(path.to_owned()).to_string()))?;
     let file: Arc<Path> = path.into();
     let rules =
         parse_rules(&text).map_err(|error| Error::failed(format!("{}:{error}", path.display())))?;
@@ -228,7 +228,7 @@ fn append(path: &Path, rule: &str) -> std::io::Result<()> {
         make_home(parent)?;
     }
     let files::Opened { mut file, metadata } =
-        files::append(path).map_err(files::ReadError::into_io)?;
+        files::append(path).map_err(files::Error::into_io)?;
     let mut last = [b'\n'];
     if metadata.len() > 0 {
         file.seek(SeekFrom::End(-1))?;

@@ -94,7 +94,7 @@ enum Lock {
 fn lock_of(path: &Path) -> Result<Lock, StoreError> {
     let file = match files::open(path) {
         Ok(opened) => opened.file,
-        Err(files::ReadError::NotRegular { .. }) => return Ok(Lock::None),
+        Err(files::Error::NotRegular { .. }) => return Ok(Lock::None),
         Err(error) if error.is_not_found() => return Ok(Lock::None),
         Err(error) => return Err(StoreError::io("open", path, error.into_io())),
     };

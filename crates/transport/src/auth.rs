@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use files::{SecretError, SecretFile};
+use files::SecretFile;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -48,7 +48,7 @@ pub enum AuthError {
         /// The flag that named it.
         flag: &'static str,
         /// The cause, with the path.
-        source: SecretError,
+        source: files::Error,
     },
     /// The content of the file is no valid credential.
     #[error("{flag} {path}: {why}")]

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::files::ReadError;
-
 use crate::edit::{Edit, apply};
 use crate::error::Error;
 use crate::layer::{MAX_FILE_BYTES, version};
@@ -144,7 +142,7 @@ fn private(options: &mut OpenOptions, path: &Path) -> std::io::Result<File> {
 fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
     let failed = |source| io(path, "read", source);
     let refused = |error| match error {
-        ReadError::TooLarge { path, .. } => Error::TooLarge { path, limit: MAX_FILE_BYTES },
+        ::files::Error::TooLarge { path, .. } => Error::TooLarge { path, limit: MAX_FILE_BYTES },
         error => failed(error.into_io()),
     };
     let opened = match ::files::open(path) {
@@ -155,7 +153,7 @@ fn read(path: &Path) -> Result<(String, Option<std::fs::Metadata>), Error> {
     let meta = opened.metadata.clone();
     let bytes = opened.read(path, MAX_FILE_BYTES).map_err(refused)?;
     let text = String::from_utf8(bytes)
-        .map_err(|_| failed(ReadError::NotText(path.to_owned()).into_io()))?;
+        .map_err(|_| failed(::files::Error::NotText(path.to_owned()).into_io()))?;
     Ok((text, Some(meta)))
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::files::{Pool, Unanswered};
+use ::files::Pool;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
@@ -289,7 +289,7 @@ async fn handshake(
     }
 }
 
-fn unanswered(error: Unanswered) -> Error {
+fn unanswered(error: ::files::Error) -> Error {
     let source = io::Error::new(io::ErrorKind::TimedOut, error.to_string());
     Error::io("looking at the command's files", source)
 }

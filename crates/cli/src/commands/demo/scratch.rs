@@ -162,7 +162,7 @@ fn copy(source: &Path, target: &Path, meta: &Metadata) -> io::Result<u64> {
     if meta.len() == 0 {
         return Ok(0);
     }
-    let opened = files::open_without_links(source).map_err(files::ReadError::into_io)?;
+    let opened = files::open_without_links(source).map_err(files::Error::into_io)?;
     let copied = io::copy(&mut opened.file.take(meta.len()), &mut to)?;
     to.set_permissions(meta.permissions())?;
     Ok(copied)
