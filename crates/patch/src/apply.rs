@@ -1,20 +1,19 @@
-//! Applies the hunks of one file to its text. Touches nothing but the lines that the hunks
-//! remove and add: everything else stays as it is to the byte, line ends included. A last line
-//! that is new ends with a line end.
+//! Applies the hunks of a file to its text. Changes only the lines that the hunks remove and add; all
+//! other bytes stay, including line ends. A new last line ends with a line end.
 
 use crate::edit::Edit;
-use crate::error::ApplyError;
+use crate::error::Error;
 use crate::lines;
 use crate::mismatch::Failure;
 use crate::parse::Hunk;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// The text of `path` after `hunks`, which stand in the order of the file.
-pub(crate) fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<String, ApplyError> {
+/// Applies `hunks`, which are in the order of the file, to `old`, the text of `path`.
+pub(crate) fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<String, Error> {
     let mut text = String::new();
     let mut body = old;
-    // A byte order mark stays before whatever the first line becomes, unless the patch names it.
+    // A byte order mark stays before the first line, unless the patch contains it.
     if let Some(rest) = old.strip_prefix(BYTE_ORDER_MARK)
         && !names_byte_order_mark(hunks)
     {
@@ -25,15 +24,10 @@ pub(crate) fn apply_hunks(path: &str, old: &str, hunks: &[Hunk]) -> Result<Strin
     let mut edit = Edit::new(&file, body);
     for (at, hunk) in hunks.iter().enumerate() {
         match edit.locate(hunk) {
-            Ok(place) => edit.apply(hunk, &place),
-            Err(Failure::TooCostly) => return Err(ApplyError::TooCostly(path.to_owned())),
+            Ok(position) => edit.apply(hunk, &position),
+            Err(Failure::TooCostly) => return Err(Error::TooCostly(path.to_owned())),
             Err(Failure::NotFound { line, why }) => {
-                return Err(ApplyError::NotFound {
-                    path: path.to_owned(),
-                    hunk: at + 1,
-                    line,
-                    why,
-                });
+                return Err(Error::NotFound { path: path.to_owned(), hunk: at + 1, line, why });
             }
         }
     }

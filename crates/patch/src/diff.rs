@@ -1,5 +1,5 @@
-//! Diffs for display, in git's form. Deterministic and in bounded time: no clock, and where
-//! lines differ too much to be compared one by one they are shown as replaced.
+//! Diffs for display, in git's format. Deterministic and in bounded time without a clock: lines that
+//! differ too much to be compared one by one are shown as replaced.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,14 +9,13 @@ use similar::{Algorithm, DiffOp, DiffTag};
 
 use crate::plan::{Change, ChangeKind};
 
-/// Lines around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
-/// How many pairs of lines may be compared for one diff, in the worst case.
+/// Bound on the compared pairs of lines per diff.
 const MAX_PAIRS: usize = 200_000_000;
 
-/// What git would show for a file that changed from `before` under `old_name` to `after`
-/// under `new_name` (`None`: no file). Names are relative, with `/`. Empty when nothing
-/// changed.
+/// The diff that git shows for a file that changed from `before`, named `old_name`, to `after`, named
+/// `new_name` (`None`: no file). Names are relative, with `/`. Empty if nothing changed.
 pub fn unified_diff(
     old_name: &str,
     new_name: &str,
@@ -41,14 +40,14 @@ pub fn unified_diff(
     }
     let hunks = hunks(before.unwrap_or_default(), after.unwrap_or_default());
     if !hunks.is_empty() {
-        let old = before.map_or_else(|| "/dev/null".to_owned(), |_| ended(old));
-        let new = after.map_or_else(|| "/dev/null".to_owned(), |_| ended(new));
+        let old = before.map_or_else(|| "/dev/null".to_owned(), |_| terminated(old));
+        let new = after.map_or_else(|| "/dev/null".to_owned(), |_| terminated(new));
         let _ = write!(diff, "--- {old}\n+++ {new}\n{hunks}");
     }
     diff
 }
 
-/// The `diff` of a `fileChange` item: the plain content of a new file, else the hunks.
+/// The `diff` of a `fileChange` item: the content of a new file, else the hunks.
 pub fn item_diff(change: &Change) -> String {
     let after = change.after.as_deref().unwrap_or_default();
     match change.kind {
@@ -57,7 +56,7 @@ pub fn item_diff(change: &Change) -> String {
     }
 }
 
-/// A name in a header; in quotes, as git does it, when it would break the line or the quotes.
+/// A name in a header; quoted as by git if it has control characters, quotes or backslashes.
 fn quoted(prefix: &str, name: &str) -> String {
     if !name.contains(|c: char| c.is_control() || c == '"' || c == '\\') {
         return format!("{prefix}{name}");
@@ -81,8 +80,8 @@ fn quoted(prefix: &str, name: &str) -> String {
     text
 }
 
-/// A name with a blank ends in a tab, or readers could not tell where it ends.
-fn ended(mut name: String) -> String {
+/// Appends a tab to a name with a blank, which marks the end of the name.
+fn terminated(mut name: String) -> String {
     if name.contains(' ') && !name.starts_with('"') {
         name.push('\t');
     }
@@ -130,34 +129,34 @@ fn push(text: &mut String, sign: char, lines: &[&str]) {
     }
 }
 
-/// How `old` becomes `new`. What both begin and end with is taken off; if the rest is large,
-/// lines that occur once on each side divide it.
+/// The operations that turn `old` into `new`. Skips the common beginning and end; a large rest is
+/// divided at lines that occur once on each side.
 fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()) - start;
     let ends = old.iter().rev().zip(new.iter().rev());
     let end = ends.take(rest).take_while(|(a, b)| a == b).count();
-    let mut comparing = Comparing { old, new, pairs: MAX_PAIRS, done: Vec::new() };
-    comparing.equal(0, 0, start);
-    comparing.part(start..old.len() - end, start..new.len() - end);
-    comparing.equal(old.len() - end, new.len() - end, end);
-    comparing.done
+    let mut comparison = Comparison { old, new, pairs: MAX_PAIRS, done: Vec::new() };
+    comparison.equal(0, 0, start);
+    comparison.part(start..old.len() - end, start..new.len() - end);
+    comparison.equal(old.len() - end, new.len() - end, end);
+    comparison.done
 }
 
-struct Comparing<'t> {
+struct Comparison<'t> {
     old: &'t [&'t str],
     new: &'t [&'t str],
-    /// How many pairs may still be compared.
+    /// Pairs of lines that may still be compared.
     pairs: usize,
     done: Vec<DiffOp>,
 }
 
-/// Up to how many lines, of both sides together, a part is compared without dividing it.
-const SMALL: usize = 2000;
+/// Lines, on both sides together, up to which a part is not divided.
+const MAX_UNDIVIDED: usize = 2000;
 
-impl Comparing<'_> {
+impl Comparison<'_> {
     fn part(&mut self, old: Range<usize>, new: Range<usize>) {
-        if old.len() + new.len() <= SMALL {
+        if old.len() + new.len() <= MAX_UNDIVIDED {
             return self.compare(old, new);
         }
         let (mut old_start, mut new_start) = (old.start, new.start);
@@ -218,8 +217,8 @@ impl Comparing<'_> {
     }
 }
 
-/// Lines that occur once in `old` and once in `new`, as positions in both, as many of them
-/// as stand in the same order on both sides.
+/// The positions in both sides of lines that occur once in `old` and once in `new`: the longest
+/// sequence that has the same order on both sides.
 fn anchors(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let in_old = unique(old);
     let in_new = unique(new);
@@ -237,7 +236,7 @@ fn unique<'t>(lines: &[&'t str]) -> HashMap<&'t str, Option<usize>> {
     found
 }
 
-/// The longest run whose second parts increase, the first parts being sorted (patience).
+/// The longest subsequence with increasing second parts; the first parts are sorted (patience diff).
 fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());

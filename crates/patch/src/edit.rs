@@ -1,33 +1,33 @@
-//! A file while hunks are applied to it: which of its lines are done, and the new ones.
+//! The state of a file while hunks are applied to it.
 
 use crate::lines::{self, FileLine};
 use crate::parse::{Hunk, Sign};
 use crate::seek::Haystack;
 
-/// Where a hunk stands.
-pub(crate) struct Place {
-    /// The first line of the file that belongs to it and is not done. Behind the file when it only
-    /// adds lines and nothing says where.
+/// The position of a hunk in its file.
+pub(crate) struct HunkPosition {
+    /// The first unprocessed line of the file that belongs to the hunk. Beyond the end of the file for
+    /// a hunk that only adds lines and has no context.
     pub(crate) start: usize,
-    /// How many of the hunk's lines count; the others are blank lines behind it.
+    /// Number of the hunk's lines that are used; the others are blank lines after it.
     pub(crate) lines: usize,
-    /// How many context lines at its beginning are lines that the hunk before it left.
+    /// Number of context lines at its beginning that the previous hunk produced.
     pub(crate) known: usize,
 }
 
-/// A file on its way from its old to its new lines.
+/// The old and the new lines of a file.
 pub(crate) struct Edit<'t> {
     pub(crate) file: &'t [FileLine<'t>],
     pub(crate) haystack: Haystack<'t>,
     pub(crate) new: Vec<FileLine<'t>>,
-    /// How many lines of the file are in `new` or removed.
+    /// Number of lines of the file that are in `new` or removed.
     pub(crate) done: usize,
-    /// The first line of the file after the hunk before, whose last lines may be unchanged and
-    /// not yet in `new`.
+    /// The first line of the file after the previous hunk, whose last lines may be unchanged and not
+    /// yet in `new`.
     pub(crate) next: usize,
-    /// Whether a blank last line may be seen behind the last line end.
+    /// Whether the last line end can be read as the start of a blank last line.
     pub(crate) is_ended: bool,
-    /// New lines for the end of the file.
+    /// Lines to append to the end of the file.
     last: Vec<FileLine<'t>>,
     usual_end: &'static str,
 }
@@ -50,23 +50,23 @@ impl<'t> Edit<'t> {
         }
     }
 
-    pub(crate) fn apply(&mut self, hunk: &'t Hunk, place: &Place) {
-        let lines = &hunk.lines[..place.lines];
-        if place.start > self.file.len() {
-            // Hunks that follow may still be anywhere.
+    pub(crate) fn apply(&mut self, hunk: &'t Hunk, position: &HunkPosition) {
+        let lines = &hunk.lines[..position.lines];
+        if position.start > self.file.len() {
+            // Following hunks can still be anywhere in the file.
             let end = self.usual_end;
             return self.last.extend(lines.iter().map(|line| FileLine { text: &line.text, end }));
         }
-        self.keep(place.start);
+        self.keep(position.start);
         let changed = lines.iter().rposition(|line| line.sign != Sign::Context);
-        let mut at = place.start;
-        let mut known = place.known;
+        let mut at = position.start;
+        let mut known = position.known;
         for (index, line) in lines.iter().enumerate() {
             match line.sign {
                 Sign::Context if known > 0 => known -= 1,
                 Sign::Context => {
                     at += 1;
-                    // What comes after the last change is kept when the next hunk is found.
+                    // Lines after the last change are copied when the next hunk is found.
                     if changed.is_some_and(|changed| index < changed) {
                         self.keep(at);
                     }
@@ -81,8 +81,8 @@ impl<'t> Edit<'t> {
         self.next = at.min(self.file.len());
     }
 
-    /// Takes over the file's own lines up to `end`: a loose match must not change what only stands
-    /// around. Behind the last line is the blank one that its line end begins.
+    /// Copies the file's own lines up to `end`, because a loose match must not change context lines.
+    /// An `end` beyond the last line also copies the blank line that its line end starts.
     fn keep(&mut self, end: usize) {
         let length = self.file.len();
         self.new.extend_from_slice(&self.file[self.done.min(length)..end.min(length)]);

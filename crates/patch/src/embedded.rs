@@ -1,12 +1,12 @@
-//! Recognises a shell command that is itself a patch: models trained on shells write
-//! `apply_patch <<'EOF'`. It is taken as the tool, not run.
+//! Recognises shell commands that are patches: models trained on shells write `apply_patch <<'EOF'`,
+//! which means the tool and is not run.
 
 /// A patch found in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Embedded {
     /// The text of the patch.
     pub patch: String,
-    /// The folder of a `cd` before it.
+    /// The folder of a preceding `cd`.
     pub workdir: Option<String>,
 }
 
@@ -24,8 +24,8 @@ pub fn embedded_argv(argv: &[String]) -> Option<Embedded> {
     embedded(script(argv)?)
 }
 
-/// The patch of a script that is nothing but `apply_patch` with a heredoc or one quoted argument,
-/// perhaps after `cd FOLDER &&`, perhaps in a shell of its own.
+/// The patch of a script that consists of `apply_patch` with a heredoc or one quoted argument,
+/// optionally after `cd FOLDER &&`, and optionally inside of `sh -c`.
 pub fn embedded(script: &str) -> Option<Embedded> {
     let mut rest = script.trim();
     if let Some((name, after)) = word(rest)
@@ -59,15 +59,15 @@ pub fn embedded(script: &str) -> Option<Embedded> {
     patch.contains(BEGIN).then_some(Embedded { patch, workdir })
 }
 
-/// Whether a script gives a patch to `apply_patch` in a way that [`embedded`] does not take: more
-/// commands beside it, or text that the shell would change.
+/// Whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not accept: with
+/// other commands, or with text that the shell would expand.
 pub fn is_mixed(script: &str) -> bool {
     let Some((head, text)) = script.split_once("<<") else { return false };
     let command = head.rsplit(['&', '|', ';', '\n', '(']).next().unwrap_or_default().trim();
     NAMES.contains(&command) && text.contains(BEGIN) && embedded(script).is_none()
 }
 
-/// The same of an argument vector.
+/// As [`is_mixed`], for an argument vector.
 pub fn is_mixed_argv(argv: &[String]) -> bool {
     script(argv).is_some_and(is_mixed)
 }
@@ -91,8 +91,8 @@ fn is_script_flag(flag: &str) -> bool {
     matches!(flag, "-c" | "-lc" | "-cl")
 }
 
-/// The body of a heredoc that ends the script. Without quotes around the delimiter the shell
-/// would expand the body, so only a body without anything to expand is taken then.
+/// The body of a heredoc that ends the script. If the delimiter is not quoted, the shell would expand
+/// the body, so only a body with nothing to expand is accepted.
 fn heredoc_body(text: &str) -> Option<String> {
     let strip_tabs = text.starts_with('-');
     let text = text.strip_prefix('-').unwrap_or(text).trim_start_matches([' ', '\t']);
@@ -123,7 +123,7 @@ fn heredoc_body(text: &str) -> Option<String> {
     (lines.all(|line| line.trim().is_empty()) && !expands).then_some(patch)
 }
 
-/// The first word of `text` and what follows: plain, or in one pair of quotes without anything
+/// The first word of `text` and the rest. The word is plain, or in one pair of quotes, with nothing
 /// that a shell would expand.
 fn word(text: &str) -> Option<(String, &str)> {
     if let Some(quoted) = text.strip_prefix('\'') {

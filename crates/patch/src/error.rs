@@ -1,35 +1,31 @@
-//! Why a patch does not apply.
+//! The error of this crate: what is wrong with a patch, where, and what to do next.
 
-/// Why a file could not be read, in words.
+use std::path::Path;
+
+/// Why a text is not a patch, or why a patch does not apply. Nothing of the patch applies then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ReadError(String);
-
-impl ReadError {
-    /// With these words.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
-/// Why the patch does not apply. Nothing of it does then.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyError {
-    /// A file cannot be read.
-    #[error("{}", named(path, source))]
-    Read {
-        /// The file.
-        path: String,
-        /// Why.
-        source: ReadError,
+pub enum Error {
+    /// The text is not a patch.
+    #[error("{}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+    Syntax {
+        /// From 1, counted in the text as given; `None` if the error concerns the whole text.
+        line: Option<usize>,
+        /// What was found and what was expected.
+        message: String,
     },
-    /// A file to change or delete is not there.
-    #[error("{0}: there is no such file")]
+    /// A file cannot be read.
+    #[error("{message}")]
+    Read {
+        /// The file and the reason.
+        message: String,
+    },
+    /// A file to change or delete does not exist.
+    #[error("{0}: there is no such file; check the path, or add the file with `*** Add File: …`")]
     Missing(String),
-    /// A file is named by two operations that do not go together.
+    /// Two operations on a file contradict each other.
     #[error(
-        "{0}: named twice in one patch, and not only to update it; put all changes of a file \
-         together"
+        "{0}: named by two operations of one patch that are not both updates; put all changes of a \
+         file into one operation"
     )]
     Twice(String),
     /// The lines of a hunk were not found.
@@ -39,17 +35,21 @@ pub enum ApplyError {
         path: String,
         /// From 1.
         hunk: usize,
-        /// The first line that does not fit, from 1, counted in the text of the patch.
+        /// The first line that does not match, from 1, counted in the text of the patch.
         line: usize,
-        /// Which lines were not found, what the file has instead, and what would be right.
+        /// Which lines were not found, what the file has instead, and how to correct the patch.
         why: String,
     },
     /// Finding the hunks of a file takes too long.
-    #[error("{0}: the patch is too costly to apply; split it, or repeat the file's lines exactly")]
+    #[error("{0}: applying the patch takes too long; split it, or repeat the file's lines exactly")]
     TooCostly(String),
 }
 
-/// Why a file cannot be read, with its path once.
-fn named(path: &str, ReadError(why): &ReadError) -> String {
-    if why.starts_with(path) { why.clone() } else { format!("{path}: {why}") }
+impl Error {
+    /// The error about a file that cannot be read; `why` may name the path.
+    pub fn read(path: &Path, why: impl Into<String>) -> Self {
+        let (path, why) = (path.display().to_string(), why.into());
+        let message = if why.starts_with(&path) { why } else { format!("{path}: {why}") };
+        Self::Read { message }
+    }
 }

@@ -1,7 +1,7 @@
-//! The patch format that models write: read, planned against files, shown as unified diffs.
+//! The patch format that models write: parses patches, plans their changes, shows them as diffs.
 //!
-//! Pure: it never opens a file. [`plan`] asks its caller for contents and answers with what each
-//! file would become, all of it or an error.
+//! Pure: never opens a file. [`plan`] reads contents through its caller and returns the new contents of
+//! all files, or an error.
 
 mod apply;
 mod diff;
@@ -20,7 +20,7 @@ mod turn;
 
 pub use diff::{item_diff, unified_diff};
 pub use embedded::{Embedded, embedded, embedded_argv, is_mixed, is_mixed_argv};
-pub use error::{ApplyError, ReadError};
-pub use parse::{Anchor, Hunk, Line, Operation, ParseError, Patch, Sign, parse};
+pub use error::Error;
+pub use parse::{Anchor, Hunk, Line, Operation, Patch, Sign, parse};
 pub use plan::{Change, ChangeKind, plan};
 pub use turn::{MAX_HELD, TurnDiff};

@@ -1,12 +1,11 @@
-//! A text as lines with their line ends, so that what a patch does not touch stays as it is
-//! to the byte.
+//! Splits a text into lines with their line ends, so that bytes outside of a patch stay unchanged.
 
 /// A line and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileLine<'t> {
-    /// Without the end.
+    /// Without the line end.
     pub(crate) text: &'t str,
-    /// `"\n"`, `"\r\n"`, or empty for a last line without one.
+    /// `"\n"`, `"\r\n"`, or empty for a last line without a line end.
     pub(crate) end: &'static str,
 }
 
@@ -25,7 +24,7 @@ fn line(text: &str) -> FileLine<'_> {
     }
 }
 
-/// Writes `lines` behind `text`. A line without an end gets `usual_end`, unless it is the last.
+/// Appends `lines` to `text`. A line without a line end gets `usual_end`, unless it is the last.
 pub(crate) fn append(text: &mut String, lines: &[FileLine<'_>], usual_end: &str) {
     text.reserve(lines.iter().map(|line| line.text.len() + 2).sum());
     for (at, line) in lines.iter().enumerate() {

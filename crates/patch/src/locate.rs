@@ -1,9 +1,9 @@
-//! Where a hunk begins in its file. What a strict reading finds comes first; what only a lenient
-//! one finds counts when there is no other place that could be meant.
+//! Finds the position of a hunk in its file: first by strict rules, then by lenient ones, which apply
+//! only if the position is unambiguous.
 
 use std::ops::Range;
 
-use crate::edit::{Edit, Place};
+use crate::edit::{Edit, HunkPosition};
 use crate::mismatch::Failure;
 use crate::parse::{Anchor, Hunk, Line, Sign};
 use crate::seek::{TooCostly, is_alike};
@@ -11,16 +11,16 @@ use crate::seek::{TooCostly, is_alike};
 /// Where to look for a hunk.
 struct Start<'h> {
     from: usize,
-    /// Whether a line that the hunk names was found after the hunk before it.
+    /// Whether an anchor of the hunk was found after the previous hunk.
     is_ahead: bool,
     missing: Option<&'h Anchor>,
 }
 
-/// So many lines of the hunk before may be repeated as context.
+/// Lines of the previous hunk that can be repeated as context.
 const MAX_KNOWN: usize = 64;
 
 impl Edit<'_> {
-    pub(crate) fn locate(&mut self, hunk: &Hunk) -> Result<Place, Failure> {
+    pub(crate) fn locate(&mut self, hunk: &Hunk) -> Result<HunkPosition, Failure> {
         let old = hunk.old_lines();
         let start = self.follow(&hunk.anchors)?;
         if let Some(anchor) = start.missing {
@@ -31,41 +31,41 @@ impl Edit<'_> {
             }
             return Err(self.explain_anchor(anchor, hunk, start.from)?);
         }
-        // Blank lines without a sign alone do not say where.
+        // Only blank lines without a sign: they determine no position.
         if old.len() <= hunk.blank_end {
             let lines = hunk.lines.len() - hunk.blank_end;
             let is_anchored = !hunk.anchors.is_empty() && !hunk.at_end;
             let start = if is_anchored { start.from } else { usize::MAX };
-            return Ok(Place { start, lines, known: 0 });
+            return Ok(HunkPosition { start, lines, known: 0 });
         }
-        if let Some(place) = self.search(hunk, &old, start.from)? {
-            return Ok(place);
+        if let Some(position) = self.search(hunk, &old, start.from)? {
+            return Ok(position);
         }
         if start.is_ahead {
-            // The named line may itself be a line of the hunk.
+            // The anchor may itself be a line of the hunk.
             let named = start.from.saturating_sub(1).max(self.next);
-            if let Some(place) = self.search(hunk, &old, named)? {
-                return Ok(place);
+            if let Some(position) = self.search(hunk, &old, named)? {
+                return Ok(position);
             }
             if names_own_line(hunk)
                 && let Some(at) = self.only_place(&old, self.next)?
             {
                 return Ok(whole(hunk, at));
             }
-            // Or it is repeated from the hunk before, and another one like it comes later.
+            // Or it repeats an anchor of the previous hunk, and an equal line follows later.
             if self.is_behind(&hunk.anchors)?
-                && let Some(place) = self.search(hunk, &old, self.next)?
+                && let Some(position) = self.search(hunk, &old, self.next)?
             {
-                return Ok(place);
+                return Ok(position);
             }
-        } else if let Some(place) = self.overlapping(hunk, &old)? {
-            return Ok(place);
+        } else if let Some(position) = self.overlapping(hunk, &old)? {
+            return Ok(position);
         }
         Err(self.explain(hunk, start.from)?)
     }
 
-    /// Follows the lines after `@@`, each behind the one before. Those that the hunk before had too
-    /// may be repeated.
+    /// Finds the anchors in order, each after the one before. Those of the previous hunk may be
+    /// repeated.
     fn follow<'h>(&mut self, anchors: &'h [Anchor]) -> Result<Start<'h>, TooCostly> {
         let mut start = Start { from: self.next, is_ahead: false, missing: None };
         let length = self.file.len();
@@ -88,17 +88,17 @@ impl Edit<'_> {
         Ok(self.haystack.find(&[anchor.text.as_str()], 0..self.next)?.is_some())
     }
 
-    /// The place of a hunk from line `from` on.
+    /// The position of a hunk at or after line `from`.
     fn search(
         &mut self,
         hunk: &Hunk,
         old: &[&str],
         from: usize,
-    ) -> Result<Option<Place>, TooCostly> {
+    ) -> Result<Option<HunkPosition>, TooCostly> {
         if let Some(at) = self.find(hunk, old, from)? {
             return Ok(Some(whole(hunk, at)));
         }
-        // Blank lines without a sign are only a distance more often than the end of the file.
+        // Blank lines without a sign separate hunks more often than they match the end of the file.
         let mut with_end = vec![0];
         if hunk.blank_end == 0
             && let Some(at) = self.find_with_end(old, from)?
@@ -110,13 +110,19 @@ impl Edit<'_> {
             if !shorter.is_empty()
                 && let Some(at) = self.find(hunk, shorter, from)?
             {
-                return Ok(Some(Place { lines: hunk.lines.len() - blank, ..whole(hunk, at) }));
+                return Ok(Some(HunkPosition {
+                    lines: hunk.lines.len() - blank,
+                    ..whole(hunk, at)
+                }));
             }
             with_end.push(blank);
         }
         for blank in with_end.into_iter().rev() {
             if let Some(at) = self.find_with_end(&old[..old.len() - blank], from)? {
-                return Ok(Some(Place { lines: hunk.lines.len() - blank, ..whole(hunk, at) }));
+                return Ok(Some(HunkPosition {
+                    lines: hunk.lines.len() - blank,
+                    ..whole(hunk, at)
+                }));
             }
         }
         match hunk.at_end {
@@ -130,7 +136,7 @@ impl Edit<'_> {
         self.haystack.find(old, range)
     }
 
-    /// The place of `old` when its last line is blank and is what the file's last line end begins.
+    /// The position of `old` if its last line is blank and matches the file's last line end.
     fn find_with_end(&mut self, old: &[&str], from: usize) -> Result<Option<usize>, TooCostly> {
         match old.split_last() {
             Some((last, shorter)) if self.is_ended && last.trim().is_empty() => {
@@ -140,7 +146,7 @@ impl Edit<'_> {
         }
     }
 
-    /// Where `lines` are if they end the file; an empty range when that is before `from`.
+    /// The range of `lines` at the end of the file; empty if it starts before `from`.
     fn at_end(&self, lines: &[&str], from: usize) -> Range<usize> {
         let length = self.file.len();
         match length.checked_sub(lines.len()) {
@@ -149,7 +155,7 @@ impl Edit<'_> {
         }
     }
 
-    /// The place from `from` on where `old` stands, when there is but one.
+    /// The position of `old` at or after `from`, if there is exactly one.
     fn only_place(&mut self, old: &[&str], from: usize) -> Result<Option<usize>, TooCostly> {
         let length = self.file.len();
         let Some(at) = self.haystack.find(old, from..length)? else { return Ok(None) };
@@ -157,9 +163,13 @@ impl Edit<'_> {
         Ok(is_only.then_some(at))
     }
 
-    /// A hunk that begins with lines of the one before: unchanged ones, or, as if that one had been
-    /// applied already, new ones.
-    fn overlapping(&mut self, hunk: &Hunk, old: &[&str]) -> Result<Option<Place>, TooCostly> {
+    /// The position of a hunk that begins with lines of the previous one: unchanged lines, or new ones,
+    /// as if that hunk had already been applied.
+    fn overlapping(
+        &mut self,
+        hunk: &Hunk,
+        old: &[&str],
+    ) -> Result<Option<HunkPosition>, TooCostly> {
         let end = (self.next + old.len()).saturating_sub(1).min(self.file.len());
         if self.done < self.next
             && let Some(at) = self.haystack.find(old, self.done..end)?
@@ -173,25 +183,25 @@ impl Edit<'_> {
             if left.iter().zip(repeated).all(|(line, context)| is_alike(line.text, context))
                 && self.haystack.is_at(self.done, rest)?
             {
-                return Ok(Some(Place { known, ..whole(hunk, self.done) }));
+                return Ok(Some(HunkPosition { known, ..whole(hunk, self.done) }));
             }
         }
         Ok(None)
     }
 }
 
-fn whole(hunk: &Hunk, start: usize) -> Place {
-    Place { start, lines: hunk.lines.len(), known: 0 }
+fn whole(hunk: &Hunk, start: usize) -> HunkPosition {
+    HunkPosition { start, lines: hunk.lines.len(), known: 0 }
 }
 
-/// Whether a line that `hunk` is after is one of its own.
+/// Whether the last anchor of `hunk` is one of its own lines.
 fn names_own_line(hunk: &Hunk) -> bool {
     let mut old = hunk.lines.iter().filter(|line| line.is_old());
     hunk.anchors.last().is_some_and(|anchor| old.any(|line| is_alike(&line.text, &anchor.text)))
 }
 
-/// How many blank context lines at the end of a hunk may be nothing but a distance: the last one,
-/// those without a sign, all.
+/// Numbers of blank context lines at the end of a hunk that can be separators: the last one, those
+/// without a sign, and all.
 fn blank_ends(hunk: &Hunk) -> Vec<usize> {
     let is_blank = |line: &&Line| line.sign == Sign::Context && line.text.is_empty();
     let all = hunk.lines.iter().rev().take_while(is_blank).count();

@@ -1,5 +1,5 @@
 //! The lines that structure a patch: `*** Begin Patch`, `*** Update File: …` and the like, as
-//! models write them. Recognised in any case and with any white space before, between and after.
+//! models write them. Recognised in any letter case and with any white space before, between and after the words.
 
 pub(crate) const BEGIN: &str = "*** Begin Patch";
 pub(crate) const END: &str = "*** End Patch";
@@ -19,11 +19,11 @@ pub(crate) enum Marker<'a> {
     Update(&'a str),
     Move(&'a str),
     EndOfFile,
-    /// `@@` and the text behind it.
+    /// `@@` and the text after it.
     Hunk(&'a str),
 }
 
-/// The marker that `line` is, white space around it left aside.
+/// The marker on `line`, ignoring surrounding white space.
 pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
     let line = line.trim();
     if let Some(text) = line.strip_prefix("@@") {
@@ -31,7 +31,7 @@ pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
     }
     let words = line.strip_prefix("***")?.trim_start();
     let path_after = |marker: &str| after(words, marker).map(str::trim);
-    // Quotes at the end close the argument that the patch was.
+    // Quotes at the end belong to the shell argument that contained the patch.
     let plain = words.trim_end_matches(['\'', '"', '`']);
     let is = |marker: &str| after(plain, marker).is_some_and(str::is_empty);
     if is(BEGIN) {
@@ -50,7 +50,7 @@ pub(crate) fn marker(line: &str) -> Option<Marker<'_>> {
         .or_else(|| path_after(MOVE).map(Marker::Move))
 }
 
-/// What follows the words of `marker` in `text`.
+/// The rest of `text` after the words of `marker`.
 fn after<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
     let mut rest = text;
     for word in marker.split(' ').skip(1) {
@@ -64,8 +64,8 @@ fn after<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
     Some(rest)
 }
 
-/// The line that must come before a hunk, of the text after its `@@`. The line numbers of a
-/// unified diff say nothing here.
+/// The anchor in the text after `@@`, a line that must precede the hunk. The line numbers of a unified
+/// diff are ignored.
 pub(crate) fn anchor(text: &str) -> Option<&str> {
     let mut text = text.trim();
     if text.starts_with('-') && text.contains(" @@") {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_what_is_behind_the_line_numbers() {
+    fn anchors_follow_line_numbers() {
         for (text, expected) in [
             ("", None),
             (" @@", None),

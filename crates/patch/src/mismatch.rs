@@ -1,5 +1,5 @@
-//! Why a hunk was not found: which of its lines does not match, what the file has there, and what
-//! would be right.
+//! Explains why a hunk was not found: which line does not match, what the file has instead, and how to
+//! correct the patch.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use crate::parse::{Anchor, Hunk, Line, Sign};
 use crate::seek::TooCostly;
 use crate::source::clip;
 
-/// How many lines of a hunk an error shows.
+/// Lines of a hunk that an error shows.
 const SHOWN_LINES: usize = 20;
 
-/// Why a hunk has no place.
+/// Why a hunk has no position.
 pub(crate) enum Failure {
     /// `line` of the patch does not match.
     NotFound {
@@ -28,7 +28,7 @@ impl From<TooCostly> for Failure {
 }
 
 impl Edit<'_> {
-    /// Why `hunk` is not from line `from` of the file on.
+    /// Explains why `hunk` was not found at or after line `from`.
     pub(crate) fn explain(&mut self, hunk: &Hunk, from: usize) -> Result<Failure, TooCostly> {
         let old = hunk.old_lines();
         let lines: Vec<&Line> = hunk.lines.iter().filter(|line| line.is_old()).collect();
@@ -48,8 +48,8 @@ impl Edit<'_> {
             // Writing to a string cannot fail.
             let _ = write!(
                 why,
-                "They are not at the end of the file, but at line {} and again later: leave \
-                 `*** End of File` out, and give more context.",
+                "They are not at the end of the file, but at line {} and again later: remove \
+                 `*** End of File`, and give more context.",
                 at + 1
             );
             return Ok(Failure::NotFound { line: first, why });
@@ -57,8 +57,8 @@ impl Edit<'_> {
         if let Some(at) = self.haystack.find(&old, 0..length)? {
             let _ = write!(
                 why,
-                "They are at line {}: hunks stand in the order of the file, each line in one \
-                 hunk only, and after the lines that their `@@` names.",
+                "They are at line {}, which is too early: write hunks in the order of the file, \
+                 after the lines that their `@@` names, and each line in one hunk only.",
                 at + 1
             );
             return Ok(Failure::NotFound { line: first, why });
@@ -71,7 +71,7 @@ impl Edit<'_> {
         let _ = write!(why, "Line {} of the patch, `{}`, ", line.number, shown(line));
         let _ = match (matched, self.file.get(at + matched)) {
             (0, _) => write!(why, "is not in the file{}: read the file again.", after(from)),
-            (_, None) => write!(why, "is behind the end of the file, line {length}."),
+            (_, None) => write!(why, "is beyond the end of the file, which has {length} lines."),
             (_, Some(is)) => {
                 write!(why, "should be line {} of the file: `{}`.", at + matched + 1, clip(is.text))
             }
@@ -79,7 +79,7 @@ impl Edit<'_> {
         Ok(Failure::NotFound { line: line.number, why })
     }
 
-    /// Why the line that `hunk` names is not from line `from` of the file on.
+    /// Explains why an anchor of `hunk` was not found at or after line `from`.
     pub(crate) fn explain_anchor(
         &mut self,
         anchor: &Anchor,
@@ -87,7 +87,8 @@ impl Edit<'_> {
         from: usize,
     ) -> Result<Failure, TooCostly> {
         let named = clip(&anchor.text);
-        let mut why = format!("no line{} is `{named}`, which `@@` names. ", after(from));
+        let mut why =
+            format!("`@@` names the line `{named}`, which the file does not have{}. ", after(from));
         let old = hunk.old_lines();
         let found = match old.is_empty() {
             true => None,
@@ -96,7 +97,7 @@ impl Edit<'_> {
         why.push_str(match found {
             Some(_) => {
                 "The lines of the hunk are in the file more than once: name a line of the file \
-                 before the right one, or give more context."
+                 before the right ones, or give more context."
             }
             None => "Name a line of the file, or give lines of the file as context.",
         });

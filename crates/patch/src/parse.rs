@@ -1,46 +1,47 @@
-//! Reads the text of a patch into operations. Tolerant where a line can mean one thing only.
+//! Parses the text of a patch. Tolerates deviations that have only one meaning.
 
+use crate::error::Error;
 use crate::marker::{ADD, DELETE, END, MOVE, Marker, UPDATE, anchor, marker};
 use crate::source::{Source, clip, is_after};
 
-/// A patch: what happens to which files, in order.
+/// A patch: operations on files, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// At least one.
     pub operations: Vec<Operation>,
-    /// The patch with indented markers inside of hunks read as markers. `operations` holds them as
-    /// context lines, which is what they are when the file has such lines.
+    /// The operations if indented markers inside of hunks are markers. In `operations` they are context
+    /// lines, which applies if the file has such lines.
     pub(crate) alternative: Option<Vec<Operation>>,
 }
 
-/// What happens to one file. Paths are as written.
+/// An operation on one file. Paths are as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A new file, or new contents of one that is there.
+    /// Creates a file, or replaces its contents.
     Add {
-        /// Where.
+        /// Its path.
         path: String,
         /// Its contents.
         contents: String,
     },
-    /// A file less.
+    /// Deletes a file.
     Delete {
-        /// Which.
+        /// Its path.
         path: String,
     },
-    /// Changed lines, perhaps under a new name.
+    /// Changes lines of a file, and can move it.
     Update {
-        /// Which.
+        /// Its path.
         path: String,
-        /// The new name.
+        /// The new path.
         move_to: Option<String>,
-        /// The changes, from the file's beginning to its end.
+        /// The changes, in the order of the file.
         hunks: Vec<Hunk>,
     },
 }
 
 impl Operation {
-    /// The path it is about.
+    /// The path of the file.
     pub fn path(&self) -> &str {
         match self {
             Self::Add { path, .. } | Self::Delete { path } | Self::Update { path, .. } => path,
@@ -48,80 +49,69 @@ impl Operation {
     }
 }
 
-/// Lines that belong together.
+/// A group of changed lines with their context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines after `@@`, each of which must come before the hunk, in order.
+    /// The lines named after `@@`, which must precede the hunk in this order.
     pub anchors: Vec<Anchor>,
     /// The lines, at least one.
     pub lines: Vec<Line>,
-    /// How many blank lines without a sign end it: context, or nothing but a distance to what
-    /// follows.
+    /// Number of blank lines without a sign at its end: context, or separators.
     pub blank_end: usize,
-    /// The hunk stands at the end of the file.
+    /// Whether the hunk is at the end of the file.
     pub at_end: bool,
 }
 
 impl Hunk {
-    /// The lines that are in the file before the patch.
+    /// The lines that the file has before the patch.
     pub(crate) fn old_lines(&self) -> Vec<&str> {
         self.lines.iter().filter(|line| line.is_old()).map(|line| line.text.as_str()).collect()
     }
 }
 
-/// A line of the file that is named to find a hunk.
+/// A line of the file that must precede a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anchor {
-    /// Where in the patch, from 1.
+    /// Line number in the patch, from 1.
     pub number: usize,
-    /// Without white space around it.
+    /// Without surrounding white space.
     pub text: String,
 }
 
 /// A line of a hunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Where in the patch, from 1.
+    /// Line number in the patch, from 1.
     pub number: usize,
-    /// Whether it is in the file before and after.
+    /// Whether the file has it before and after the patch.
     pub sign: Sign,
     /// Without the sign.
     pub text: String,
 }
 
-/// What a line of a hunk does.
+/// The sign of a line in a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// ` `: there before and after.
+    /// ` `: kept.
     Context,
-    /// `-`: there before only.
+    /// `-`: removed.
     Remove,
-    /// `+`: there after only.
+    /// `+`: added.
     Add,
 }
 
 impl Line {
-    /// Whether the line is in the file before the patch.
+    /// Whether the file has the line before the patch.
     pub(crate) fn is_old(&self) -> bool {
         self.sign != Sign::Add
     }
 }
 
-/// Why the text is no patch.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
-pub struct ParseError {
-    /// From 1, counted in the text as given; none when it is about the whole text.
-    pub line: Option<usize>,
-    /// What was found and what was expected.
-    pub message: String,
-}
-
-/// Reads a patch.
+/// Parses a patch.
 ///
 /// # Errors
-/// The first line that does not fit, and what was expected there.
-pub fn parse(text: &str) -> Result<Patch, ParseError> {
+/// [`Error::Syntax`] with the first unexpected line, and what was expected there.
+pub fn parse(text: &str) -> Result<Patch, Error> {
     let source = Source::new(text)?;
     let mut strict = Reader::new(&source, Indented::Context);
     let strict_operations = operations(&mut strict);
@@ -136,7 +126,7 @@ pub fn parse(text: &str) -> Result<Patch, ParseError> {
     }
 }
 
-fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, ParseError> {
+fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, Error> {
     let mut operations = Vec::new();
     loop {
         let Some(line) = reader.peek() else {
@@ -148,7 +138,7 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, ParseError> {
                     break;
                 }
             }
-            // It says nothing about a new or a deleted file.
+            // Has no meaning for an added or a deleted file.
             Some(Marker::EndOfFile) => reader.skip(),
             None if line.trim().is_empty() => reader.skip(),
             found => operations.push(operation(reader, found, line)?),
@@ -157,13 +147,13 @@ fn operations(reader: &mut Reader<'_>) -> Result<Vec<Operation>, ParseError> {
     if operations.is_empty() {
         let message =
             format!("the patch changes nothing; expected `{ADD} …`, `{DELETE} …` or `{UPDATE} …`");
-        return Err(ParseError { line: None, message });
+        return Err(Error::Syntax { line: None, message });
     }
     Ok(operations)
 }
 
-/// Whether another patch follows the one that ends here.
-fn begins_again(reader: &mut Reader<'_>) -> Result<bool, ParseError> {
+/// Whether another patch follows the end of this one.
+fn begins_again(reader: &mut Reader<'_>) -> Result<bool, Error> {
     let end = reader.at;
     reader.skip();
     while let Some(line) = reader.peek() {
@@ -187,7 +177,7 @@ fn operation(
     reader: &mut Reader<'_>,
     found: Option<Marker<'_>>,
     line: &str,
-) -> Result<Operation, ParseError> {
+) -> Result<Operation, Error> {
     match found {
         Some(Marker::Add(path)) => {
             let path = path_of(reader, path)?;
@@ -215,16 +205,16 @@ fn operation(
     }
 }
 
-fn path_of(reader: &Reader<'_>, path: &str) -> Result<String, ParseError> {
+fn path_of(reader: &Reader<'_>, path: &str) -> Result<String, Error> {
     if path.is_empty() || path.contains('\0') {
-        return Err(reader.error("expected a path behind the colon".into()));
+        return Err(reader.error("expected a path after the colon".into()));
     }
     Ok(path.to_owned())
 }
 
-fn added(reader: &mut Reader<'_>) -> Result<String, ParseError> {
+fn added(reader: &mut Reader<'_>) -> Result<String, Error> {
     let mut contents = String::new();
-    // Every line is new: a marker of a hunk adds nothing to that.
+    // All lines are new, so the marker of a hunk has no meaning.
     if let Some(Marker::Hunk(text)) = reader.peek().and_then(marker)
         && anchor(text).is_none()
     {
@@ -235,7 +225,7 @@ fn added(reader: &mut Reader<'_>) -> Result<String, ParseError> {
         if line.trim().is_empty() {
             blank += 1;
         } else if let Some(text) = line.strip_prefix('+') {
-            // Blank lines that lost their sign; at the end they are only a distance.
+            // Blank lines without a sign belong to the contents, except at its end.
             contents.extend(std::iter::repeat_n('\n', std::mem::take(&mut blank)));
             contents.push_str(text);
             contents.push('\n');
@@ -252,7 +242,7 @@ fn added(reader: &mut Reader<'_>) -> Result<String, ParseError> {
     Ok(contents)
 }
 
-fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, ParseError> {
+fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, Error> {
     let mut move_to = None;
     if let Some(Marker::Move(target)) = reader.peek().and_then(marker) {
         move_to = Some(path_of(reader, target)?);
@@ -263,18 +253,18 @@ fn update(reader: &mut Reader<'_>, path: String) -> Result<Operation, ParseError
         hunks.push(hunk);
     }
     if hunks.is_empty() && move_to.is_none() {
-        return Err(reader.error(format!("no change of `{path}`; expected `@@` and lines")));
+        return Err(reader.error(format!("`{path}` has no changes; expected `@@` and lines")));
     }
     Ok(Operation::Update { path, move_to, hunks })
 }
 
-fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
+fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, Error> {
     let mut hunk = Hunk::default();
     let mut is_marked = false;
     while let Some(line) = reader.peek() {
         match reader.marker_in_hunk(line) {
             Some(Marker::Hunk(text)) => {
-                // Nothing but blank lines before the marker: a distance to what came before.
+                // Only blank lines before the marker: they are separators.
                 if hunk.lines.len() > hunk.blank_end {
                     return Ok(Some(hunk));
                 }
@@ -286,7 +276,7 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
                         .map(|text| Anchor { number: reader.number(), text: text.to_owned() }),
                 );
             }
-            // Said once more.
+            // A repeated marker.
             Some(Marker::EndOfFile) if hunk.lines.is_empty() && !is_marked => {}
             Some(Marker::EndOfFile) => {
                 hunk.at_end = true;
@@ -316,7 +306,7 @@ fn hunk(reader: &mut Reader<'_>) -> Result<Option<Hunk>, ParseError> {
     Ok(None)
 }
 
-fn hunk_line(reader: &Reader<'_>, line: &str) -> Result<Line, ParseError> {
+fn hunk_line(reader: &Reader<'_>, line: &str) -> Result<Line, Error> {
     for (sign, mark) in [(Sign::Context, ' '), (Sign::Remove, '-'), (Sign::Add, '+')] {
         if let Some(text) = line.strip_prefix(mark) {
             return Ok(reader.line(sign, text));
@@ -328,7 +318,7 @@ fn hunk_line(reader: &Reader<'_>, line: &str) -> Result<Line, ParseError> {
     )))
 }
 
-/// What a line of a hunk is that begins with white space and a marker.
+/// How to read a line of a hunk that is an indented marker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Indented {
     Context,
@@ -340,7 +330,7 @@ struct Reader<'a> {
     source: &'a Source<'a>,
     at: usize,
     indented: Indented,
-    /// Whether a hunk held an indented marker.
+    /// Whether a hunk has an indented marker.
     has_indented: bool,
 }
 
@@ -357,7 +347,7 @@ impl<'a> Reader<'a> {
         self.at += 1;
     }
 
-    /// The number of the line here, from 1.
+    /// The current line number, from 1.
     fn number(&self) -> usize {
         self.source.skipped + self.at + 1
     }
@@ -375,7 +365,7 @@ impl<'a> Reader<'a> {
         (self.indented == Indented::Marker).then_some(found)
     }
 
-    fn error(&self, message: String) -> ParseError {
-        ParseError { line: Some(self.number()), message }
+    fn error(&self, message: String) -> Error {
+        Error::Syntax { line: Some(self.number()), message }
     }
 }

@@ -1,30 +1,30 @@
-//! What a patch makes of the files: hunks are found by their context, and the patch applies as a
-//! whole or not at all.
+//! Plans the changes of a patch. Hunks are found by their context, and a patch applies completely or not
+//! at all.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use crate::apply::apply_hunks;
-use crate::error::{ApplyError, ReadError};
+use crate::error::Error;
 use crate::parse::{Operation, Patch};
 
-/// What happens to one file.
+/// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Absolute, without `.` and `..`.
     pub path: PathBuf,
     /// Add, delete or update.
     pub kind: ChangeKind,
-    /// The contents before; `None` for a file that was not there.
+    /// The contents before; `None` for a new file.
     pub before: Option<String>,
-    /// The contents after; `None` for a file that goes.
+    /// The contents after; `None` for a deleted file.
     pub after: Option<String>,
     /// The contents of the file that a move replaces.
     pub replaced: Option<String>,
 }
 
 impl Change {
-    /// The end of the file that this change's move replaces.
+    /// The deletion of the file that this move replaces.
     pub fn replaced_file(&self) -> Option<Change> {
         let ChangeKind::Update { move_to: Some(target) } = &self.kind else { return None };
         self.replaced.as_ref().map(|contents| Change {
@@ -37,12 +37,12 @@ impl Change {
     }
 }
 
-/// What kind of change it is.
+/// The kind of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// A new file.
     Add,
-    /// A file less.
+    /// A deleted file.
     Delete,
     /// Changed contents.
     Update {
@@ -51,15 +51,16 @@ pub enum ChangeKind {
     },
 }
 
-/// Plans a patch against the files that `read` gives (`None`: no such file).
+/// Plans the changes that `patch` makes to files, whose contents `read` returns (`None` if a file does
+/// not exist).
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// The first operation that does not apply, or an error of `read`.
 pub fn plan(
     patch: &Patch,
     cwd: &Path,
-    read: &mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>,
-) -> Result<Vec<Change>, ApplyError> {
+    read: &mut dyn FnMut(&Path) -> Result<Option<String>, Error>,
+) -> Result<Vec<Change>, Error> {
     let error = match plan_operations(&patch.operations, cwd, read) {
         Ok(changes) => return Ok(changes),
         Err(error) => error,
@@ -70,26 +71,26 @@ pub fn plan(
     }
 }
 
-type Read<'r> = &'r mut dyn FnMut(&Path) -> Result<Option<String>, ReadError>;
+type Read<'r> = &'r mut dyn FnMut(&Path) -> Result<Option<String>, Error>;
 
 fn plan_operations(
     operations: &[Operation],
     cwd: &Path,
     read: Read<'_>,
-) -> Result<Vec<Change>, ApplyError> {
-    // Paths with the change that they take part in; `None` for both ends of a move.
+) -> Result<Vec<Change>, Error> {
+    // The change of each path; `None` for both ends of a move.
     let mut seen: HashMap<PathBuf, Option<usize>> = HashMap::new();
     let mut changes: Vec<Change> = Vec::with_capacity(operations.len());
     for operation in operations {
         let path = normal(&cwd.join(operation.path()));
         match seen.get(&path) {
             Some(Some(at)) => change_again(&mut changes[*at], operation)?,
-            Some(None) => return Err(ApplyError::Twice(path.display().to_string())),
+            Some(None) => return Err(Error::Twice(path.display().to_string())),
             None => {
                 let change = change(operation, path, cwd, read)?;
                 if let ChangeKind::Update { move_to: Some(target) } = &change.kind {
                     if seen.insert(target.clone(), None).is_some() {
-                        return Err(ApplyError::Twice(target.display().to_string()));
+                        return Err(Error::Twice(target.display().to_string()));
                     }
                     seen.insert(change.path.clone(), None);
                 } else {
@@ -102,8 +103,8 @@ fn plan_operations(
     Ok(changes)
 }
 
-/// A file that an earlier operation changed: updated once more, or written anew after its end.
-fn change_again(change: &mut Change, operation: &Operation) -> Result<(), ApplyError> {
+/// Applies a further operation to a changed file: another update, or an addition after its deletion.
+fn change_again(change: &mut Change, operation: &Operation) -> Result<(), Error> {
     let shown = change.path.display().to_string();
     match (operation, &change.after) {
         (Operation::Update { move_to: None, hunks, .. }, Some(contents)) => {
@@ -113,7 +114,7 @@ fn change_again(change: &mut Change, operation: &Operation) -> Result<(), ApplyE
             change.kind = ChangeKind::Update { move_to: None };
             change.after = Some(contents.clone());
         }
-        _ => return Err(ApplyError::Twice(shown)),
+        _ => return Err(Error::Twice(shown)),
     }
     Ok(())
 }
@@ -123,12 +124,9 @@ fn change(
     path: PathBuf,
     cwd: &Path,
     read: Read<'_>,
-) -> Result<Change, ApplyError> {
+) -> Result<Change, Error> {
     let shown = path.display().to_string();
-    let mut contents_of = |path: &Path| {
-        read(path).map_err(|source| ApplyError::Read { path: path.display().to_string(), source })
-    };
-    let before = contents_of(&path)?;
+    let before = read(&path)?;
     match operation {
         Operation::Add { contents, .. } => {
             let kind = match before {
@@ -138,14 +136,14 @@ fn change(
             Ok(Change { path, kind, before, after: Some(contents.clone()), replaced: None })
         }
         Operation::Delete { .. } => {
-            let before = Some(before.ok_or(ApplyError::Missing(shown))?);
+            let before = Some(before.ok_or(Error::Missing(shown))?);
             Ok(Change { path, kind: ChangeKind::Delete, before, after: None, replaced: None })
         }
         Operation::Update { move_to, hunks, .. } => {
-            let old = before.ok_or_else(|| ApplyError::Missing(shown.clone()))?;
+            let old = before.ok_or_else(|| Error::Missing(shown.clone()))?;
             let move_to = move_to.as_ref().map(|target| normal(&cwd.join(target)));
             let move_to = move_to.filter(|target| *target != path);
-            let replaced = move_to.as_deref().map(contents_of).transpose()?.flatten();
+            let replaced = move_to.as_deref().map(read).transpose()?.flatten();
             let after = Some(apply_hunks(&shown, &old, hunks)?);
             let kind = ChangeKind::Update { move_to };
             Ok(Change { path, kind, before: Some(old), after, replaced })
@@ -153,7 +151,7 @@ fn change(
     }
 }
 
-/// `.` and `..` resolved by name.
+/// Resolves `.` and `..` lexically.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

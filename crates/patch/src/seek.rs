@@ -1,6 +1,6 @@
-//! Finds a run of lines in a file: exactly, then ignoring white space at the ends of lines, then
-//! around them, then with typographic punctuation as plain. Time grows with the length of the
-//! file, not with its product with the length of the run.
+//! Finds a sequence of lines in a file: exactly, then ignoring trailing white space, then all
+//! surrounding white space, then treating typographic punctuation as plain. Takes time linear in the
+//! length of the file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use crate::lines::FileLine;
 
-/// How many line comparisons one file may cost. A patch of many hunks that match only
-/// loosely reads the whole rest of the file for each.
+/// Bound on line comparisons per file: a patch with many loosely matching hunks reads the rest of the
+/// file for each of them.
 const MAX_STEPS: usize = 400_000_000;
 
-/// How lines are compared, in the order in which it is tried.
+/// The forms in which lines are compared, in the order of the attempts.
 type Form = for<'a> fn(&'a str) -> Cow<'a, str>;
 const FORMS: [Form; 4] = [
     |text| Cow::Borrowed(text),
@@ -20,10 +20,10 @@ const FORMS: [Form; 4] = [
     |text| Cow::Borrowed(text.trim()),
     plain,
 ];
-/// The one that finds most.
+/// The most tolerant form.
 const LOOSEST: usize = FORMS.len() - 1;
 
-/// The search took too long.
+/// The search takes too long.
 #[derive(Debug)]
 pub(crate) struct TooCostly;
 
@@ -48,7 +48,7 @@ impl<'t> Haystack<'t> {
         }
     }
 
-    /// The first place within `range` where all of `needle` stands.
+    /// The first position of `needle` within `range`.
     pub(crate) fn find(
         &mut self,
         needle: &[&str],
@@ -59,7 +59,7 @@ impl<'t> Haystack<'t> {
         }
         for form in 0..FORMS.len() {
             let wanted = self.wanted(form, needle);
-            if wanted.contains(&NOWHERE) {
+            if wanted.contains(&NOT_IN_FILE) {
                 self.spend(needle.len())?;
                 continue;
             }
@@ -72,8 +72,7 @@ impl<'t> Haystack<'t> {
         Ok(None)
     }
 
-    /// The first line within `range` that begins with `start` and then a character that does not
-    /// continue its last word.
+    /// The first line within `range` that begins with `start`, followed by a word boundary.
     pub(crate) fn find_start(
         &mut self,
         start: &str,
@@ -89,14 +88,14 @@ impl<'t> Haystack<'t> {
         Ok(self.lines[range.clone()].iter().position(begins).map(|at| range.start + at))
     }
 
-    /// Whether the lines of `needle` stand in the file at `at`, compared in the loosest way.
+    /// Whether the file has the lines of `needle` at `at`, in the most tolerant form.
     pub(crate) fn is_at(&mut self, at: usize, needle: &[&str]) -> Result<bool, TooCostly> {
         self.spend(needle.len())?;
         let wanted = self.wanted(LOOSEST, needle);
         Ok(self.numbered(LOOSEST).lines.get(at..at + needle.len()) == Some(&wanted[..]))
     }
 
-    /// Where within `range` the longest beginning of `needle` stands, and how long it is.
+    /// The position within `range`, and the length, of the longest prefix of `needle`.
     pub(crate) fn closest(
         &mut self,
         needle: &[&str],
@@ -116,7 +115,7 @@ impl<'t> Haystack<'t> {
     fn wanted(&mut self, form: usize, needle: &[&str]) -> Vec<u32> {
         let numbers = &self.numbered(form).numbers;
         let number = |line: &&str| numbers.get(&FORMS[form](line)).copied();
-        needle.iter().map(|line| number(line).unwrap_or(NOWHERE)).collect()
+        needle.iter().map(|line| number(line).unwrap_or(NOT_IN_FILE)).collect()
     }
 
     fn numbered(&mut self, form: usize) -> &Numbered<'t> {
@@ -126,7 +125,7 @@ impl<'t> Haystack<'t> {
             let lines = lines
                 .iter()
                 .map(|line| {
-                    let next = u32::try_from(numbers.len()).unwrap_or(NOWHERE);
+                    let next = u32::try_from(numbers.len()).unwrap_or(NOT_IN_FILE);
                     *numbers.entry(FORMS[form](line)).or_insert(next)
                 })
                 .collect();
@@ -136,14 +135,14 @@ impl<'t> Haystack<'t> {
 }
 
 /// The number of a line that the file does not have.
-const NOWHERE: u32 = u32::MAX;
+const NOT_IN_FILE: u32 = u32::MAX;
 
-/// Whether two lines are the same, compared in the loosest way.
+/// Whether two lines are equal in the most tolerant form.
 pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// Without white space around it, and with plain punctuation and blanks in place of typographic
+/// `text` without surrounding white space, and with plain punctuation and blanks instead of typographic
 /// ones.
 fn plain(text: &str) -> Cow<'_, str> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
@@ -163,7 +162,7 @@ fn plain_char(c: char) -> char {
     }
 }
 
-/// Knuth, Morris and Pratt: the first place of `needle`, each element looked at once or twice.
+/// The first position of `needle` (algorithm of Knuth, Morris and Pratt).
 fn position(haystack: &[u32], needle: &[u32]) -> Option<usize> {
     if needle.is_empty() {
         return Some(0);
@@ -173,8 +172,8 @@ fn position(haystack: &[u32], needle: &[u32]) -> Option<usize> {
     Some(end + 1 - needle.len())
 }
 
-/// Where the longest beginning of `needle` stands first, and how long it is. For a `needle` that
-/// is nowhere as a whole.
+/// The first position and the length of the longest prefix of `needle`, which as a whole must not
+/// occur.
 fn longest_beginning(haystack: &[u32], needle: &[u32]) -> Option<(usize, usize)> {
     let mut search = Search::new(needle);
     let mut longest = None;
@@ -198,7 +197,7 @@ impl<'n> Search<'n> {
         Self { needle, borders: borders(needle), matched: 0 }
     }
 
-    /// How many elements of the needle end here.
+    /// The length of the prefix of the needle that ends with `item`.
     fn step(&mut self, item: u32) -> usize {
         while self.matched > 0 && self.needle.get(self.matched) != Some(&item) {
             self.matched = self.borders[self.matched - 1];
@@ -234,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn finds_what_a_plain_search_finds(
+        fn finds_the_same_as_a_naive_search(
             haystack in prop::collection::vec(0u32..3, 0..30),
             needle in prop::collection::vec(0u32..3, 1..6),
         ) {
@@ -260,17 +259,17 @@ mod tests {
     }
 
     #[test]
-    fn searches_that_cost_too_much_are_given_up() {
+    fn costly_searches_are_abandoned() {
         let lines = crate::lines::lines("a\nb\na\n");
         let mut haystack = Haystack::new(&lines);
         haystack.steps = MAX_STEPS - 20;
         assert_eq!(haystack.find(&["b"], 0..3).ok().flatten(), Some(1));
-        // Each line is there, but not one behind the other: all of the file is read in every form.
+        // Both lines exist, but not in sequence: the whole file is read in every form.
         assert!(haystack.find(&["b", "b"], 0..3).is_err());
     }
 
     #[test]
-    fn typographic_punctuation_is_like_plain() {
+    fn typographic_punctuation_equals_plain() {
         for (one, other) in [
             ("\u{201c}it\u{2019}s\u{201d} \u{2014} x", "\"it's\" - x"),
             ("\u{feff}a\u{a0}b ", "a b"),

@@ -1,30 +1,30 @@
-//! The text of a patch as numbered lines, from its first marker on: what models leave around it is
-//! taken off (white space, code fences, the rest of a heredoc, a common indentation).
+//! Splits the text of a patch into numbered lines, from its first marker on. Removes what models leave
+//! around it: white space, code fences, the rest of a heredoc, a common indentation.
 
 use crate::embedded;
+use crate::error::Error;
 use crate::marker::{BEGIN, Marker, marker};
-use crate::parse::ParseError;
 
 /// The lines after `*** Begin Patch`.
 pub(crate) struct Source<'a> {
     pub(crate) lines: Vec<&'a str>,
-    /// Lines of the text before the first one here.
+    /// Number of lines before the first one.
     pub(crate) skipped: usize,
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(text: &'a str) -> Result<Self, ParseError> {
+    pub(crate) fn new(text: &'a str) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines: Vec<&str> =
             text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
         let first = lines.iter().take_while(|line| is_before(line)).count();
         let Some(&begin) = lines.get(first) else {
             let message = format!("the patch is empty; expected `{BEGIN}`");
-            return Err(ParseError { line: None, message });
+            return Err(Error::Syntax { line: None, message });
         };
         if marker(begin.trim_start().trim_start_matches(['\'', '"', '`'])) != Some(Marker::Begin) {
             let message = format!("expected `{BEGIN}`, found `{}`", clip(begin));
-            return Err(ParseError { line: Some(first + 1), message });
+            return Err(Error::Syntax { line: Some(first + 1), message });
         }
         let indentation = &begin[..begin.len() - begin.trim_start().len()];
         lines.drain(..=first);
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Takes the indentation of the first marker off all lines, if the whole patch has it.
+/// Removes the indentation of the first marker from all lines, if the whole patch has it.
 fn unindent(lines: &mut [&str], indentation: &str) {
     let end = lines.iter().position(|line| marker(line) == Some(Marker::End));
     let lines = &mut lines[..end.map_or(0, |end| end + 1)];
@@ -45,7 +45,7 @@ fn unindent(lines: &mut [&str], indentation: &str) {
     }
 }
 
-/// Whether a line before the patch says nothing: blank, a code fence, or the start of a heredoc.
+/// Whether a line before the patch can be ignored: blank, a code fence, or the start of a heredoc.
 fn is_before(line: &str) -> bool {
     let line = line.trim();
     let line = line.strip_prefix("$ ").unwrap_or(line);
@@ -59,15 +59,15 @@ fn is_before(line: &str) -> bool {
         || embedded::NAMES.iter().any(is_command)
 }
 
-/// Whether a line after the patch says nothing: blank, a code fence, the end of a heredoc, or what
-/// closes the quotes around the patch.
+/// Whether a line after the patch can be ignored: blank, a code fence, the end of a heredoc, or closing
+/// quotes.
 pub(crate) fn is_after(line: &str) -> bool {
     let line = line.trim();
     let is_delimiter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.chars().all(is_delimiter) || line.chars().all(|c| "`'\")}]".contains(c))
 }
 
-/// A line for an error, shortened when it is long.
+/// Shortens a long line for an error message.
 pub(crate) fn clip(line: &str) -> String {
     const MAX: usize = 120;
     if line.chars().count() <= MAX {

@@ -1,12 +1,11 @@
-//! The changes of a whole turn as one diff: what each file was before the turn against what
-//! it is now, however many changes lie between.
+//! The diff of a whole turn: compares each file before the turn with its current contents.
 
 use std::path::{Path, PathBuf};
 
 use crate::diff::unified_diff;
 use crate::plan::{Change, ChangeKind};
 
-/// How many bytes of file contents one turn holds; files beyond are named, not shown.
+/// Bytes of file contents that a turn keeps; the diffs of further files only name them.
 pub const MAX_HELD: usize = 64 * 1024 * 1024;
 
 /// The changes of a turn (`turn/diff/updated`).
@@ -17,28 +16,28 @@ pub struct TurnDiff {
     held: usize,
 }
 
-/// One file, followed through the turn.
+/// A file that changed in the turn.
 #[derive(Clone, Debug)]
 struct File {
-    /// Where it was before the turn; where it appeared when it is new.
+    /// Its path before the turn, or for a new file its first path.
     origin: PathBuf,
-    /// Where it is now, or was last.
+    /// Its current or last path.
     path: PathBuf,
     before: Option<String>,
     now: Option<String>,
-    /// Whether the contents were left out, being too large.
+    /// Whether the contents are too large to keep.
     dropped: bool,
-    /// The diff, once it has been made.
+    /// The cached diff.
     diff: Option<String>,
 }
 
 impl TurnDiff {
-    /// Names in the diff are relative to `root`; those of files elsewhere are absolute.
+    /// Creates an empty diff. Names are relative to `root`; those of files outside of it are absolute.
     pub fn new(root: PathBuf) -> Self {
         Self { root, files: Vec::new(), held: 0 }
     }
 
-    /// Takes in changes that were carried out, in order.
+    /// Records applied changes, in order.
     pub fn record(&mut self, changes: &[Change]) {
         for change in changes {
             if let Some(replaced) = change.replaced_file() {
@@ -48,8 +47,7 @@ impl TurnDiff {
         }
     }
 
-    /// The diff of the turn so far, files in the order of their names. A file that is as it
-    /// was before is not in it.
+    /// The diff so far, with files ordered by name. Omits files without a change.
     pub fn unified(&mut self) -> String {
         let root = &self.root;
         let mut shown: Vec<(&Path, &str)> = Vec::with_capacity(self.files.len());
@@ -70,7 +68,7 @@ impl TurnDiff {
         if target == change.path {
             return self.set(at, change.after.clone());
         }
-        // A file that was at the new place before the turn stays the one to compare with.
+        // A file that was at the target before the turn remains the base of the comparison.
         match self.files.iter().position(|file| file.path == target) {
             Some(other) => {
                 self.set(at, None);
@@ -83,7 +81,7 @@ impl TurnDiff {
         }
     }
 
-    /// The file that is at the change's path, followed from now on if it was not yet.
+    /// The index of the file at the change's path; starts to track it if necessary.
     fn file_at(&mut self, change: &Change) -> usize {
         if let Some(at) = self.files.iter().position(|file| file.path == change.path) {
             return at;
@@ -132,7 +130,7 @@ impl File {
             return format!("diff --git a/{old} b/{new}\nContents are too large to be shown\n");
         }
         match self.before {
-            // What is new has no other name than the one it has now.
+            // A new file has only its current name.
             None => unified_diff(&new, &new, None, self.now.as_deref()),
             Some(_) if self.now.is_none() => unified_diff(&old, &old, self.before.as_deref(), None),
             Some(_) => unified_diff(&old, &new, self.before.as_deref(), self.now.as_deref()),

@@ -1,4 +1,4 @@
-//! The patch format: what is read, where hunks are found, what is refused.
+//! The patch format: parsing, positions of hunks, and refusals.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{applied, check, files, refused, wrap};
 
 #[test]
-fn files_come_and_go() {
+fn files_are_added_and_deleted() {
     check(&[], "*** Add File: a/b\n+x\n+", &[("a/b", "x\n\n")]);
     check(&[("a", "x\n")], "*** Delete File: a", &[]);
     check(&[("a", "x\n")], "*** Add File: a\n+y", &[("a", "y\n")]);
@@ -62,7 +62,7 @@ fn line_endings_are_kept() {
 }
 
 #[test]
-fn what_models_put_around_a_patch_is_tolerated() {
+fn text_around_a_patch_is_tolerated() {
     let patch = wrap("*** Add File: a\n+x");
     for text in [
         format!("```\n{patch}\n```"),
@@ -75,7 +75,7 @@ fn what_models_put_around_a_patch_is_tolerated() {
 }
 
 #[test]
-fn a_patch_that_does_not_fit_says_where_and_why() {
+fn refusals_name_the_line_and_the_reason() {
     refused(&[], "hello", "line 1: expected `*** Begin Patch`");
     refused(&[], "*** Begin Patch\n*** Add File: a\n+x", "expected `*** End Patch`");
     refused(&[], &wrap(""), "changes nothing");
@@ -83,14 +83,18 @@ fn a_patch_that_does_not_fit_says_where_and_why() {
     refused(&[], &wrap("*** Add File: "), "expected a path");
     refused(&[], &wrap("*** Update File: a\n@@\n-x"), "/w/a: there is no such file");
     refused(&[], &wrap("*** Delete File: a"), "no such file");
-    refused(&[("a", "1\n")], &wrap("*** Update File: a"), "no change of `a`");
+    refused(&[("a", "1\n")], &wrap("*** Update File: a"), "`a` has no changes");
     refused(
         &[("a", "1\n")],
         &wrap("*** Update File: a\n@@\n-2\n+3"),
         "hunk 1, line 4 of the patch: these lines were not found:\n2",
     );
     refused(&[("a", "1\n1\n")], &wrap("*** Update File: a\n@@ x\n-1"), "hunk 1");
-    refused(&[("a", "1\n")], &wrap("*** Delete File: a\n*** Delete File: ./a"), "named twice");
+    refused(
+        &[("a", "1\n")],
+        &wrap("*** Delete File: a\n*** Delete File: ./a"),
+        "named by two operations",
+    );
     refused(&[("a", "1\n2\n")], &wrap("*** Update File: a\n@@\n-2\n@@\n-1"), "hunk 2");
 }
 
@@ -150,7 +154,7 @@ fn commands_that_hold_more_than_a_patch() {
 }
 
 #[test]
-fn a_turn_is_summed_up() {
+fn a_turn_has_one_diff() {
     let mut state = files(&[("a", "1\n"), ("b", "1\n")]);
     let mut diff = TurnDiff::new("/w".into());
     let mut step = |body: &str| {

@@ -1,4 +1,4 @@
-//! What a hostile or merely large patch may cost, and what must stay as it was.
+//! Costs of hostile and large patches, and properties of diffs.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ fn repetitive_files_are_searched_in_linear_time() {
 }
 
 #[test]
-fn hunks_that_match_loosely_are_found_one_behind_the_other() {
+fn hunks_that_match_loosely_are_found_in_sequence() {
     let before = "a \n".repeat(100_000);
     let hunks = "@@\n-a\n+b\n".repeat(20_000);
     let expected = "b\n".repeat(20_000) + &"a \n".repeat(80_000);
@@ -186,7 +186,7 @@ fn turns_with_moves() {
 }
 
 #[test]
-fn a_turn_holds_so_much_and_no_more() {
+fn the_contents_kept_for_a_turn_are_bounded() {
     let large = "x".repeat(MAX_HELD / 2 + 1);
     let mut turn = TurnDiff::new("/w".into());
     turn.record(&[change("/w/a", ChangeKind::Add, None, Some(&large))]);
@@ -216,7 +216,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Hunks made of a diff, applied to the text that it starts from, give the other text.
+    /// The hunks of a diff turn its old text into its new one.
     #[test]
     fn a_patch_of_edits_gives_the_result(before in text(), keep in prop::collection::vec(0u8..4, 14)) {
         let lines: Vec<&str> = before.lines().collect();
@@ -236,9 +236,9 @@ proptest! {
         prop_assert_eq!(after.lines().collect::<Vec<_>>(), expect);
     }
 
-    /// A diff read backwards gives both texts.
+    /// A diff contains both texts.
     #[test]
-    fn diffs_hold_both_texts(before in text(), after in text()) {
+    fn diffs_contain_both_texts(before in text(), after in text()) {
         let diff = unified_diff("f", "f", Some(&before), Some(&after));
         prop_assert_eq!(diff.is_empty(), before == after);
         let (mut old, mut new) = (Vec::new(), Vec::new());

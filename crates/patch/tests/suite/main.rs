@@ -1,5 +1,5 @@
-//! The patch format from outside: what is read, where hunks are found, what is refused, what it
-//! costs, and how it compares with an independent implementation.
+//! Tests of the public interface: parsing, positions of hunks, refusals, costs, and a comparison with an
+//! independent implementation.
 #![allow(clippy::unwrap_used)]
 
 mod corpus;
@@ -18,7 +18,7 @@ fn files(list: &[(&str, &str)]) -> Files {
     list.iter().map(|(path, text)| (Path::new("/w").join(path), (*text).to_owned())).collect()
 }
 
-/// The files after the patch in `text`.
+/// Applies the patch in `text`.
 fn applied(before: &Files, text: &str) -> Result<Files, String> {
     let patch = parse(text).map_err(|error| error.to_string())?;
     let mut read = |path: &Path| Ok(before.get(path).cloned());
@@ -37,7 +37,7 @@ fn applied(before: &Files, text: &str) -> Result<Files, String> {
     Ok(after)
 }
 
-/// The file `f` after hunks.
+/// Applies hunks to the file `f`.
 fn updated(before: &str, hunks: &str) -> Result<String, String> {
     let text = wrap(&format!("*** Update File: f\n{hunks}"));
     let mut after = applied(&files(&[("f", before)]), &text)?;

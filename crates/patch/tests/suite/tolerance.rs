@@ -1,11 +1,10 @@
-//! Patches as models write them: what is understood although it is not in the grammar, and what
-//! is said about the rest.
+//! Patches as models write them: tolerated deviations from the grammar, and errors about the rest.
 
 use super::{applied, check, files, refused, updated, wrap};
 
-/// Texts that all mean: `a` gets the line `x`.
+/// Texts that all add the line `x` to `a`.
 #[test]
-fn what_is_left_around_a_patch() {
+fn text_around_a_patch() {
     let patch = wrap("*** Add File: a\n+x");
     let body = "*** Add File: a\n+x";
     for text in [
@@ -86,7 +85,7 @@ fn ends_of_files() {
         // It has not.
         ("a\nb", "-a\n+c", "c\nb"),
         ("a\nb", "-a\n+c\n b", "c\nb"),
-        // The blank line behind the last line end.
+        // The blank line after the last line end.
         ("a\n", " a\n \n+b", "a\n\nb\n"),
         ("a\n", "-a\n-\n+b", "b\n"),
         ("", "-\n+b", "b\n"),
@@ -161,7 +160,7 @@ fn headers_of_hunks() {
     refused(
         &[("f", file)],
         &wrap("*** Update File: f\n@@ class C:\n-    1\n+    X"),
-        "hunk 1, line 3 of the patch: no line is `class C:`, which `@@` names. The lines of the \
+        "hunk 1, line 3 of the patch: `@@` names the line `class C:`, which the file does not have. The lines of the \
          hunk are in the file more than once",
     );
 }
@@ -203,7 +202,7 @@ fn several_operations_on_one_file() {
         "*** Update File: a\n*** Move to: b\n*** Update File: b\n@@\n-1\n+x",
         "*** Update File: a\n*** Move to: b\n*** Add File: a\n+x",
     ] {
-        refused(&before, &wrap(body), "named twice");
+        refused(&before, &wrap(body), "named by two operations");
     }
 }
 
@@ -232,9 +231,9 @@ fn a_move_replaces_a_file() {
     check(&before[..1], "*** Update File: a\n*** Move to: ./a\n@@\n-1\n+2", &[("a", "2\n")]);
 }
 
-/// What is refused: the line with its number and text, and what would be right.
+/// Errors have the number and the text of the line, and a correction.
 #[test]
-fn errors_say_which_line_and_what_would_be_right() {
+fn errors_name_the_line_and_a_correction() {
     let file = [("f", "one\ntwo\nthree\ntwo\n")];
     for (text, expected) in [
         (
@@ -271,11 +270,11 @@ fn errors_say_which_line_and_what_would_be_right() {
         ),
         (
             &wrap("*** Update File: f\n@@\n three\n two\n-four"),
-            "Line 6 of the patch, `-four`, is behind the end of the file, line 4.",
+            "Line 6 of the patch, `-four`, is beyond the end of the file, which has 4 lines.",
         ),
         (
             &wrap("*** Update File: f\n@@ three\n-one\n+1"),
-            "They are at line 1: hunks stand in the order of the file",
+            "They are at line 1, which is too early: write hunks in the order of the file",
         ),
     ] {
         refused(&file, text, expected);

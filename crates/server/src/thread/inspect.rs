@@ -305,12 +305,12 @@ impl Inspection {
         let parsed = patch::parse(text)
             .map_err(|error| (Vec::new(), format!("the patch cannot be read: {error}")))?;
         let policy = self.policy().settle();
-        let mut read = |path: &Path| -> Result<Option<String>, patch::ReadError> {
-            policy.check_read(path).map_err(|error| patch::ReadError::new(error.to_string()))?;
+        let mut read = |path: &Path| -> Result<Option<String>, patch::Error> {
+            policy.check_read(path).map_err(|error| patch::Error::read(path, error.to_string()))?;
             match files::read_text(path, patches::MAX_FILE_BYTES) {
                 Ok(text) => Ok(Some(text)),
                 Err(error) if error.is_not_found() => Ok(None),
-                Err(error) => Err(patch::ReadError::new(error.to_string())),
+                Err(error) => Err(patch::Error::read(path, error.to_string())),
             }
         };
         let changes = patch::plan(&parsed, cwd, &mut read).map_err(|error| {
