@@ -91,6 +91,14 @@ impl ApiError {
             .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
+    /// 503 `limits_unavailable`: the limits cannot be checked now.
+    #[must_use]
+    pub fn limits_unavailable() -> Self {
+        let message = "The limits cannot be checked at the moment. Please try again in a second.";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable", message)
+            .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
     /// The parameter that it is about.
     #[must_use]
     pub fn param(mut self, param: impl Into<Cow<'static, str>>) -> Self {

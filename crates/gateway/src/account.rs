@@ -47,8 +47,8 @@ pub(crate) struct Facts {
 
 /// A request that is traced.
 pub(crate) struct Traced {
-    /// Where it stands.
-    pub(crate) place: traces::Place,
+    /// The position of its span.
+    pub(crate) context: traces::TraceContext,
     /// `POST /v1/responses`.
     pub(crate) name: String,
     /// When it came.
@@ -119,7 +119,7 @@ impl Account {
         if let Some(traced) = &facts.trace {
             gateway.traces.record(traced.span(&entry));
         }
-        gateway.spend.settled(gateway, &facts.caller, entry.cost);
+        gateway.spend.settled(&facts.caller, entry.cost);
         gateway.ledger.record(entry);
     }
 
@@ -148,9 +148,9 @@ impl Traced {
     /// The span of a request that never had an account.
     #[must_use]
     pub(crate) fn refused(self, status: u16, ended: ratelimit::Micros) -> traces::Span {
-        let Self { place, name, began } = self;
+        let Self { context, name, began } = self;
         traces::Span {
-            place,
+            context,
             name,
             is_upstream: false,
             began,
@@ -163,7 +163,7 @@ impl Traced {
     fn span(&self, entry: &Entry) -> traces::Span {
         let tokens = |count: u64| count.to_string();
         traces::Span {
-            place: self.place,
+            context: self.context,
             name: self.name.clone(),
             is_upstream: false,
             began: self.began,

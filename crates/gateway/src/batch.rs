@@ -13,23 +13,22 @@ mod outcome;
 mod reading;
 mod results;
 mod run;
+mod runner;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lease::Lease;
-use ratelimit::Micros;
-use tokio::sync::{Notify, Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
-
 pub(crate) use check::check;
+use lease::Lease;
+pub(crate) use lease::hand_over;
+use runner::Phase;
+pub(crate) use runner::{LEASE, Runner};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::state::Gateway;
 use gateway_store::records::batches;
 
-/// How long a node holds what it works at, without word from it.
-pub(crate) const LEASE: Micros = 30_000_000;
 /// How often the store is asked for batches that nobody works at.
 const POLL: Duration = Duration::from_secs(1);
 /// Polls between two rounds of tidying: a minute.
@@ -38,100 +37,10 @@ const TIDY_EVERY: u32 = 60;
 const TIDY_STEPS: u32 = 20;
 /// Batches that a node works at, at once. What is beyond waits in the store.
 const MOST_BATCHES: usize = 64;
-/// Input files that are checked at once: each is held by the line, and its names.
-const MOST_CHECKS: usize = 4;
-/// How long is waited for work that was told to stop at once.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct Runner {
-    /// Who this node is.
-    node: Box<str>,
-    /// Leases that it has asked for.
-    leases: AtomicU64,
-    /// Places for checks.
-    pub(crate) checks: Semaphore,
-    lines: Arc<Semaphore>,
-    wake: Notify,
-    phase: watch::Sender<Phase>,
-    task: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the runner does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// It works.
-    Run,
-    /// It ends what it has begun, and begins nothing.
-    Stop,
-    /// It gives back what it has begun.
-    Cut,
-}
-
-impl Runner {
-    pub(crate) fn new(node: &str, lines_per_node: u32) -> Self {
-        Self {
-            node: node.into(),
-            leases: AtomicU64::new(0),
-            checks: Semaphore::new(MOST_CHECKS),
-            lines: Arc::new(Semaphore::new(lines_per_node as usize)),
-            wake: Notify::new(),
-            phase: watch::Sender::new(Phase::Run),
-            task: Mutex::default(),
-        }
-    }
-
-    /// Who holds a new lease. Each has a name of its own: what a node has lost is lost to itself
-    /// too.
-    pub(crate) fn owner(&self) -> Box<str> {
-        format!("{}-{}", self.node, self.leases.fetch_add(1, Ordering::Relaxed)).into()
-    }
-
-    /// There is something to do.
-    pub(crate) fn wake(&self) {
-        self.wake.notify_one();
-    }
-
-    /// Lets lines under way end within that time, and gives everything else back to other nodes.
-    pub(crate) async fn drain(&self, patience: Duration) {
-        let Some(mut task) = self.take_task() else { return };
-        self.phase.send_replace(Phase::Stop);
-        if tokio::time::timeout(patience, &mut task).await.is_ok() {
-            return;
-        }
-        self.phase.send_replace(Phase::Cut);
-        if tokio::time::timeout(2 * GRACE, &mut task).await.is_err() {
-            task.abort();
-        }
-    }
-
-    /// Ends everything at once, as a crash does: other nodes continue once the leases have expired.
-    #[cfg(feature = "test-support")]
-    pub(crate) fn abort(&self) {
-        if let Some(task) = self.take_task() {
-            task.abort();
-        }
-    }
-
-    fn take_task(&self) -> Option<JoinHandle<()>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
 /// Begins to run batches, for as long as there is a gateway.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
-    let task = tokio::spawn(follow(Arc::downgrade(gateway), gateway.batches.phase.subscribe()));
-    let mut place = gateway.batches.task.lock().unwrap_or_else(PoisonError::into_inner);
-    *place = Some(task);
-}
-
-/// Gives a batch that was checked to whoever runs it.
-pub(crate) async fn hand_over(gateway: &Gateway, batch: &str, owner: &str) {
-    if let Err(error) = batches::renew(&gateway.database, batch, owner, 0).await {
-        gateway.log.line(format_args!("{batch} is free when its lease is over: {error}"));
-    }
-    gateway.batches.wake();
+    let runner = &gateway.batches;
+    runner.set_task(tokio::spawn(follow(Arc::downgrade(gateway), runner.phase())));
 }
 
 async fn follow(gateway: Weak<Gateway>, mut phase: watch::Receiver<Phase>) {
@@ -168,7 +77,7 @@ async fn wait(
     phase: &mut watch::Receiver<Phase>,
 ) {
     tokio::select! {
-        () = gateway.batches.wake.notified() => {}
+        () = gateway.batches.woken() => {}
         Some(ended) = running.join_next() => log_panic(&Arc::downgrade(gateway), ended),
         _ = phase.changed() => {}
     }

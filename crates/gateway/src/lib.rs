@@ -6,12 +6,14 @@ mod account;
 mod api;
 mod batch;
 mod metrics;
+mod object_owners;
 mod open;
 mod serve;
 mod spend;
 mod state;
 #[cfg(feature = "test-support")]
 mod test_support;
+mod trace_export;
 mod traces;
 mod upstream;
 

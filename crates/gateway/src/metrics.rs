@@ -10,8 +10,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::state::Gateway;
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -108,20 +106,32 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The page.
+    /// The page, with how the gateway is doing now.
     #[must_use]
-    pub(crate) fn page(&self, gateway: &Gateway) -> String {
-        let ledger = gateway.ledger.state();
+    pub(crate) fn page(&self, now: &Readings) -> String {
         let shown = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        self.now.ledger_waiting.set(shown(ledger.waiting as u64));
-        self.now.ledger_lost.set(shown(ledger.lost_requests));
-        self.now.ledger_lost_cost.set(shown(ledger.lost_cost));
-        self.now.spans_dropped.set(shown(gateway.traces.dropped()));
-        self.now.limits_available.set(gateway.limits.is_available().into());
-        self.now.store_in_touch.set(gateway.directory.is_in_touch().into());
+        self.now.ledger_waiting.set(shown(now.ledger.waiting as u64));
+        self.now.ledger_lost.set(shown(now.ledger.lost_requests));
+        self.now.ledger_lost_cost.set(shown(now.ledger.lost_cost));
+        self.now.spans_dropped.set(shown(now.spans_dropped));
+        self.now.limits_available.set(now.limits_available.into());
+        self.now.store_in_touch.set(now.store_in_touch.into());
         let mut page = String::new();
         // Writing into a string cannot fail.
         let _ = text::encode(&mut page, &self.registry);
         page
     }
+}
+
+/// Values that are read when the page is requested.
+#[derive(Debug)]
+pub(crate) struct Readings {
+    /// Of the ledger.
+    pub(crate) ledger: gateway_store::ledger::State,
+    /// Spans that no collector took.
+    pub(crate) spans_dropped: u64,
+    /// Whether limits can be checked.
+    pub(crate) limits_available: bool,
+    /// Whether the store answered lately.
+    pub(crate) store_in_touch: bool,
 }

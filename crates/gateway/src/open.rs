@@ -8,10 +8,12 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, Memory, Redis, RedisOptions};
 
-use crate::api::Remembered;
 use crate::batch;
+use crate::metrics::Metrics;
+use crate::object_owners::ObjectOwners;
+use crate::spend::Spend;
 use crate::state::{Gateway, Ids};
-use crate::traces;
+use crate::trace_export;
 use crate::upstream;
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::{Clock, Environment};
@@ -69,19 +71,22 @@ impl Gateway {
         let directory =
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
+        let metrics = Metrics::default();
+        let spend =
+            Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone(), log.clone());
         let gateway = Arc::new(Self {
             batches: batch::Runner::new(&writer, lines),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger: Ledger::start(Arc::clone(&database), writer.into()),
-            remembered: Remembered::start(Arc::clone(&database), log.clone()),
+            object_owners: ObjectOwners::start(Arc::clone(&database), log.clone()),
             database,
             limits,
-            spend: Default::default(),
+            spend,
             room: Default::default(),
             upstreams: upstream::Client::new()?,
             traces: Default::default(),
-            metrics: Default::default(),
+            metrics,
             clock,
             random,
             ids,
@@ -89,7 +94,7 @@ impl Gateway {
         });
         batch::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
-        tokio::spawn(traces::send(Arc::downgrade(&gateway)));
+        tokio::spawn(trace_export::send(Arc::downgrade(&gateway)));
         Ok(gateway)
     }
 
@@ -124,7 +129,7 @@ impl Gateway {
         if let Err(error) = self.directory.write_last_used().await {
             self.log.line(format_args!("when keys were last used was not written: {error}"));
         }
-        traces::send_waiting(self, &mut false).await;
+        trace_export::send_waiting(self, &mut false).await;
         if let Err(error) = self.limits.close().await {
             self.log.line(format_args!("the state of the limits was not written: {error}"));
         }

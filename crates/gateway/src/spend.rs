@@ -1,81 +1,96 @@
-//! Money beside the limits' own books: what the ledger knows is put into them before the first
-//! decision of a month, so that a lost state file or store gives no money back; and soft limits
-//! tell, once a month each and once more after a restart, that they were passed.
+//! Keeps the spend meters of the limits in step with the ledger: before the first decision of a month
+//! they are set to what the ledger has, so that losing the state of the limits refunds nothing. Logs
+//! when a soft limit is exceeded, once per month and again after a restart.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ratelimit::{Bound, Draw, Micros};
+use prometheus_client::metrics::counter::Counter;
+use ratelimit::{Bound, Draw, Limits, Micros};
 use tokio::sync::OnceCell;
 
-use crate::state::Gateway;
 use gateway_policy::dates;
+use gateway_policy::environment::{Clock, Log};
 use gateway_policy::error::ApiError;
 use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
+use gateway_store::database::Database;
 use gateway_store::ledger;
 
-/// Alerts that are remembered as told; beyond it some may be told again.
-const MOST_TOLD: usize = 100_000;
+/// Alerts remembered as logged; beyond it some may be logged again.
+const MOST_ALERTED: usize = 100_000;
 
 /// See the module.
-#[derive(Debug, Default)]
 pub(crate) struct Spend {
-    told: Mutex<HashSet<(Box<str>, u32)>>,
+    database: Arc<Database>,
+    limits: Arc<Limits>,
+    clock: Arc<dyn Clock>,
+    /// Counts alerts.
+    alerts: Counter,
+    log: Log,
+    alerted: Mutex<HashSet<(Box<str>, u32)>>,
 }
 
 impl Spend {
-    /// Puts what the ledger knows of this month into the limits, once a caller.
+    pub(crate) fn new(
+        database: &Arc<Database>,
+        limits: &Arc<Limits>,
+        clock: &Arc<dyn Clock>,
+        alerts: Counter,
+        log: Log,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            database: Arc::clone(database),
+            limits: Arc::clone(limits),
+            clock: Arc::clone(clock),
+            alerts,
+            log,
+            alerted: Mutex::default(),
+        })
+    }
+
+    /// Sets the meters of this month from the ledger, once per caller.
     ///
     /// # Errors
-    /// 503 when the ledger cannot be read: nobody knows what may still be spent.
-    pub(crate) async fn seed(
-        &self,
-        gateway: &Gateway,
-        caller: &Caller,
-        now: Micros,
-    ) -> Result<(), ApiError> {
+    /// 503 when the ledger cannot be read: the remaining budget is unknown.
+    pub(crate) async fn seed(&self, caller: &Caller, now: Micros) -> Result<(), ApiError> {
         let month = dates::month(now);
         let seeded = caller.derived.get(DerivedKey::Seeded { month }, OnceCell::<()>::new);
         if seeded.initialized() {
             return Ok(());
         }
-        seeded.get_or_try_init(|| put(gateway, caller, month)).await.map(drop)
+        seeded.get_or_try_init(|| self.set_meters(caller, month)).await.map(drop)
     }
 
-    /// The same, because the limits' store says that it has forgotten.
+    /// [`Spend::seed`] again, because the store of the limits has lost its state.
     ///
     /// # Errors
     /// See [`Spend::seed`].
-    pub(crate) async fn seed_again(
-        &self,
-        gateway: &Gateway,
-        caller: &Caller,
-        now: Micros,
-    ) -> Result<(), ApiError> {
-        put(gateway, caller, dates::month(now)).await
+    pub(crate) async fn seed_again(&self, caller: &Caller, now: Micros) -> Result<(), ApiError> {
+        self.set_meters(caller, dates::month(now)).await
     }
 
-    /// Tells of soft limits that a request has passed. It never waits: somebody looks later.
-    pub(crate) fn settled(&self, gateway: &Arc<Gateway>, caller: &Arc<Caller>, cost: u64) {
+    /// Checks the soft limits of a caller whose request cost this much. Never waits: the check runs
+    /// in a task of its own.
+    pub(crate) fn settled(self: &Arc<Self>, caller: &Arc<Caller>, cost: u64) {
         let has_alerts = |alerts: &[SpendAlert]| !alerts.is_empty();
         let (organization, project) = (&caller.organization.spend, &caller.project.spend);
         if cost == 0 || !(has_alerts(&organization.alerts) || has_alerts(&project.alerts)) {
             return;
         }
-        let (gateway, caller) = (Arc::clone(gateway), Arc::clone(caller));
-        tokio::spawn(async move { gateway.spend.tell(&gateway, &caller).await });
+        let (spend, caller) = (Arc::clone(self), Arc::clone(caller));
+        tokio::spawn(async move { spend.check_alerts(&caller).await });
     }
 
-    async fn tell(&self, gateway: &Gateway, caller: &Caller) {
-        let now = gateway.clock.now();
+    async fn check_alerts(&self, caller: &Caller) {
+        let now = self.clock.now();
         let month = dates::month(now);
         let project = spend_meter(&caller.project.id);
         let bound = Bound::Spend { most: None, month };
         let draws = [ORGANIZATION_SPEND, &project].map(|meter| Draw { meter, bound, amount: 0 });
         let organization = &*caller.organization.id;
-        // The next request looks again.
-        let Ok(states) = gateway.limits.look(organization, &draws, now).await else { return };
+        // After an error the next request checks again.
+        let Ok(states) = self.limits.look(organization, &draws, now).await else { return };
         let scopes = [
             (organization, &caller.organization.spend.alerts),
             (&*caller.project.id, &caller.project.spend.alerts),
@@ -83,8 +98,8 @@ impl Spend {
         for ((scope, alerts), state) in scopes.into_iter().zip(states) {
             for alert in alerts.iter().filter(|alert| alert.threshold <= state.used) {
                 if self.is_new(alert, month) {
-                    gateway.metrics.spend_alerts.inc();
-                    gateway.log.line(format_args!(
+                    self.alerts.inc();
+                    self.log.line(format_args!(
                         "spend alert {} of {scope}: {} of {} micro-dollars spent this month",
                         alert.id, state.used, alert.threshold,
                     ));
@@ -94,30 +109,32 @@ impl Spend {
     }
 
     fn is_new(&self, alert: &SpendAlert, month: u32) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= MOST_TOLD {
-            told.clear();
+        let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
+        if alerted.len() >= MOST_ALERTED {
+            alerted.clear();
         }
-        told.insert((alert.id.clone(), month))
+        alerted.insert((alert.id.clone(), month))
     }
-}
 
-async fn put(gateway: &Gateway, caller: &Caller, month: u32) -> Result<(), ApiError> {
-    let organization = &*caller.organization.id;
-    let project = &*caller.project.id;
-    let bound = Bound::Spend { most: None, month };
-    let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
-    for (meter, project) in meters {
-        let spent = ledger::month_spend_of(&gateway.database, organization, project, month);
-        let spent = spent.await.map_err(|error| {
-            gateway.log.line(format_args!("what {organization} has spent: {error}"));
-            ApiError::store_unavailable()
-        })?;
-        let seeded = gateway.limits.seed(organization, &meter, bound, spent).await;
-        seeded.map_err(|error| {
-            gateway.log.line(format_args!("limits: {error}"));
-            crate::api::limits_unavailable()
-        })?;
+    async fn set_meters(&self, caller: &Caller, month: u32) -> Result<(), ApiError> {
+        let organization = &*caller.organization.id;
+        let project = &*caller.project.id;
+        let bound = Bound::Spend { most: None, month };
+        let meters = [(ORGANIZATION_SPEND.to_owned(), None), (spend_meter(project), Some(project))];
+        for (meter, project) in meters {
+            let spent = ledger::month_spend_of(&self.database, organization, project, month);
+            let spent = spent.await.map_err(|error| {
+                self.log.line(format_args!(
+                    "the spend of {organization} cannot be read from the ledger: {error}"
+                ));
+                ApiError::store_unavailable()
+            })?;
+            let seeded = self.limits.seed(organization, &meter, bound, spent).await;
+            seeded.map_err(|error| {
+                self.log.line(format_args!("limits: {error}"));
+                ApiError::limits_unavailable()
+            })?;
+        }
+        Ok(())
     }
-    Ok(())
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use ratelimit::{Limits, RequestId};
 
-use crate::api::Remembered;
-use crate::batch;
+use crate::batch::Runner;
 use crate::metrics::Metrics;
+use crate::object_owners::ObjectOwners;
 use crate::serve::intake::Room;
 use crate::spend::Spend;
 use crate::traces::Traces;
@@ -27,16 +27,16 @@ pub struct Gateway {
     pub(crate) directory: Arc<Directory>,
     /// Where organizations, keys and usage are.
     pub(crate) database: Arc<Database>,
-    /// Whose the things are that model servers made.
-    pub(crate) remembered: Remembered,
+    /// Owner of each upstream object, by id.
+    pub(crate) object_owners: ObjectOwners,
     /// What may be used, and what is.
     pub(crate) limits: Arc<Limits>,
     /// What was used.
     pub(crate) ledger: Ledger,
     /// Money: what the ledger knows, and who is to be told.
-    pub(crate) spend: Spend,
+    pub(crate) spend: Arc<Spend>,
     /// What runs batches.
-    pub(crate) batches: batch::Runner,
+    pub(crate) batches: Runner,
     /// Model servers.
     pub(crate) upstreams: upstream::Client,
     /// Traces.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use gateway_store::directory::Refusal;
 use gateway_store::records::batches::{self, Batch, Status};
 use gateway_store::records::files::{self, File, Purpose};
-use gateway_store::records::responses::Place;
+use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{Page, batch_lines, owned_objects, responses};
 use node::{NOW, Node};
 
@@ -230,7 +230,7 @@ async fn lines_of_a_dead_node_are_taken_over(node: &Node) {
 
 async fn ids_belong_to_who_made_them(node: &Node) {
     let database = &node.database;
-    let place = |project: &str| Place { project: project.into(), upstream: "main".into() };
+    let place = |project: &str| ObjectOwner { project: project.into(), upstream: "main".into() };
     for project in ["proj_1", "proj_2"] {
         responses::insert(database, "resp_1", &place(project), AT).await.unwrap();
         owned_objects::insert(database, "vs_1", &place(project), AT).await.unwrap();

@@ -1,7 +1,7 @@
 //! Which project and upstream the objects of upstreams belong to: files, vector stores, videos and
 //! whatever else has an id. They are remembered until they are deleted.
 
-use super::responses::Place;
+use super::responses::ObjectOwner;
 use crate::database::{Database, DatabaseError, Statement};
 
 /// Remembers an object. An id that is known already keeps its first project.
@@ -11,19 +11,19 @@ use crate::database::{Database, DatabaseError, Statement};
 pub async fn insert(
     database: &Database,
     id: &str,
-    place: &Place,
+    owner: &ObjectOwner,
     at: i64,
 ) -> Result<(), DatabaseError> {
-    database.transact(vec![remembering(id, place, at)]).await.map(drop)
+    database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
 /// The statement of [`insert`], for many at once.
 #[must_use]
-pub fn remembering(id: &str, place: &Place, at: i64) -> Statement {
+pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
         "INSERT INTO owned_objects (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (id) DO NOTHING",
-        [id.into(), (&place.project).into(), (&place.upstream).into(), at.into()],
+        [id.into(), (&owner.project).into(), (&owner.upstream).into(), at.into()],
     )
 }
 
@@ -31,10 +31,11 @@ pub fn remembering(id: &str, place: &Place, at: i64) -> Statement {
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn find(database: &Database, id: &str) -> Result<Option<Place>, DatabaseError> {
+pub async fn find(database: &Database, id: &str) -> Result<Option<ObjectOwner>, DatabaseError> {
     let sql = "SELECT project, upstream FROM owned_objects WHERE id = $1";
     let rows = database.query(Statement::new(sql, [id.into()])).await?;
-    let read = rows.first().map(|row| Ok(Place { project: row.text(0)?, upstream: row.text(1)? }));
+    let read =
+        rows.first().map(|row| Ok(ObjectOwner { project: row.text(0)?, upstream: row.text(1)? }));
     read.transpose()
 }
 

@@ -9,7 +9,7 @@ const PRUNED: u32 = 1000;
 
 /// Where a response is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ObjectOwner {
     /// Whose it is.
     pub project: Box<str>,
     /// The upstream's name.
@@ -24,19 +24,19 @@ pub struct Place {
 pub async fn insert(
     database: &Database,
     id: &str,
-    place: &Place,
+    owner: &ObjectOwner,
     at: i64,
 ) -> Result<(), DatabaseError> {
-    database.transact(vec![remembering(id, place, at)]).await.map(drop)
+    database.transact(vec![remembering(id, owner, at)]).await.map(drop)
 }
 
 /// The statement of [`insert`], for many at once.
 #[must_use]
-pub fn remembering(id: &str, place: &Place, at: i64) -> Statement {
+pub fn remembering(id: &str, owner: &ObjectOwner, at: i64) -> Statement {
     Statement::new(
         "INSERT INTO responses (id, project, upstream, created_at) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (id) DO NOTHING",
-        [id.into(), (&place.project).into(), (&place.upstream).into(), at.into()],
+        [id.into(), (&owner.project).into(), (&owner.upstream).into(), at.into()],
     )
 }
 
@@ -44,10 +44,15 @@ pub fn remembering(id: &str, place: &Place, at: i64) -> Statement {
 ///
 /// # Errors
 /// See [`DatabaseError`].
-pub async fn find(database: &Database, id: &str, now: i64) -> Result<Option<Place>, DatabaseError> {
+pub async fn find(
+    database: &Database,
+    id: &str,
+    now: i64,
+) -> Result<Option<ObjectOwner>, DatabaseError> {
     let sql = "SELECT project, upstream FROM responses WHERE id = $1 AND created_at > $2";
     let rows = database.query(Statement::new(sql, [id.into(), (now - KEPT).into()])).await?;
-    let read = rows.first().map(|row| Ok(Place { project: row.text(0)?, upstream: row.text(1)? }));
+    let read =
+        rows.first().map(|row| Ok(ObjectOwner { project: row.text(0)?, upstream: row.text(1)? }));
     read.transpose()
 }
 

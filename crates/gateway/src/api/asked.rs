@@ -1,4 +1,4 @@
-//! What a request asks for, read in its body: JSON, or a form.
+//! ObjectKind a request asks for, read in its body: JSON, or a form.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header;
 
-use super::owned::What;
-use crate::serve::route::{self, Generation};
+use crate::object_owners::ObjectKind;
+use crate::serve::router::{self, Generation};
 use gateway_body::{Background, Kind, Scanned, scan};
 use gateway_policy::error::ApiError;
 
@@ -28,7 +28,7 @@ impl Asked {
         headers: &HeaderMap,
     ) -> Result<Self, (ApiError, Option<String>)> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if generation.form != route::Form::Never {
+        if generation.form != router::Form::Never {
             let boundary = gateway_body::boundary(content_type.unwrap_or_default());
             match boundary.map_err(|error| (form_error(&error), None))? {
                 Some(boundary) => {
@@ -36,7 +36,7 @@ impl Asked {
                     let form = form.map_err(|error| (form_error(&error), None))?;
                     return Ok(Self::Form(Box::new(form)));
                 }
-                None if generation.form == route::Form::Always => {
+                None if generation.form == router::Form::Always => {
                     let message = "The body must be a multipart/form-data.";
                     return Err((ApiError::bad_request("invalid_content_type", message), None));
                 }
@@ -153,10 +153,10 @@ impl Asked {
     }
 
     /// Ids of files and responses that the request refers to.
-    pub(super) fn references(&self, body: &Bytes) -> Vec<(What, String)> {
+    pub(super) fn references(&self, body: &Bytes) -> Vec<(ObjectKind, String)> {
         let Self::Json(_, scanned) = self else { return Vec::new() };
-        let objects = scanned.file_ids.iter().map(|id| (What::Object, id));
-        let response = scanned.previous_response_id.iter().map(|id| (What::Response, id));
+        let objects = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id));
+        let response = scanned.previous_response_id.iter().map(|id| (ObjectKind::Response, id));
         objects.chain(response).map(|(what, id)| (what, id.read(body).into_owned())).collect()
     }
 }

@@ -7,7 +7,7 @@ use hyper::{HeaderMap, Method};
 use super::asked::Asked;
 use super::relay::Whole;
 use super::{Exchange, generate};
-use crate::serve::route::{self, Api, Generation, Route};
+use crate::serve::router::{self, Api, Generation, Route};
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 
@@ -72,8 +72,8 @@ fn generation(endpoint: &str) -> Result<Generation, ApiError> {
     if !ENDPOINTS.contains(&endpoint) {
         return Err(unknown());
     }
-    let segments = route::segments(endpoint)?;
-    match route::api(&Method::POST, &segments) {
+    let segments = router::segments(endpoint)?;
+    match router::api(&Method::POST, &segments) {
         Route::Api(Api::Generate(generation)) => Ok(generation),
         _ => Err(unknown()),
     }

@@ -1,4 +1,4 @@
-//! `/v1/batches`: making, listing, reading and cancelling batches. What a batch does is in `batch`.
+//! `/v1/batches`: making, listing, reading and cancelling batches. ObjectKind a batch does is in `batch`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const MOST_METADATA: usize = 16;
 const LONGEST_METADATA: (usize, usize) = (64, 512);
 
 /// See the module.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     exchange: &mut Exchange,
     rest: &[&str],
     request: Request<Incoming>,

@@ -159,12 +159,12 @@ impl Exchange {
 
     async fn decide(&self, plan: &Plan, demand: &Demand) -> Result<Decision, ApiError> {
         let (gateway, organization) = (&self.gateway, &*self.caller.organization.id);
-        gateway.spend.seed(gateway, &self.caller, self.now).await?;
+        gateway.spend.seed(&self.caller, self.now).await?;
         let draws = plan.draws(demand, self.now);
         let reserve = || gateway.limits.reserve(organization, self.request, &draws, self.now);
         match reserve().await {
             Err(ratelimit::Unavailable::Unseeded) => {
-                gateway.spend.seed_again(gateway, &self.caller, self.now).await?;
+                gateway.spend.seed_again(&self.caller, self.now).await?;
                 reserve().await.map_err(|error| self.unavailable(&error))
             }
             decision => decision.map_err(|error| self.unavailable(&error)),
@@ -173,7 +173,7 @@ impl Exchange {
 
     fn unavailable(&self, error: &ratelimit::Unavailable) -> ApiError {
         self.gateway.log.line(format_args!("limits: {error}"));
-        limits_unavailable()
+        ApiError::limits_unavailable()
     }
 
     /// Notes the headers of the limits without drawing on them: for answers to requests that are
@@ -230,12 +230,4 @@ impl Exchange {
             ApiError::bad_request("region_not_available", message)
         })
     }
-}
-
-/// 503 when the limits cannot be known.
-#[must_use]
-pub(crate) fn limits_unavailable() -> ApiError {
-    let message = "The limits cannot be checked at the moment. Please try again in a second.";
-    ApiError::new(hyper::StatusCode::SERVICE_UNAVAILABLE, "limits_unavailable", message)
-        .header(hyper::header::RETRY_AFTER, hyper::header::HeaderValue::from_static("1"))
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::listing::{self, Paging};
 use super::{Answered, Exchange, forward, upload, upstream_files};
 use crate::serve::answer::AnswerBody;
-use crate::serve::route::Api;
+use crate::serve::router::Api;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_store::database::DatabaseError;
@@ -22,7 +22,7 @@ const LIMITS: (u32, u32) = (10_000, 10_000);
 const EXPIRY: std::ops::RangeInclusive<i64> = 3600..=2_592_000;
 
 /// See the module.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     exchange: &mut Exchange,
     rest: &[&str],
     request: Request<Incoming>,
@@ -157,7 +157,7 @@ fn content(exchange: &Exchange, file: File) -> Response<AnswerBody> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    // What somebody uploaded is never a page of this host.
+    // ObjectKind somebody uploaded is never a page of this host.
     let nosniff = HeaderName::from_static("x-content-type-options");
     headers.insert(nosniff, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));

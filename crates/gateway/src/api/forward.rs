@@ -9,12 +9,13 @@ use hyper::http::{request, response};
 use hyper::{Method, Request, Response};
 use serde_json::Value;
 
-use super::owned::{What, not_found};
+use super::owned::not_found;
 use super::relay::{self, Relayed};
 use super::{Answered, Exchange, Recognised};
+use crate::object_owners::ObjectKind;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
-use crate::serve::route::{self, Api};
+use crate::serve::router::{self, Api};
 use crate::upstream::{self, OutBody, Outgoing, too_large};
 use gateway_body::{Edits, Kind, scan};
 use gateway_policy::announce::DEPRECATION;
@@ -28,7 +29,7 @@ use gateway_store::records::owned_objects;
 const MOST_LIST: usize = 16 << 20;
 
 /// See the module.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     exchange: &mut Exchange,
     api: Api<'_>,
     request: Request<Incoming>,
@@ -53,7 +54,7 @@ pub(super) async fn pass(
     given: Given,
 ) -> Answered {
     let path = head.uri.path().to_owned();
-    let segments = route::segments(&path)?;
+    let segments = router::segments(&path)?;
     let mut recognised = exchange.without_model()?;
     let checked = checked(exchange, api, &segments, &mut recognised, (&head, given)).await;
     let (touched, base, body) = match checked {
@@ -96,7 +97,7 @@ pub(super) async fn pass(
     if made && matches!(*segments, ["uploads", _, "complete"]) {
         return uploaded(exchange, relayed).await;
     }
-    let told = made.then(|| exchange.remembers(What::Object));
+    let told = made.then(|| exchange.remembers(ObjectKind::Object));
     let watch = match relayed.reader() {
         Some(reader) if made => Watch::Usage(reader),
         _ => Watch::Nothing,
@@ -124,9 +125,9 @@ async fn checked<'a>(
     Ok((touched, base, body))
 }
 
-/// What a path names.
+/// ObjectKind a path names.
 struct Touched<'a> {
-    what: What,
+    what: ObjectKind,
     /// The id that is all of it, which a `DELETE` is about.
     whole: Option<&'a str>,
     /// Who has it.
@@ -139,12 +140,13 @@ async fn touched<'a>(
     api: Api<'_>,
     segments: &'a [&'a str],
 ) -> Result<Touched<'a>, ApiError> {
-    let what = if matches!(api, Api::Response(_)) { What::Response } else { What::Object };
+    let what =
+        if matches!(api, Api::Response(_)) { ObjectKind::Response } else { ObjectKind::Object };
     let mut touched = Touched { what, whole: None, upstream: None };
     let collection = Collection::of(segments);
     // `/v1/{collection}/{id}/…`: what is not known there may be a word such as `search`.
     for (at, segment) in segments.iter().enumerate().skip(collection.depth) {
-        let place = exchange.place(what, segment).await?;
+        let place = exchange.owner(what, segment).await?;
         if place.is_none() && at == collection.depth && collection.is_strict {
             return Err(not_found(segment));
         }
@@ -158,7 +160,7 @@ async fn touched<'a>(
     Ok(touched)
 }
 
-/// What a path begins with, before an id.
+/// ObjectKind a path begins with, before an id.
 struct Collection {
     /// So many segments.
     depth: usize,
@@ -226,7 +228,7 @@ async fn body(
         Err(_) if !may_be_json(&body, &content_type) => return Ok(OutBody::whole(body)),
         Err(invalid) => return Err(ApiError::bad_request(invalid.code(), invalid.to_string())),
     };
-    let ids = scanned.file_ids.iter().map(|id| (What::Object, id.read(&body).into_owned()));
+    let ids = scanned.file_ids.iter().map(|id| (ObjectKind::Object, id.read(&body).into_owned()));
     let ids: Vec<_> = ids.collect();
     exchange.owns_all(&ids).await?;
     let Some(name) = scanned.model else { return Ok(OutBody::whole(body)) };
@@ -279,7 +281,7 @@ async fn uploaded(exchange: &Exchange, relayed: Relayed) -> Answered {
     let (head, whole) = gathered(relayed).await?;
     let upload = serde_json::from_slice::<Value>(&whole).unwrap_or_default();
     if let Some(file) = upload.pointer("/file/id").and_then(Value::as_str) {
-        exchange.remembers(What::Object)(file);
+        exchange.remembers(ObjectKind::Object)(file);
     }
     Ok(Response::from_parts(head, AnswerBody::from(whole)))
 }
@@ -323,7 +325,7 @@ async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes
                 None => !strict,
                 Some(id) if is_ours(id) || exchange.made_lately(id) => true,
                 Some(_) if strict => false,
-                Some(id) => exchange.place(What::Object, id).await.is_ok(),
+                Some(id) => exchange.owner(ObjectKind::Object, id).await.is_ok(),
             };
             if may_be_seen {
                 kept.push(entry.clone());

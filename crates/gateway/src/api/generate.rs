@@ -11,12 +11,12 @@ use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response};
 
 use super::asked::Asked;
-use super::owned::What;
 use super::relay::{self, Relayed, Whole};
 use super::{Answered, Exchange, Recognised};
+use crate::object_owners::ObjectKind;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
-use crate::serve::route::Generation;
+use crate::serve::router::Generation;
 use crate::upstream::{self, OutBody, Outgoing};
 use gateway_body::{Edits, Kind, Member, UsageFilter};
 use gateway_policy::error::ApiError;
@@ -24,7 +24,7 @@ use gateway_policy::plan::Demand;
 use gateway_policy::settings::Model;
 
 /// See the module.
-pub(super) async fn answer(
+pub(crate) async fn answer(
     exchange: &mut Exchange,
     generation: Generation,
     request: Request<Incoming>,
@@ -47,7 +47,7 @@ pub(super) async fn answer(
 /// The same for a line of a batch: the whole answer of its model server.
 ///
 /// # Errors
-/// What a client would be answered instead.
+/// ObjectKind a client would be answered instead.
 pub(super) async fn whole(
     exchange: &mut Exchange,
     generation: Generation,
@@ -60,7 +60,8 @@ pub(super) async fn whole(
     )]);
     let asked = Asked::read(&body, generation, &headers).map_err(|(error, _)| error)?;
     let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
-    let told = (generation.kind == Kind::Responses).then(|| exchange.remembers(What::Response));
+    let told =
+        (generation.kind == Kind::Responses).then(|| exchange.remembers(ObjectKind::Response));
     relayed.whole(told).await
 }
 
@@ -123,7 +124,7 @@ fn recognise(
     }
 }
 
-/// What the contract forbids, and what belongs to somebody else.
+/// ObjectKind the contract forbids, and what belongs to somebody else.
 async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), ApiError> {
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
@@ -139,7 +140,7 @@ async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), A
     exchange.owns_all(&asked.references(body)).await
 }
 
-/// The token estimate and the other amounts (specification: What the service does, item 6).
+/// The token estimate and the other amounts (specification: ObjectKind the service does, item 6).
 fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
     if matches!(asked, Asked::Json(Kind::InputTokens, _)) {
         // Counting is a request; the tokens go to no model.
@@ -249,8 +250,8 @@ fn pass(
         None => Watch::Nothing,
     };
     let told = match kind {
-        Kind::Responses => Some(exchange.remembers(What::Response)),
-        Kind::VideoEdits => Some(exchange.remembers(What::Object)),
+        Kind::Responses => Some(exchange.remembers(ObjectKind::Response)),
+        Kind::VideoEdits => Some(exchange.remembers(ObjectKind::Object)),
         _ => None,
     };
     relayed.into_response(watch, told)

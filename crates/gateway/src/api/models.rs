@@ -14,7 +14,7 @@ use gateway_policy::settings::{LimitSet, Model};
 use gateway_policy::tenants::Tier;
 
 /// All models and aliases that are served.
-pub(super) fn list(exchange: &Exchange) -> Response<AnswerBody> {
+pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
     let now = exchange.now;
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(now));
     let mut data = Vec::new();
@@ -26,7 +26,7 @@ pub(super) fn list(exchange: &Exchange) -> Response<AnswerBody> {
 }
 
 /// One of them.
-pub(super) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
+pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     let name = decoded(&name.join("/"));
     let recognised = exchange.recognise(&name)?;
     exchange.show_limits(&recognised).await;
@@ -75,7 +75,7 @@ impl<'a> Entry<'a> {
 
 /// `GET /v1/fine_tuning/model_limits`: the organization's limits by model, as its tier has them.
 /// The specification leaves the shape open.
-pub(super) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
+pub(crate) fn fine_tuning_limits(exchange: &Exchange) -> Response<AnswerBody> {
     let tier = exchange.caller.organization.tier;
     let served = exchange.settings.catalog.models().filter(|model| model.is_served(exchange.now));
     let data = served.map(|model| FineTuning::of(model, tier)).collect();

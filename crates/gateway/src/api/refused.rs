@@ -5,14 +5,14 @@ use hyper::{Method, StatusCode, header};
 use gateway_policy::error::ApiError;
 
 /// 405, with the methods that are served.
-pub(super) fn method(method: &Method, allowed: &'static str) -> ApiError {
+pub(crate) fn method(method: &Method, allowed: &'static str) -> ApiError {
     let message = format!("{method} is not served here. Please use one of: {allowed}.");
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
         .header(header::ALLOW, header::HeaderValue::from_static(allowed))
 }
 
 /// 404 `endpoint_retired`, with what replaces it.
-pub(super) fn retired(path: &str) -> ApiError {
+pub(crate) fn retired(path: &str) -> ApiError {
     if path.starts_with("/v1/engines") {
         let message = "The engines API is no more. Please name the model in the body instead \
                        (POST /v1/completions, POST /v1/embeddings).";

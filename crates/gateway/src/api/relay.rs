@@ -58,16 +58,16 @@ pub(super) async fn send(
     let upstream = outgoing.upstream;
     let began = gateway.clock.now();
     let traced = account.facts().trace.as_ref();
-    let place = traced.map(|traced| traced.place.within(&*gateway.random));
-    if let Some(place) = &place {
-        place.put(&mut outgoing.headers);
+    let context = traced.map(|traced| traced.context.child(&*gateway.random));
+    if let Some(context) = &context {
+        context.inject(&mut outgoing.headers);
     }
     let sent = gateway.upstreams.send(outgoing).await;
     let ended = gateway.clock.now();
     let took = ended.saturating_sub(began);
-    if let Some(place) = place {
+    if let Some(context) = context {
         gateway.traces.record(Span {
-            place,
+            context,
             name: format!("upstream {}", upstream.name),
             is_upstream: true,
             began,

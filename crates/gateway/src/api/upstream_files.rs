@@ -35,7 +35,7 @@ pub(super) async fn list(
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
     let has_any = owned_objects::has_any(database, project).await;
     let has_any = has_any.map_err(|_| ApiError::store_unavailable())?
-        || exchange.gateway.remembered.has_any(project);
+        || exchange.gateway.object_owners.has_any(project);
     let Some(upstream) = exchange.settings.default_upstream.clone().filter(|_| has_any) else {
         return Ok((Vec::new(), false));
     };
@@ -65,7 +65,7 @@ pub(super) async fn list(
     Ok((found, true))
 }
 
-/// What is encoded in the value of a query.
+/// ObjectKind is encoded in the value of a query.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 fn path(paging: &Paging, after: Option<&str>) -> String {

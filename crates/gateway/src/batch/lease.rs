@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ratelimit::Micros;
 
-use super::LEASE;
+use super::runner::LEASE;
 use crate::state::Gateway;
 use gateway_store::database::DatabaseError;
 use gateway_store::records::{batch_lines, batches};
@@ -52,4 +52,12 @@ impl Lease {
         batch_lines::renew(database, &self.batch, &self.owner, until).await?;
         Ok(true)
     }
+}
+
+/// Gives a batch that was checked to whoever runs it.
+pub(crate) async fn hand_over(gateway: &Gateway, batch: &str, owner: &str) {
+    if let Err(error) = batches::renew(&gateway.database, batch, owner, 0).await {
+        gateway.log.line(format_args!("{batch} is free when its lease is over: {error}"));
+    }
+    gateway.batches.wake();
 }

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::lease::Lease;
 use super::line::{self, Gone, Job};
-use super::{LEASE, Phase, outcome};
+use super::outcome;
+use super::runner::{LEASE, Phase};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::lease::Lease;
-use super::{GRACE, Phase, check, hand_over, lines, results};
+use super::check::check;
+use super::lease::{Lease, hand_over};
+use super::runner::{GRACE, Phase};
+use super::{lines, results};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_store::database::DatabaseError;

@@ -10,38 +10,21 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tower_service::Service;
 
 use super::answer::AnswerBody;
+use super::pages::Pages;
 use super::patient::{Patient, Served, Serving};
-use super::{Peer, service};
+use super::service;
 use crate::state::Gateway;
 
 /// Connections at once; further ones wait to be accepted.
 const MOST: usize = 16_384;
 /// After an accept that failed, which is for want of descriptors most of the time.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Pages and the administration API.
-#[derive(Clone)]
-pub(super) struct Pages {
-    router: axum::Router,
-    peer: Peer,
-}
-
-impl Pages {
-    pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {
-        let mut request = request.map(axum::body::Body::new);
-        request.extensions_mut().insert(self.peer);
-        let answered = self.router.call(request).await;
-        answered.unwrap_or_else(|never| match never {}).map(AnswerBody::Page)
-    }
-}
 
 /// How serving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +46,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<Ending> {
     let graceful = GracefulShutdown::new();
-    let pages = super::pages(&gateway);
+    let pages = Pages::new(&gateway);
     let room = Arc::new(Semaphore::new(MOST));
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -77,8 +60,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, address)) => {
-                let pages = Pages { router: pages.clone(), peer: Peer(address.ip()) };
-                let connection = connection(&gateway, stream, pages);
+                let connection = connection(&gateway, stream, pages.for_client(address.ip()));
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
                     // A connection that breaks concerns nobody else.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request;
-use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Request, Response, StatusCode};
 
 use super::answer::AnswerBody;
-use super::route::{self, Route};
-use super::{authenticate, connections::Pages};
+use super::authenticate;
+use super::pages::Pages;
+use super::router::{self, Api, Route};
 use crate::account::{Traced, request_id};
 use crate::api::{self, Exchange};
-use crate::metrics::Answered;
+use crate::metrics::{Answered, Readings};
 use crate::state::Gateway;
 use crate::traces;
 use gateway_policy::error::ApiError;
@@ -23,38 +24,34 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROCESSING: HeaderName = HeaderName::from_static("openai-processing-ms");
 
-/// Answers a request, whatever it is.
+/// Answers any request.
 pub(super) async fn answer(
     gateway: Arc<Gateway>,
     pages: Pages,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
-    let path = request.uri().path();
-    let route = match (request.method(), path) {
-        (&Method::GET | &Method::HEAD, "/healthz") => Route::Health,
-        (&Method::GET | &Method::HEAD, "/readyz") => Route::Ready,
-        (&Method::GET | &Method::HEAD, "/metrics") => Route::Metrics,
-        (_, "/dashboard") => Route::Dashboard,
-        _ if path.starts_with("/dashboard/") => Route::Dashboard,
-        _ => return answer_v1(gateway, pages, request).await,
-    };
-    match route {
-        Route::Health => text(StatusCode::OK, "ok\n"),
-        Route::Ready => ready(&gateway).await,
-        Route::Metrics => metrics(&gateway),
-        _ => pages.answer(request).await,
+    let path = request.uri().path().to_owned();
+    let mut segments = Vec::new();
+    match router::find(request.method(), &path, &mut segments) {
+        Ok(Route::Health) => text(StatusCode::OK, "ok\n"),
+        Ok(Route::Ready) => ready(&gateway).await,
+        Ok(Route::Metrics) => metrics(&gateway),
+        Ok(Route::Dashboard) => pages.answer(request).await,
+        route => answer_api(gateway, pages, request, route).await,
     }
 }
 
-async fn answer_v1(
+async fn answer_api(
     gateway: Arc<Gateway>,
     pages: Pages,
     request: Request<Incoming>,
+    route: Result<Route<'_>, ApiError>,
 ) -> Response<AnswerBody> {
     let began = gateway.clock.now();
     let number = gateway.ids.next();
     let mut seen = Seen::default();
-    let answered = Box::pin(dispatch(&gateway, pages, request, number, began, &mut seen)).await;
+    let answered = dispatch(&gateway, pages, request, route, (number, began), &mut seen);
+    let answered = Box::pin(answered).await;
     let mut response = answered.unwrap_or_else(ApiError::into_response);
     let headers = response.headers_mut();
     seen.shown.put(headers);
@@ -88,19 +85,11 @@ async fn dispatch(
     gateway: &Arc<Gateway>,
     pages: Pages,
     request: Request<Incoming>,
-    number: ratelimit::RequestId,
-    now: ratelimit::Micros,
+    route: Result<Route<'_>, ApiError>,
+    (number, now): (ratelimit::RequestId, ratelimit::Micros),
     seen: &mut Seen,
 ) -> api::Answered {
-    let path = request.uri().path().to_owned();
-    if !path.starts_with("/v1/") {
-        let message = format!("There is nothing at {} {path}.", request.method());
-        return Err(ApiError::not_found("not_found", message));
-    }
-    let segments = route::segments(&path)?;
-    let Route::Api(api) = route::api(request.method(), &segments) else {
-        return Ok(pages.answer(request).await);
-    };
+    let Route::Api(api) = route? else { return Ok(pages.answer(request).await) };
     let settings = gateway.settings.load_full();
     let (head, body) = request.into_parts();
     let caller = authenticate::caller(gateway, &head.headers).await?;
@@ -115,12 +104,12 @@ async fn dispatch(
         now,
         region,
         model: None,
-        trace: traced(gateway, &head, &path, now),
+        trace: traced(gateway, &head, now),
         headers: HeaderMap::new(),
         shown: Shown::default(),
         batch: false,
     };
-    let answered = api::answer(&mut exchange, api, Request::from_parts(head, body)).await;
+    let answered = handle(&mut exchange, api, Request::from_parts(head, body)).await;
     seen.headers = exchange.headers;
     seen.shown = exchange.shown;
     seen.trace = exchange.trace;
@@ -130,22 +119,39 @@ async fn dispatch(
     answered
 }
 
-/// Its part of a trace, if there is a collector for it. Ids of things are no part of the name.
-fn traced(
-    gateway: &Gateway,
-    head: &request::Parts,
-    path: &str,
-    began: ratelimit::Micros,
-) -> Option<Traced> {
+/// The handler of each route.
+async fn handle(
+    exchange: &mut Exchange,
+    route: Api<'_>,
+    request: Request<Incoming>,
+) -> api::Answered {
+    match route {
+        Api::Generate(generation) => api::generate::answer(exchange, generation, request).await,
+        Api::Models => Ok(api::models::list(exchange)),
+        Api::Model(name) => api::models::get(exchange, name).await,
+        Api::WrongMethod(allowed) => Err(api::refused::method(request.method(), allowed)),
+        Api::FineTuningLimits => Ok(api::models::fine_tuning_limits(exchange)),
+        Api::Retired => Err(api::refused::retired(request.uri().path())),
+        Api::Files(rest) => api::files::answer(exchange, rest, request).await,
+        Api::Batches(rest) => api::batches::answer(exchange, rest, request).await,
+        Api::Response(_) | Api::Ingest(_) | Api::Remix | Api::PassThrough => {
+            api::forward::answer(exchange, route, request).await
+        }
+    }
+}
+
+/// The trace of a request, if there is a collector. Ids are left out of its name.
+fn traced(gateway: &Gateway, head: &request::Parts, began: ratelimit::Micros) -> Option<Traced> {
     gateway.settings.load().otlp_endpoint.as_ref()?;
-    let place = traces::Place::of(&head.headers, &*gateway.random)?;
-    let words =
-        path.split('/').take(4).map(|word| match word.bytes().any(|b| b.is_ascii_digit()) {
+    let context = traces::TraceContext::of_request(&head.headers, &*gateway.random)?;
+    let words = head.uri.path().split('/').take(4).map(|word| {
+        match word.bytes().any(|b| b.is_ascii_digit()) {
             true if word != "v1" => "{id}",
             _ => word,
-        });
+        }
+    });
     let path = words.collect::<Vec<_>>().join("/");
-    Some(Traced { place, name: format!("{} {path}", head.method), began })
+    Some(Traced { context, name: format!("{} {path}", head.method), began })
 }
 
 async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
@@ -160,7 +166,12 @@ async fn ready(gateway: &Gateway) -> Response<AnswerBody> {
 }
 
 fn metrics(gateway: &Gateway) -> Response<AnswerBody> {
-    let page = gateway.metrics.page(gateway);
+    let page = gateway.metrics.page(&Readings {
+        ledger: gateway.ledger.state(),
+        spans_dropped: gateway.traces.dropped(),
+        limits_available: gateway.limits.is_available(),
+        store_in_touch: gateway.directory.is_in_touch(),
+    });
     let mut response = Response::new(AnswerBody::from(bytes::Bytes::from(page)));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,5 +1,6 @@
-//! Which path leads where: the table of what the gateway serves (specification: Endpoints,
-//! Versioning). What it does there stands in `api/`, a file a resource.
+//! The router: which handler a request's method and path lead to (specification: Endpoints,
+//! Versioning). The handlers are in `api/`, one file per resource, and in the crate `gateway-admin`;
+//! `service.rs` calls them.
 
 use hyper::Method;
 
@@ -7,7 +8,7 @@ use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::Endpoint;
 
-/// Where a request goes.
+/// What answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// `GET /healthz`: the process lives.
@@ -20,20 +21,20 @@ pub(crate) enum Route<'a> {
     Dashboard,
     /// The administration API.
     Admin,
-    /// Everything that a key of a project is needed for.
+    /// Everything that requires a project's key.
     Api(Api<'a>),
 }
 
 /// See [`Route::Api`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api<'a> {
-    /// A model makes something.
+    /// A model generates something.
     Generate(Generation),
     /// `GET /v1/models`.
     Models,
     /// `GET /v1/models/{id}`; ids may hold slashes.
     Model(&'a [&'a str]),
-    /// A method that is not served there, and those that are.
+    /// The method is not allowed; these are.
     WrongMethod(&'static str),
     /// `GET /v1/fine_tuning/model_limits`.
     FineTuningLimits,
@@ -45,22 +46,22 @@ pub(crate) enum Api<'a> {
     Batches(&'a [&'a str]),
     /// `POST /v1/vector_stores/{id}/files` and `…/file_batches`: ingestion, which has its own limit.
     Ingest(&'a str),
-    /// An interface that is no more.
+    /// A retired interface.
     Retired,
     /// `POST /v1/videos/{id}/remix`.
     Remix,
-    /// Any other path: it is sent on.
+    /// Any other path: forwarded as it is.
     PassThrough,
 }
 
-/// What a model makes.
+/// A request that makes a model generate something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     /// Which fields a JSON body has.
     pub(crate) kind: Kind,
-    /// Which usage page counts it.
+    /// The usage page that counts it.
     pub(crate) endpoint: Endpoint,
-    /// Whether the body may be, or must be, a form.
+    /// Whether the body can be, or must be, a form.
     pub(crate) form: Form,
 }
 
@@ -73,8 +74,8 @@ pub(crate) enum Form {
     Always,
 }
 
-/// Most segments of a path that are looked at.
-pub(crate) const MOST_SEGMENTS: usize = 16;
+/// Longest path, in segments.
+const MOST_SEGMENTS: usize = 16;
 
 /// The segments after `/v1/`; checked, so that this server and the next one see the same.
 ///
@@ -104,10 +105,10 @@ fn is_needed_encoding(after: &str) -> bool {
     })
 }
 
-/// What may be sent on.
+/// Methods that are forwarded.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
-/// Whether a `POST` there makes something that is counted.
+/// Whether a `POST` to this path generates something that is counted.
 fn makes(segments: &[&str]) -> bool {
     matches!(
         segments,
@@ -119,7 +120,34 @@ fn makes(segments: &[&str]) -> bool {
     )
 }
 
-/// Where a request below `/v1/` goes.
+/// The route of a request. Its parts borrow from `path` and from `segments`, which this fills.
+///
+/// # Errors
+/// 400 for a path that other servers could read differently, 404 for one that is not served.
+pub(crate) fn find<'a>(
+    method: &Method,
+    path: &'a str,
+    segments: &'a mut Vec<&'a str>,
+) -> Result<Route<'a>, ApiError> {
+    let gets = matches!(*method, Method::GET | Method::HEAD);
+    match path {
+        "/healthz" if gets => Ok(Route::Health),
+        "/readyz" if gets => Ok(Route::Ready),
+        "/metrics" if gets => Ok(Route::Metrics),
+        "/dashboard" => Ok(Route::Dashboard),
+        _ if path.starts_with("/dashboard/") => Ok(Route::Dashboard),
+        _ if path.starts_with("/v1/") => {
+            *segments = self::segments(path)?;
+            Ok(api(method, segments))
+        }
+        _ => {
+            let message = format!("There is nothing at {method} {path}.");
+            Err(ApiError::not_found("not_found", message))
+        }
+    }
+}
+
+/// The route of a request below `/v1/`.
 #[must_use]
 pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     let posts = method == Method::POST;
@@ -129,9 +157,9 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
     Route::Api(match segments {
         ["organization" | "organizations", ..] => return Route::Admin,
         ["assistants" | "threads" | "engines", ..] => Api::Retired,
-        // What `TRACE` answers would tell our key.
+        // An upstream's answer to `TRACE` would contain our key.
         _ if !gets && !known.contains(method) => Api::WrongMethod(METHODS),
-        // Nobody makes anything past the limits because a server takes any method for it.
+        // An upstream that accepts any method must not generate outside of the limits.
         _ if !posts && !gets && makes(segments) => Api::WrongMethod("POST"),
         ["responses"] if posts => generate(Kind::Responses, Endpoint::Completions, Form::Never),
         ["responses", "compact"] if posts => {
@@ -178,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_lead_astray_are_refused() {
+    fn ambiguous_paths_are_refused() {
         for path in [
             "/v1/",
             "/v1//models",
@@ -206,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn where_paths_lead() {
+    fn paths_lead_to_their_handlers() {
         let check = |method: Method, path: &str, expected: Api<'_>| {
             let segments = segments(path).unwrap();
             assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
@@ -236,5 +264,19 @@ mod tests {
         check(Method::GET, "/v1/vector_stores/vs/files", Api::PassThrough);
         check(Method::GET, "/v1/conversations/c", Api::PassThrough);
         assert_eq!(api(&Method::GET, &["organization", "projects"]), Route::Admin);
+    }
+
+    #[test]
+    fn paths_outside_of_the_api() {
+        let check = |method: Method, path: &str, expected: Option<Route<'_>>| {
+            let mut segments = Vec::new();
+            assert_eq!(find(&method, path, &mut segments).ok(), expected, "{method} {path}");
+        };
+        check(Method::GET, "/healthz", Some(Route::Health));
+        check(Method::HEAD, "/readyz", Some(Route::Ready));
+        check(Method::POST, "/metrics", None);
+        check(Method::POST, "/dashboard/sign-in", Some(Route::Dashboard));
+        check(Method::GET, "/v1/models", Some(Route::Api(Api::Models)));
+        check(Method::GET, "/v2/models", None);
     }
 }

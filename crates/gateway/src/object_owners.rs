@@ -1,0 +1,152 @@
+//! The owner of each object that upstreams created (responses, files, vector stores …): the project
+//! whose request created it, and the upstream that has it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use gateway_policy::environment::Log;
+use gateway_store::database::{Database, DatabaseError};
+use gateway_store::records::responses::ObjectOwner;
+use gateway_store::records::{owned_objects, responses};
+
+/// Objects seen last: their owners are known before the store has them.
+const RECENT: usize = 16_384;
+/// Changes that wait to be written. When full, further ones are dropped and logged.
+const WAITING: usize = 65_536;
+/// Changes per transaction.
+const TOGETHER: usize = 256;
+
+/// ObjectKind an id names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    /// ObjectOwners for 30 days.
+    Response,
+    /// ObjectOwners until it is deleted.
+    Object,
+}
+
+/// See the module. Lookups see a change before the store has it.
+pub(crate) struct ObjectOwners {
+    database: Arc<Database>,
+    recent: Mutex<Recent>,
+    sender: mpsc::Sender<Change>,
+    log: Log,
+}
+
+#[derive(Debug, Default)]
+struct Recent {
+    /// `None`: it was deleted.
+    owners: HashMap<Box<str>, Option<ObjectOwner>>,
+    order: VecDeque<Box<str>>,
+}
+
+#[derive(Debug)]
+struct Change {
+    kind: ObjectKind,
+    id: Box<str>,
+    /// `None`: it was deleted.
+    owner: Option<ObjectOwner>,
+    at: i64,
+}
+
+impl Recent {
+    fn note(&mut self, id: &str, owner: Option<ObjectOwner>) {
+        if self.owners.insert(id.into(), owner).is_none() {
+            self.order.push_back(id.into());
+        }
+        if self.order.len() > RECENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.owners.remove(&oldest);
+        }
+    }
+}
+
+impl ObjectOwners {
+    /// Starts the task that writes changes; it ends with this value.
+    pub(crate) fn start(database: Arc<Database>, log: Log) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        tokio::spawn(write(Arc::clone(&database), receiver, log.clone()));
+        Self { database, recent: Mutex::default(), sender, log }
+    }
+
+    /// Notes who owns an object, or that it was deleted when `owner` is `None`. Never waits. Changes
+    /// are written in their order, so that an object that is deleted at once stays deleted.
+    pub(crate) fn note(&self, kind: ObjectKind, id: &str, owner: Option<ObjectOwner>, at: i64) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = matches!(recent.owners.get(id), Some(Some(_)));
+        if is_known && owner.is_some() {
+            return;
+        }
+        recent.note(id, owner.clone());
+        drop(recent);
+        if self.sender.try_send(Change { kind, id: id.into(), owner, at }).is_err() {
+            self.log.line(format_args!(
+                "the owner of {id} was not stored: too many changes wait for the store"
+            ));
+        }
+    }
+
+    /// The owner of an object that is younger than 30 days (responses) or was not deleted; `None`
+    /// when none is known.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub(crate) async fn find(
+        &self,
+        kind: ObjectKind,
+        id: &str,
+        now: i64,
+    ) -> Result<Option<ObjectOwner>, DatabaseError> {
+        match (self.recent(id), kind) {
+            (Some(known), _) => Ok(known),
+            (None, ObjectKind::Response) => responses::find(&self.database, id, now).await,
+            (None, ObjectKind::Object) => owned_objects::find(&self.database, id).await,
+        }
+    }
+
+    /// The owner of an object that was seen lately; `Some(None)` when it was deleted.
+    pub(crate) fn recent(&self, id: &str) -> Option<Option<ObjectOwner>> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.owners.get(id).cloned()
+    }
+
+    /// Whether an object of the project was seen lately. Scans all of them: ask the store first.
+    pub(crate) fn has_any(&self, project: &str) -> bool {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.owners.values().flatten().any(|owner| *owner.project == *project)
+    }
+}
+
+async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>, log: Log) {
+    let mut batch = Vec::new();
+    while receiver.recv_many(&mut batch, TOGETHER).await > 0 {
+        let statements: Vec<_> = batch.iter().map(Change::statement).collect();
+        while let Err(error) = database.transact(statements.clone()).await {
+            log.line(format_args!(
+                "the owners of {} objects were not stored: {error}",
+                batch.len()
+            ));
+            if !error.is_unavailable() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        }
+        batch.clear();
+    }
+}
+
+impl Change {
+    fn statement(&self) -> gateway_store::database::Statement {
+        match (self.kind, &self.owner) {
+            (ObjectKind::Response, Some(owner)) => responses::remembering(&self.id, owner, self.at),
+            (ObjectKind::Object, Some(owner)) => {
+                owned_objects::remembering(&self.id, owner, self.at)
+            }
+            (ObjectKind::Response, None) => responses::forgetting(&self.id),
+            (ObjectKind::Object, None) => owned_objects::forgetting(&self.id),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The dashboard and the administration API, which are a router of their own.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use gateway_admin::{Peer, Services};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use tower_service::Service;
+
+use super::answer::AnswerBody;
+use crate::state::Gateway;
+
+/// See the module. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Pages {
+    router: axum::Router,
+    client: Option<IpAddr>,
+}
+
+impl Pages {
+    pub(super) fn new(gateway: &Gateway) -> Self {
+        let router = gateway_admin::router(Services {
+            database: Arc::clone(&gateway.database),
+            directory: Arc::clone(&gateway.directory),
+            settings: Arc::clone(&gateway.settings),
+            limits: Arc::clone(&gateway.limits),
+            clock: Arc::clone(&gateway.clock),
+            random: Arc::clone(&gateway.random),
+            log: gateway.log.clone(),
+        });
+        Self { router, client: None }
+    }
+
+    /// The same for the requests of one client.
+    pub(super) fn for_client(&self, client: IpAddr) -> Self {
+        Self { router: self.router.clone(), client: Some(client) }
+    }
+
+    pub(super) async fn answer(mut self, request: Request<Incoming>) -> Response<AnswerBody> {
+        let mut request = request.map(axum::body::Body::new);
+        if let Some(client) = self.client {
+            request.extensions_mut().insert(Peer(client));
+        }
+        let answered = self.router.call(request).await;
+        answered.unwrap_or_else(|never| match never {}).map(AnswerBody::Page)
+    }
+}
