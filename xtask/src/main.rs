@@ -7,6 +7,7 @@ mod fill;
 mod fuzz;
 mod generate;
 mod interop;
+mod recording;
 mod steps;
 mod test;
 mod tidy;
@@ -49,6 +50,8 @@ enum Task {
     Fill(fill::Options),
     /// Measure a server of this protocol, or the gateway, beside others
     Bench(Box<bench::Arguments>),
+    /// Record `agentd demo` as the picture of the README
+    Recording,
     /// Run other people's programs against this one
     Interop(interop::Options),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Tidy { imports: true } => tidy::imports(&root),
         Task::Generate { check: false } => generate::write(&root),
         Task::Generate { check: true } => generate::check(&root),
+        Task::Recording => recording::run(&root),
         Task::Walkthrough => walkthrough::run(&root),
         Task::Fuzz(options) => fuzz::run(&root, &options),
         Task::Fill(options) => fill::run(&options),

@@ -1,5 +1,5 @@
-//! Documents: the ones that must exist, a table of contents that misses no page, links that lead
-//! somewhere inside the checkout. Does not read prose.
+//! Documents: required files exist, the table of contents lists every page, relative links resolve, and
+//! the newest release in the changelog is the workspace's version. Does not read prose.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,13 +11,16 @@ use super::finding::Finding;
 const REQUIRED: [&str; 6] =
     ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", SUMMARY];
 const SUMMARY: &str = "docs/SUMMARY.md";
+const CHANGELOG: &str = "CHANGELOG.md";
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for required in REQUIRED.iter().filter(|file| !root.join(file).is_file()) {
         findings.push(Finding::error(Path::new(required), 0, "documents", "is missing: write it"));
     }
-    let summary = std::fs::read_to_string(root.join(SUMMARY)).unwrap_or_default();
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap_or_default();
+    findings.extend(check_release(&read(CHANGELOG), &read("Cargo.toml")));
+    let summary = read(SUMMARY);
     let listed: Vec<PathBuf> = links(&summary)
         .iter()
         .filter_map(|(_, target)| resolve(Path::new(SUMMARY), target))
@@ -42,6 +45,32 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+/// The first section of the changelog is `## Unreleased`, the second `## VERSION – YYYY-MM-DD` with the
+/// version of the workspace.
+fn check_release(changelog: &str, manifest: &str) -> Option<Finding> {
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = \""));
+    let version = version.map(|rest| rest.trim_end_matches('"'))?;
+    let mut sections = (1..).zip(changelog.lines()).filter(|(_, line)| line.starts_with("## "));
+    let is_date = |text: &str| {
+        text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    };
+    match (sections.next(), sections.next()) {
+        (Some((_, "## Unreleased")), Some((_, release)))
+            if release.strip_prefix(&format!("## {version} – ")).is_some_and(is_date) =>
+        {
+            None
+        }
+        (first, second) => {
+            let line = second.or(first).map_or(0, |(line, _)| line);
+            let message = format!(
+                "the first sections must be `## Unreleased` and `## {version} – YYYY-MM-DD`, the \
+                 version of Cargo.toml: add or correct them"
+            );
+            Some(Finding::error(Path::new(CHANGELOG), line, "changelog", message))
+        }
+    }
 }
 
 fn is_external(target: &str) -> bool {
@@ -97,6 +126,20 @@ fn resolve(from: &Path, target: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_release_is_the_version_of_the_workspace() {
+        let manifest = "[workspace.package]\nversion = \"0.2.0\"\n";
+        for (changelog, is_right) in [
+            ("## Unreleased\n\n## 0.2.0 – 2026-01-02\n", true),
+            ("## Unreleased\n\n## 0.1.0 – 2026-01-02\n", false),
+            ("## Unreleased\n\n## 0.2.0\n", false),
+            ("## 0.2.0 – 2026-01-02\n", false),
+            ("", false),
+        ] {
+            assert_eq!(check_release(changelog, manifest).is_none(), is_right, "{changelog}");
+        }
+    }
 
     #[test]
     fn links_are_found_outside_code() {
