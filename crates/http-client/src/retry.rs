@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(wait(1, Some(policy.longest_asked + Duration::from_millis(1))), None);
         assert_eq!(policy.with_jitter(Duration::from_secs(1), 0.0), Duration::from_secs(1));
         assert_eq!(policy.with_jitter(Duration::from_secs(1), 1.0), Duration::from_millis(1100));
+        assert_eq!(policy.with_jitter(Duration::from_secs(1), 7.0), Duration::from_millis(1100));
     }
 
     #[test]

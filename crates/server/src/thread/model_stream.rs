@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
+use http_client::retry::Policy;
 use model::ResponseStream;
 use session::{Failure, FailureKind, Id, ModelEvent, Prompt};
 
@@ -82,25 +83,10 @@ impl ModelStream {
         }
     }
 
-    /// How long to wait before a retry.
+    /// How long to wait before a retry: somewhat longer than the machine asks for, so that many
+    /// threads do not return to a provider at once.
     pub(super) fn retry_wait(&self, wait_ms: u64) -> Duration {
-        jittered(wait_ms, (self.options.jitter)())
-    }
-}
-
-/// `wait_ms` and up to a tenth more by `jitter` in `0.0..1.0`, so that many threads do not return to a
-/// provider at once.
-fn jittered(wait_ms: u64, jitter: f64) -> Duration {
-    Duration::from_millis(wait_ms).mul_f64(1.0 + 0.1 * jitter.clamp(0.0, 1.0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_never_shortens_a_wait() {
-        let ms = |jitter| jittered(400, jitter).as_millis();
-        assert_eq!([ms(0.0), ms(0.5), ms(1.0), ms(7.0)], [400, 420, 440, 440]);
+        let wait = Duration::from_millis(wait_ms);
+        Policy::INTERACTIVE.with_jitter(wait, (self.options.jitter)())
     }
 }
