@@ -1,5 +1,4 @@
-//! Bounds that belong together, each derived from those that it must not contradict: what an input
-//! may hold, and how long the line is that carries it.
+//! Bounds of an input, and the length of the line that carries it, which is derived from them.
 
 use jsonrpc::Limits;
 use protocol::UserInput;
@@ -93,7 +92,7 @@ fn parts(part: &UserInput) -> usize {
     }
 }
 
-/// Refuses an input whose images are too long together.
+/// Refuses an input whose images exceed the bound in total.
 pub(crate) fn check_images(content: &[UserContent]) -> Result<(), Error> {
     let bytes: usize = content.iter().map(image_bytes).sum();
     if bytes <= INPUT_IMAGE_BYTES {

@@ -18,11 +18,11 @@ use crate::error::Error;
 use crate::git;
 use crate::options::Options;
 
-/// Bytes of a change that the model is given; it can look at the rest itself.
+/// Bytes of a change that the model is sent; it can read the rest itself.
 const MAX_DIFF: usize = 256 * 1024;
 /// Bytes of one new file.
 const MAX_NEW_FILE: u64 = 32 * 1024;
-/// New files that are given with their contents.
+/// New files that are sent with their contents.
 const MAX_NEW_FILES: usize = 50;
 /// How long git may take to find what is to be reviewed: a client waits for the answer.
 const MAX_LOCATE: Duration = Duration::from_secs(3);
@@ -52,20 +52,20 @@ pub(crate) enum ReviewSubject {
     Branch(String),
     /// One commit.
     Commit { sha: String, title: Option<String> },
-    /// What the user's own words say.
+    /// Described by the user's own words.
     Custom(String),
 }
 
 /// Where the change is, found before the review begins.
 pub(crate) enum ChangeLocation {
-    /// Nowhere: the user's own words say it.
+    /// Described by the user's own words.
     Custom,
     Uncommitted,
     /// Since this commit.
     Since(String),
     /// In this commit.
     Commit(String),
-    /// It could not be found out, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
@@ -136,10 +136,10 @@ impl Change {
     }
 }
 
-/// Finds the change, in a few seconds at most.
+/// Finds the change within [`MAX_LOCATE`].
 ///
 /// # Errors
-/// What is missing, where git says that there is nothing of that name.
+/// Git reports that the repository, the branch or the commit does not exist.
 pub(crate) async fn locate(
     services: &GitServices,
     config: &config::Config,
@@ -158,7 +158,7 @@ pub(crate) async fn locate(
     }
 }
 
-/// Reads the change. One that exists and cannot be read says why.
+/// Reads the change, or the reason why it cannot be read.
 pub(crate) async fn read(
     services: &GitServices,
     config: &config::Config,
@@ -192,7 +192,8 @@ impl Unread {
         Self::Failed { said: said.into(), silent: false }
     }
 
-    /// The same, or `missing` where git found nothing, in silence or in one of these phrases.
+    /// `missing` when git found nothing, which it reports by silence or with one of these phrases;
+    /// otherwise the same error.
     fn or_not_found(self, phrases: &[&str], missing: String) -> Self {
         match &self {
             Self::Failed { said, silent }
@@ -205,7 +206,7 @@ impl Unread {
     }
 }
 
-/// What runs git.
+/// What running git needs.
 #[derive(Clone)]
 pub(crate) struct GitServices {
     pub(crate) runner: CommandRunner,
@@ -221,7 +222,7 @@ struct Git<'a> {
     overrides: Vec<String>,
 }
 
-/// How a diff is made: nothing of the repository's choice is run for it.
+/// Options of a diff, so that it runs no program that the repository chooses.
 const DIFF: [&str; 5] =
     ["--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"];
 
@@ -322,7 +323,7 @@ impl Git<'_> {
 
     /// A filter is a program that the repository's configuration names.
     async fn switch_filters_off(&mut self) {
-        // No filter at all is an exit code of 1.
+        // Without filters, git exits with 1.
         let names =
             self.run(&["config", "--null", "--name-only", "--get-regexp", "^filter\\."]).await;
         for key in names.unwrap_or_default().split('\0') {
@@ -344,7 +345,7 @@ impl Git<'_> {
         let mut env = command_environment(&self.services.options, self.config);
         env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
         env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
-        // Git's words are compared with known ones.
+        // Git's messages are compared with known ones, which are in English.
         env.retain(|(name, _)| name != "LANGUAGE" && name != "LC_ALL");
         env.push(("LC_ALL".into(), "C".into()));
         let cwd = self.settings.cwd.clone();

@@ -1,5 +1,5 @@
-//! The configuration as the server and its threads start from it. Files are parsed once and read
-//! again only when they change on disk.
+//! The configuration of the server and its threads. Files are parsed once and read again only when
+//! they change on disk.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(crate) struct Loaded {
     pub(crate) resolved: Resolved,
     pub(crate) stack: Stack,
     pub(crate) files: Vec<PathBuf>,
-    /// When they were read.
+    /// Of the source when they were read.
     pub(crate) generation: u64,
 }
 
@@ -60,7 +60,7 @@ impl ConfigSource {
         projects: bool,
     ) -> Result<Loaded, Error> {
         let options = &self.options;
-        // Taken first: what is read meanwhile counts as a change, once more than needed.
+        // Read first: a concurrent change then causes one reload too many instead of none.
         let generation = self.files.generation();
         let flags = self.flags.clone()?;
         let switched = Arc::new(self.switched_layer()?);
@@ -87,17 +87,17 @@ impl ConfigSource {
         self.generation() != since
     }
 
-    /// Counts the times that something was read or switched.
+    /// Grows each time that a file is read or a feature is switched.
     pub(crate) fn generation(&self) -> u64 {
         self.files.generation()
     }
 
-    /// Reads again whatever changed of the files that were read so far.
+    /// Reads the files again that have changed.
     pub(crate) fn refresh(&self) {
         self.files.refresh();
     }
 
-    /// What is wrong with files whose last good content is in use.
+    /// What is wrong with files whose last valid content is in use.
     pub(crate) fn broken(&self) -> Vec<Error> {
         self.files.broken()
     }
@@ -122,7 +122,7 @@ impl ConfigSource {
         config::resolve(&stack, &environment).map(|_| ())
     }
 
-    /// Has every thread look at the configuration again before its next turn.
+    /// Makes every thread read its configuration again before its next turn.
     pub(crate) fn reload(&self) {
         self.files.touch();
     }

@@ -27,12 +27,12 @@ use crate::{salvaged, warnings};
 pub(crate) use caller::{Caller, Gate};
 pub(crate) use peer::{ConnectionId, Peer};
 
-/// Requests of one connection that may be handled beside each other; at the bound the connection
-/// is read no further until one of them is answered.
+/// Requests of one connection that may be handled concurrently. At the bound the connection is not
+/// read until one of them is answered.
 const CONCURRENT_REQUESTS: usize = 64;
 /// A connection whose input has ended is dropped when it reads no output for this long.
 const LAST_READ: Duration = Duration::from_secs(30);
-/// A connection is read no further while it has left so many bytes of answers unread.
+/// A connection is not read while it leaves this many bytes of answers unread.
 const UNREAD_ANSWERS: usize = 1 << 20;
 
 /// What happens to the server when a connection ends.
@@ -69,7 +69,7 @@ impl Server {
         let peer =
             Arc::new(Peer::new(self.services.connections.next_id(), outbox.clone(), pending));
         self.services.connections.add(peer.clone());
-        // Answers get through while a request is handled: it may be what waits for one.
+        // Answers are taken while a request is handled, because the request may wait for one.
         let answers = async {
             while let Some(answer) = answers.recv().await {
                 let requests = &self.services.requests;

@@ -1,5 +1,5 @@
 //! The managed network of a permission profile (`permissions.<name>.network`): the policy of its
-//! proxy, and the thread that is asked about hosts on no list.
+//! proxy, and the thread that is asked about hosts that are on no list.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -21,15 +21,15 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::thread::Command;
 
-/// Where commands find the HTTP proxy when `proxy_url` does not say.
+/// Port of the HTTP proxy when `proxy_url` names none.
 const HTTP_PORT: u16 = 3128;
-/// Where they find the SOCKS5 proxy when `socks_url` does not say.
+/// Port of the SOCKS5 proxy when `socks_url` names none.
 const SOCKS_PORT: u16 = 1080;
 
 /// The managed network of commands under `policy`; `None` when they have none.
 ///
 /// # Errors
-/// What of the profile cannot be enforced, naming its key. No command may be started then.
+/// A part of the profile that cannot be enforced, naming its key. Then no command may be started.
 pub(crate) fn managed_network(
     policy: &SandboxPolicy,
     config: &Config,
@@ -51,7 +51,7 @@ pub(crate) fn managed_network(
 /// The policy of the proxy.
 ///
 /// # Errors
-/// A value that cannot be taken, naming its key.
+/// An invalid value, naming its key.
 pub(crate) fn egress_policy(
     profile: &str,
     network: &NetworkPermissions,
@@ -107,9 +107,9 @@ pub(crate) fn egress_policy(
     })
 }
 
-/// The port of `scheme://host:port`. The proxy stands on the loopback interface of the command's
-/// own network, where no other host is: only a profile that allows it may name another address,
-/// which then means the same place.
+/// The port of `scheme://host:port`. The proxy listens on the loopback interface of the command's own
+/// network, which has no other host. A profile that explicitly allows it may name another address,
+/// which then means the same interface.
 fn port(url: &str, schemes: &[&str], others: bool) -> Result<u16, Error> {
     let (scheme, rest) = url.split_once("://").unwrap_or((schemes[0], url));
     let place = rest.trim_end_matches('/').rsplit_once(':');
@@ -144,7 +144,7 @@ fn upstream(environment: &[(OsString, OsString)]) -> Result<Option<Upstream>, Er
     let Some(url) = variable(&names) else { return Ok(None) };
     let except = variable(&["NO_PROXY", "no_proxy"]).unwrap_or_default();
     let upstream = Upstream::parse(&url, &except, |bytes| STANDARD.encode(bytes));
-    // The address may hold a password.
+    // The address may contain a password, so it is not quoted.
     upstream.map(Some).ok_or_else(|| {
         Error::invalid_params(
             "the proxy that the environment names is not of the form http://host:port",
@@ -184,7 +184,7 @@ impl Asker for ThreadAsker {
             }
             let allowed = answered.await;
             question.answered = true;
-            // A thread that is gone allows nothing.
+            // A thread that has ended allows nothing.
             allowed.unwrap_or(false)
         })
     }
@@ -205,7 +205,7 @@ impl Drop for PendingQuestion {
         }
         let (thread, key) = (self.thread.clone(), self.key);
         runtime.spawn(async move {
-            // A thread that is gone has no questions.
+            // A thread that has ended has no questions.
             let _ = thread.send(Command::Input(MachineInput::NetworkWithdrawn { key })).await;
         });
     }

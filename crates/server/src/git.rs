@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::thread_record::GitInfo;
 
-/// No file of a repository that we read is larger than this, or it is not read.
+/// Larger files of a repository are not read.
 const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Commit, branch and origin of the repository that `cwd` lies in, as far as they can be read. Waits
@@ -25,13 +25,13 @@ pub(crate) fn info(cwd: &Path) -> Option<GitInfo> {
     })
 }
 
-/// Where a repository keeps what.
+/// The folders of a repository.
 pub(crate) struct Folders {
     /// The working folder.
     pub(crate) root: PathBuf,
-    /// What belongs to this working folder.
+    /// The git folder of this working folder.
     pub(crate) own: PathBuf,
-    /// What all working folders of the repository share.
+    /// The git folder that all working folders of the repository share.
     pub(crate) common: PathBuf,
 }
 

@@ -24,7 +24,7 @@ impl protocol::Handlers for Server {
     type Error = Error;
 }
 
-/// Resources whose methods all wait for their part of the program.
+/// Resources of which this version implements no method.
 macro_rules! without_handlers {
     ($($resource:ident)+) => {
         $(impl protocol::$resource<Caller> for Server {})+
@@ -37,8 +37,8 @@ without_handlers! {
     SkillsMethods
 }
 
-/// Refuses parameters that this version would have to ignore: `given` pairs each name with
-/// whether the client set it.
+/// Refuses parameters that this version does not implement: `given` pairs each name with whether
+/// the client set it.
 pub(crate) fn refuse_missing(method: &str, given: &[(&str, bool)]) -> Result<(), Error> {
     match given.iter().find(|(_, is_set)| *is_set) {
         Some((name, _)) => Err(Error::not_implemented(&format!("{method}.{name}"))),

@@ -1,5 +1,5 @@
-//! Image URLs that clients send: judged when they come, because a URL that the provider refuses
-//! would fail every later turn of the thread.
+//! Checks of image URLs that clients send. They are checked on arrival, because a URL that the
+//! provider refuses would fail every later turn of the thread.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ const MAX_LINK: usize = 8 * 1024;
 /// base64, or an `http:` or `https:` URL with a host.
 ///
 /// # Errors
-/// What is wrong with it, for a person.
+/// What is wrong with it.
 pub(crate) fn check(url: &str) -> Result<(), Error> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(Error::invalid_params(format!(
@@ -148,7 +148,7 @@ mod tests {
         refuse("data:text/plain;base64,AAAA", "`text/plain`");
         refuse("data:image/;base64,AAAA", "no image");
         refuse("data:imag\u{e9}/png;base64,AAAA", "no image");
-        refuse("data:image/png,AAAA", "not in base64");
+        refuse("data:image/png,AAAA", "not base64");
         refuse("data:image/png;base64,", "no data");
         refuse("data:image/png;base64,AA\u{e9}=", "no valid base64");
         refuse("data:image/png;base64,AAA", "no valid base64");

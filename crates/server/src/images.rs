@@ -7,10 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::Error;
 
-/// Larger files are refused: providers refuse them too.
+/// Largest image file. Providers refuse larger ones too.
 pub(crate) const MAX_BYTES: u64 = crate::bounds::IMAGE_BYTES as u64;
 
-/// The image at `path`. The error is for a person or a model. Waits for the file system.
+/// The image at `path`. Blocks on the file system.
+///
+/// # Errors
+/// A file that cannot be read, and one that is not an image.
 pub(crate) fn data_url(path: &Path) -> Result<String, Error> {
     let bytes = files::read(path, MAX_BYTES)
         .map_err(|error| Error::invalid_params(error.to_string()).with_source(error))?;

@@ -1,22 +1,22 @@
-//! Work that was accepted and is not done: the end of the server waits for it.
+//! Counts accepted work that is not done. The end of the server waits for it.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// How much of one kind of work there is.
+/// A counter of one kind of work.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
     count: Arc<watch::Sender<usize>>,
 }
 
-/// A piece of it; it is done when this is dropped.
+/// A piece of work, done when this is dropped.
 pub(crate) struct Accepted {
     count: Arc<watch::Sender<usize>>,
 }
 
 impl InFlight {
-    /// One more.
+    /// Counts one more.
     pub(crate) fn accept(&self) -> Accepted {
         self.count.send_modify(|count| *count += 1);
         Accepted { count: self.count.clone() }
@@ -24,7 +24,7 @@ impl InFlight {
 
     /// Waits until there is none.
     pub(crate) async fn done(&self) {
-        // Fails when the sender is gone, which we hold.
+        // Fails only when the sender is dropped, which `self` holds.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 }

@@ -13,7 +13,7 @@ const NAME: &str = "AGENTS.md";
 pub(crate) struct ProjectDoc {
     pub(crate) text: Option<String>,
     pub(crate) sources: Vec<PathBuf>,
-    /// Documents that are there and cannot be read, and why.
+    /// Why documents that exist cannot be read.
     pub(crate) problems: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ fn read_text(path: &Path, max_bytes: usize, problems: &mut Vec<String>) -> Optio
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) if error.is_not_found() => None,
         Err(error) => {
-            problems.push(format!("a document of the project is left out: {error}"));
+            problems.push(format!("a project document is left out: {error}"));
             None
         }
     }

@@ -45,7 +45,7 @@ pub(crate) fn append(
     file.write_all(&line)
 }
 
-/// How long a prompt waits for another server's; past it the prompt is not kept.
+/// How long a prompt waits for another server's lock; after that it is not kept.
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 fn lock(file: &File) -> std::io::Result<()> {
@@ -90,7 +90,7 @@ fn end_whole_line(file: &mut File) -> std::io::Result<u64> {
     }
 }
 
-/// Longest line that is looked for, in bytes: larger prompts are not accepted.
+/// Longest line, in bytes: larger prompts are not accepted.
 const MAX_LINE: u64 = 128 << 20;
 
 /// Keeps the newest whole lines within `room`.

@@ -9,7 +9,7 @@ use model::{KeySource, Provider, Secret, Transport};
 
 use crate::error::Error;
 
-/// The provider that `configured` describes, called in the name of `user_agent` unless the
+/// The provider that `configured` describes, called with `user_agent` unless the
 /// configuration sets that header.
 pub(crate) fn provider(configured: &config::Provider, user_agent: Option<&str>) -> Arc<Provider> {
     let http = match configured {
@@ -57,7 +57,7 @@ impl Models {
     /// Reads the catalog that the configuration names, unless it was read already.
     ///
     /// # Errors
-    /// In words, with the file and the place.
+    /// The catalog cannot be read; names the file and the position.
     pub(crate) fn load(&self, config: &config::Config) -> Result<(), Error> {
         let Some(path) = &config.model_catalog_json else { return Ok(()) };
         let files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);

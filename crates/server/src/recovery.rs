@@ -9,7 +9,7 @@ use store::{OrphanedTurn, Store, StoreError, TurnOutcome, Write};
 pub(crate) enum OrphanOutcome {
     Interrupted,
     Failed {
-        /// As the store keeps it.
+        /// In the store's format.
         error: String,
     },
 }
@@ -18,7 +18,7 @@ pub(crate) enum OrphanOutcome {
 pub(crate) struct ClosedItem {
     pub(crate) turn: String,
     pub(crate) item: String,
-    /// As clients see it.
+    /// As clients get it.
     pub(crate) payload: String,
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn close_orphans(store: &Store, now_ms: i64) -> Result<(), Stor
     close(store, orphans, now_ms, &OrphanOutcome::Interrupted).await.map(drop)
 }
 
-/// Closes these turns; the items that were closed with them.
+/// Closes these turns; returns the items that were closed with them.
 pub(crate) async fn close(
     store: &Store,
     orphans: Vec<OrphanedTurn>,

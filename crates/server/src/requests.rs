@@ -34,7 +34,7 @@ struct Waiting {
     thread_id: Id,
     thread: mpsc::Sender<Command>,
     clients: BTreeMap<ConnectionId, Client>,
-    /// Why the last answer could not be used.
+    /// Why the last answer was invalid.
     fault: Option<String>,
 }
 
@@ -43,13 +43,13 @@ struct Waiting {
 enum Client {
     /// It has not answered.
     Asked,
-    /// Its answer could not be used.
+    /// Its answer was invalid.
     Answered,
     /// It no longer subscribes to the thread.
     Unsubscribed,
 }
 
-/// What is to be done about an answer.
+/// What follows from an answer.
 struct Outcome {
     /// For the thread.
     input: Option<(mpsc::Sender<Command>, MachineInput)>,
@@ -100,8 +100,8 @@ impl ClientRequests {
         self.carry_out(peer, taken).await;
     }
 
-    /// Takes a message that names a request and cannot be read, as an answer that cannot be used.
-    /// What it is to be answered with, when that request does not wait for this client.
+    /// Takes an unreadable message that names a request as an invalid answer to it. Returns what to
+    /// answer when that request does not wait for this client.
     pub(crate) async fn answer_unreadable(
         &self,
         peer: &Peer,
@@ -115,7 +115,7 @@ impl ClientRequests {
             self.carry_out(peer, taken).await;
             return None;
         }
-        // Under the id of a request of ours the client could take the error for something else.
+        // With the id of a request of ours, the client could misattribute the error.
         let is_ours = (0..self.next.load(Ordering::Relaxed)).contains(&id);
         Some(if is_ours { Malformed { id: None, ..malformed } } else { malformed })
     }
@@ -126,12 +126,12 @@ impl ClientRequests {
             warnings::send_to_sender(peer, &thread, message);
         }
         if let Some((thread, input)) = input {
-            // A thread that is gone has resolved its requests.
+            // A thread that has ended has resolved its requests.
             let _ = thread.send(Command::Input(input)).await;
         }
     }
 
-    /// `None` for a request that is answered already, or that this client was not sent.
+    /// `None` for a request that has its answer, or that was not sent to this client.
     fn take(
         &self,
         connection: ConnectionId,
@@ -168,8 +168,7 @@ impl ClientRequests {
         Some(Outcome { input, warning })
     }
 
-    /// A client does not follow the thread any longer; what becomes of the requests that only it
-    /// could still have answered.
+    /// A client unsubscribes. Returns the inputs for requests that no other client can answer.
     pub(crate) fn unsubscribed(&self, thread: &Id, connection: ConnectionId) -> Vec<MachineInput> {
         self.left(thread, |clients| {
             if let Some(client @ Client::Asked) = clients.get_mut(&connection) {
@@ -196,7 +195,7 @@ impl ClientRequests {
                 return true;
             }
             leave(&mut waiting.clients);
-            // Without a fault it waits for who resumes the thread.
+            // Without an invalid answer, the request waits for a client that resumes the thread.
             let fault = waiting.fault.clone();
             let given_up = fault.and_then(|fault| waiting.given_up(fault));
             let stays = given_up.is_none();
@@ -222,7 +221,7 @@ impl Waiting {
     }
 }
 
-/// The number in an id. Clients that keep ids as text give them back so.
+/// The number in an id. Clients that keep ids as text return them as text.
 fn number(id: &RequestId) -> Option<i64> {
     match id {
         RequestId::Integer(number) => Some(*number),

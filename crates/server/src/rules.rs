@@ -25,7 +25,7 @@ use crate::options::Options;
 
 /// The file that amendments go to.
 const AMENDED_FILE: &str = "default.rules";
-/// Files of one folder; what is beyond is an error, not left out.
+/// Files of one folder, at most. More are an error.
 const MAX_FILES: usize = 256;
 /// Folders whose rules are kept ready.
 const MAX_KEPT: usize = 64;
@@ -118,7 +118,7 @@ impl CommandRules {
         let mut rules = Rules::default();
         for rule in required {
             let rule = command_rule(rule).and_then(|rule| rules.require(rule));
-            // The configuration refused whatever cannot be a rule.
+            // The configuration refuses invalid rules.
             debug_assert!(rule.is_ok(), "{rule:?}");
         }
         let mut files = Vec::new();
@@ -150,8 +150,8 @@ impl CommandRules {
     /// Allows a command prefix from now on.
     ///
     /// # Errors
-    /// A program that cannot be trusted by its file, or a file that cannot be read or
-    /// written. Then nothing is allowed.
+    /// A program that a command could replace, or a file that cannot be read or written. Then
+    /// nothing is allowed.
     pub(crate) fn allow(
         &self,
         prefix: &[String],
@@ -262,7 +262,7 @@ fn command_rule(required: &RequiredRule) -> Result<PrefixRule, sandbox::Error> {
     })
 }
 
-/// Finds programs as a command would, but never in what it may write.
+/// Finds programs as a command would, except in folders that it may write.
 pub(crate) fn resolver(
     options: &Options,
     config: &Config,
@@ -288,9 +288,9 @@ pub(crate) fn reason(verdict: Verdict) -> Option<String> {
     }
 }
 
-/// Why a command would run, be asked about or be refused: `agentd rules check`.
+/// Why a command would run, need approval or be refused: `agentd rules check`.
 pub struct Explained {
-    /// What the rules decide together; `None` when none matches.
+    /// The combined decision of the rules; `None` when none matches.
     pub verdict: Option<Verdict>,
     /// Every rule that matches, with the command that it matches.
     pub matching: Vec<(PrefixRule, String)>,
@@ -304,7 +304,7 @@ pub struct Explained {
     pub files: Vec<(PathBuf, Result<usize, Error>)>,
 }
 
-/// Explains what would become of a command in the working folder, under the configuration there.
+/// Explains how a command in the working folder would be treated under the configuration there.
 ///
 /// # Errors
 /// A configuration that cannot be used.

@@ -1,8 +1,8 @@
-//! What clients are sent about a database of threads that was damaged.
+//! What clients are sent about a damaged database of threads.
 
 use store::Salvage;
 
-/// The error, as the store keeps it, of a turn that a salvage made again without its record.
+/// The error, in the store's format, of a turn that a salvage recreated without its record.
 pub(crate) fn lost_record() -> String {
     let error = protocol::TurnError {
         message:
@@ -15,8 +15,7 @@ pub(crate) fn lost_record() -> String {
     serde_json::to_string(&error).expect("an error of a turn is JSON")
 }
 
-/// Most threads that a client gets a warning of its own for; all stand in the list beside the kept
-/// file.
+/// Threads with a warning of their own, at most. The list beside the kept file has all of them.
 const LOSSES_TOLD: usize = 50;
 
 /// What is reported of a damaged database: a summary, and a message for each thread that lost

@@ -60,7 +60,9 @@ pub(crate) async fn run(
     let wanted = match (arguments.mode, arguments.permissions) {
         (Some(Mode::ReadOnly), _) => Some(ChosenPolicy::Mode(SandboxMode::ReadOnly)),
         (Some(Mode::WorkspaceWrite), _) => Some(ChosenPolicy::Mode(SandboxMode::WorkspaceWrite)),
-        (Some(Mode::DangerFullAccess), _) => Some(ChosenPolicy::Mode(SandboxMode::DangerFullAccess)),
+        (Some(Mode::DangerFullAccess), _) => {
+            Some(ChosenPolicy::Mode(SandboxMode::DangerFullAccess))
+        }
         (None, Some(name)) => Some(ChosenPolicy::Profile(name)),
         (None, None) => None,
     };

@@ -87,7 +87,7 @@ impl Peer {
         open && !session.opted_out.contains(info.name)
     }
 
-    /// Whether this client has not warned a warning yet; from now on it has.
+    /// Whether this is the first time that the client is sent this warning; remembers it.
     pub(crate) fn is_first_warning(&self, warning: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         warning.hash(&mut hasher);
@@ -120,7 +120,7 @@ impl Peer {
         let _ = self.outbox.push_answer(answer);
     }
 
-    /// Queues a message. A connection that takes none is ending; its end is seen elsewhere.
+    /// Queues a message. A connection that accepts none is ending, which its own task handles.
     pub(crate) fn send(&self, message: impl Into<Outgoing>) {
         let _ = self.outbox.push(message);
     }

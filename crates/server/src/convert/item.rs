@@ -1,4 +1,4 @@
-//! Items: from the session to the wire, in which form they are also stored.
+//! Items: from the session to the wire format, in which they are also stored.
 
 use protocol::item as wire;
 use serde_json::value::RawValue;

@@ -1,13 +1,12 @@
-//! Prompts and streamed events: between the session and the model crate; providers from the
-//! configuration.
+//! Prompts and streamed events: between the session and the model crate.
 
 use session::{
     Failure, FailureKind, ModelEvent, ModelItem, ModelItemKind, Phase, Prompt, Retry, SearchAction,
     Usage,
 };
 
-/// A batch of a streamed response. What the session does not need is left out; so is raw reasoning
-/// unless it is to be shown (`show_raw_agent_reasoning`): the model's own history keeps it.
+/// A batch of a streamed response, without the events that the session does not use. Raw reasoning is
+/// left out unless `show_raw_agent_reasoning` is set; the model's own history keeps it.
 pub(crate) fn events(events: Vec<model::Event>, raw_reasoning: bool) -> Vec<ModelEvent> {
     let mut events: Vec<ModelEvent> = events.into_iter().filter_map(event).collect();
     if !raw_reasoning {

@@ -34,7 +34,7 @@ fn approval(allowed: AllowedApproval) -> AskForApproval {
         AllowedApproval::Untrusted => AskForApproval::UnlessTrusted,
         AllowedApproval::OnRequest => AskForApproval::OnRequest,
         AllowedApproval::Never => AskForApproval::Never,
-        // Stands for every table: the widest one.
+        // The requirement allows any granular policy: the most permissive one represents them.
         AllowedApproval::Granular => AskForApproval::Granular(GranularApproval {
             sandbox_approval: true,
             rules: true,

@@ -1,4 +1,4 @@
-//! Policies and settings: between the wire, the configuration, the session and the sandbox.
+//! Policies and settings: between the wire and the session.
 
 use std::path::PathBuf;
 
@@ -115,7 +115,7 @@ pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
             exclude_tmpdir_env_var: *exclude_tmpdir,
             exclude_slash_tmp: *exclude_slash_tmp,
         },
-        // The wire has no form for it: the nearest that promises no more than there is.
+        // The wire has no such policy: the closest one that does not overstate the permissions.
         SandboxPolicy::Profile { rules, platform_defaults, network, .. } => {
             let of = |wanted: session::Access| -> Vec<PathBuf> {
                 let rules = rules.iter().filter(|(_, access)| *access == wanted);
@@ -148,8 +148,8 @@ pub(crate) fn wire_sandbox(policy: &SandboxPolicy) -> wire::SandboxPolicy {
     }
 }
 
-/// Checks the name of a model that a client chooses: which models there are is the provider's to
-/// say, but no model has no name.
+/// Checks the name of a model that a client chooses. The provider decides which names exist, but none
+/// is empty.
 ///
 /// # Errors
 /// `-32602` naming the member.

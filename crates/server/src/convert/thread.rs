@@ -89,7 +89,7 @@ pub(crate) fn fragments(stored: Vec<store::Fragment>) -> Vec<session::Fragment> 
     stored.into_iter().map(one).collect()
 }
 
-/// The turns that run in a loaded thread: with the stored items of each, and what is not final yet.
+/// The running turns of a loaded thread, with their stored items and those that are not final.
 pub(crate) fn running(live: &Live, stored: &HashMap<String, Vec<ItemRow>>) -> Vec<Turn> {
     let turn = |view: &session::TurnView| {
         let mut items: Vec<ThreadItem> = Vec::new();
@@ -206,7 +206,7 @@ pub(crate) fn approval(thread: &Id, turn: &Id, item: &Id, ask: Ask, at: Millis) 
     }
 }
 
-/// What a person is asked about hides nothing.
+/// Escapes invisible characters in what a person is asked to approve.
 fn readable(shown: Action) -> Action {
     let text = |text: String| visible(&text).into_owned();
     let path = |path: Option<String>| path.map(text);

@@ -178,7 +178,7 @@ impl Server {
         Ok(ProcessRequest { command, timeout, cap, streams })
     }
 
-    /// The policy of rights that the client spells out.
+    /// The policy for the permissions that the client lists.
     fn profile(
         &self,
         profile: &PermissionProfile,

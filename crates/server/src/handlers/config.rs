@@ -28,8 +28,8 @@ use crate::warnings;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl ConfigMethods<Caller> for Server {
-    /// Without `cwd` no project has a say. Values are as in the files, but for features whose part of
-    /// the program is missing, which are off: what is not set is absent.
+    /// Without `cwd`, project configurations do not count. Values are as in the files; those that are
+    /// not set are absent. Features that this version does not implement are off.
     async fn config_read(
         &self,
         caller: Caller,
@@ -84,7 +84,7 @@ impl ConfigMethods<Caller> for Server {
         self.write(&caller, vec![edit], params.file_path, params.expected_version).await
     }
 
-    /// `reloadUserConfig` asks threads to look again; they do so before their next turn anyway.
+    /// `reloadUserConfig` makes threads reload, which they do before their next turn anyway.
     async fn config_batch_write(
         &self,
         caller: Caller,
@@ -110,7 +110,7 @@ impl ConfigMethods<Caller> for Server {
 }
 
 impl Server {
-    /// What is in force for a new thread: also what follows from the model and the sandbox.
+    /// The values in force for a new thread, including those that depend on the model and the sandbox.
     fn effective(&self, loaded: &Loaded, cwd: Option<&Path>) -> Value {
         let config = &loaded.resolved.config;
         let mut effective = loaded.resolved.effective();
@@ -224,7 +224,7 @@ fn response(
     })
 }
 
-/// What keeps the value that was written from being in force.
+/// Why the value that was written is not in force, if it is not.
 fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetadata> {
     let (effective, origin) = resolved.value(&edit.key_path)?;
     let in_force = match edit.strategy {
@@ -238,7 +238,7 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
         .pending_reason(&edit.key_path)
         .map(|why| format!("it {why}"))
         .or_else(|| warned(resolved, &edit.key_path))
-        .unwrap_or_else(|| format!("{origin} says otherwise, and counts more"));
+        .unwrap_or_else(|| format!("{origin} sets another value and takes precedence"));
     Some(ConfigOverriddenMetadata {
         message: format!("`{}` was written, but {by}", edit.key_path),
         overriding_layer: metadata(resolved, &edit.key_path, origin),
@@ -246,14 +246,14 @@ fn overridden(resolved: &Resolved, edit: &Edit) -> Option<ConfigOverriddenMetada
     })
 }
 
-/// What a requirement says about a key.
+/// The message of a requirement about a key.
 fn warned(resolved: &Resolved, key: &str) -> Option<String> {
     let about =
         |warning: &&config::Warning| warning.key == key && warning.kind == WarningKind::Replaced;
     resolved.warnings.iter().find(about).map(|warning| warning.message.clone())
 }
 
-/// Whether everything in `part` stands in `whole`.
+/// Whether `whole` contains everything in `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part.iter().all(|(key, value)| {
@@ -271,7 +271,7 @@ fn metadata(resolved: &Resolved, key: &str, origin: &Origin) -> ConfigLayerMetad
     }
 }
 
-/// Gives each value that is set nowhere its origin.
+/// Adds the origin of each value that no layer sets.
 fn add_defaults(
     resolved: &Resolved,
     value: &Value,

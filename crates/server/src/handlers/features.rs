@@ -32,9 +32,8 @@ impl FeaturesMethods<Caller> for Server {
             None => 0,
             Some(cursor) => {
                 let at = names.iter().position(|name| name == cursor);
-                1 + at.ok_or_else(|| {
-                    Error::invalid_params(format!("`cursor`: `{cursor}` is no cursor"))
-                })?
+                1 + at
+                    .ok_or_else(|| Error::invalid_params("`cursor` is not a cursor of this list"))?
             }
         };
         let limit = PAGE.rows(params.limit) as usize;
@@ -45,8 +44,8 @@ impl FeaturesMethods<Caller> for Server {
         Ok(ExperimentalFeatureListResponse { data, next_cursor: last.filter(|_| more) })
     }
 
-    /// Answers how the named features are now: a requirement may hold one where it is. Nothing is
-    /// switched when one of them cannot be switched on at all.
+    /// Returns the resulting state of the named features, which a requirement may pin. Switches none
+    /// when one of them cannot be enabled.
     async fn experimental_feature_enablement_set(
         &self,
         caller: Caller,

@@ -31,7 +31,7 @@ impl ModelMethods<Caller> for Server {
             Some(cursor) => models
                 .iter()
                 .position(|model| model.id == cursor)
-                .ok_or_else(|| Error::invalid_params("`cursor` is not one of this list"))?,
+                .ok_or_else(|| Error::invalid_params("`cursor` is not a cursor of this list"))?,
         };
         let limit = PAGE.rows(params.limit) as usize;
         let next_cursor = models.get(start + limit).map(|model| model.id.to_string());

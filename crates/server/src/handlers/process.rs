@@ -19,7 +19,7 @@ use crate::handlers::command;
 use crate::server::Server;
 
 impl ProcessMethods<Caller> for Server {
-    /// Answered once the process runs; what it says and its end come as notifications.
+    /// Responds once the process runs; its output and its end follow as notifications.
     async fn process_spawn(
         &self,
         caller: Caller,

@@ -1,4 +1,4 @@
-//! Reviews: the change is read with git, the model judges it (specification: Turns and review).
+//! Reviews: git reads the change, the model comments on it (specification: Turns and review).
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl ReviewMethods<Caller> for Server {
             (params.thread_id, original)
         };
         let subject = target.subject();
-        // The change is read in the turn, which can be interrupted: git may take its time.
+        // The change is read during the turn, which can be interrupted, because git may be slow.
         let prompt = match &target {
             ReviewSubject::Custom(instructions) => Some(instructions.clone()),
             _ => None,
@@ -105,7 +105,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads the change and gives it to the turn; stops when the turn is over.
+    /// Reads the change and sends it to the turn; stops when the turn is over.
     async fn run(self, git: GitServices, handle: ThreadHandle, peer: Arc<Peer>, thread: String) {
         let Self { config, settings, target, located, turn } = self;
         let change = tokio::select! {
@@ -124,7 +124,8 @@ fn target(target: ReviewTarget) -> Result<ReviewSubject, Error> {
     let name = |member: &str, text: String| {
         let name = text.trim().to_owned();
         if name.is_empty() || name.len() > 1000 || name.chars().any(char::is_control) {
-            let message = format!("`target.{member}` must be the name of one, in one line");
+            let message =
+                format!("`target.{member}` must be a name on one line, of 1 to 1000 bytes");
             return Err(Error::invalid_params(message));
         }
         Ok(name)

@@ -1,5 +1,5 @@
-//! Threads: started, resumed, forked, read, changed (specification: Threads). Lists stand in `lists`,
-//! what changes a thread that need not be loaded in `edits`.
+//! Threads: started, resumed, forked, read, changed (specification: Threads). `lists` has the lists,
+//! `edits` the changes of threads that need not be loaded.
 
 mod coming_back;
 mod edits;
@@ -386,7 +386,7 @@ impl Server {
     }
 }
 
-/// How a connection begins to follow a thread.
+/// How a connection subscribes to a thread.
 pub(crate) struct Attaching {
     pub(crate) overrides: Overrides,
     /// What the client saw last.
@@ -397,7 +397,7 @@ pub(crate) struct Attaching {
     pub(crate) gate: Gate,
 }
 
-/// Sends a command whose answer says whether it worked.
+/// Sends a command and waits for its result.
 pub(crate) async fn command(
     handle: &ThreadHandle,
     make: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,

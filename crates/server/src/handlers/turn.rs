@@ -89,7 +89,7 @@ impl TurnMethods<Caller> for Server {
     }
 }
 
-/// Gives the session an input and waits for its answer.
+/// Sends the session an input and waits for its answer.
 pub(crate) async fn ask(
     handle: &ThreadHandle,
     gate: Gate,
@@ -158,7 +158,7 @@ fn output_schema(schema: &serde_json::Value) -> Result<Arc<str>, Error> {
     Ok(schema.to_string().into())
 }
 
-/// The user's input; image files are read here, so that the session needs no files.
+/// The user's input. Image files are read here, because the session performs no I/O.
 async fn user_content(files: &Pool, input: &[UserInput]) -> Result<Vec<UserContent>, Error> {
     bounds::check_text(input)?;
     let mut content = Vec::with_capacity(input.len());
@@ -193,7 +193,7 @@ async fn user_part(files: &Pool, at: usize, part: &UserInput) -> Result<UserCont
     }
 }
 
-/// The spans of a text, within it.
+/// The elements of a text, checked against its length.
 fn text_elements_of(
     at: usize,
     text: &str,
@@ -203,7 +203,7 @@ fn text_elements_of(
         let ByteRange { start, end } = element.byte_range;
         if start > end || end > text.len() as u64 {
             return Err(Error::invalid_params(format!(
-                "`input[{at}].text_elements[{number}].byteRange`: {start} to {end} is no part of a \
+                "`input[{at}].text_elements[{number}].byteRange`: {start} to {end} is out of range of a \
                  text of {} bytes",
                 text.len()
             )));

@@ -1,4 +1,4 @@
-//! The Windows sandbox, which servers on other systems do not have: there each method says so.
+//! The Windows sandbox. On other systems each method is refused as not applicable.
 
 use protocol::{
     Empty, WindowsMethods, WindowsSandboxReadinessResponse, WindowsSandboxSetupStartParams,

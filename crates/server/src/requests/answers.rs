@@ -19,26 +19,26 @@ use crate::image_url;
 /// Characters of a client's text that are quoted.
 const QUOTED: usize = 200;
 
-/// What was asked decides how the answer is read.
+/// The kind of a request, which decides how its answer is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Command(Amendable),
-    /// Of a host that a command wants to reach.
+    /// Whether a command may reach a host.
     Network,
     Patch,
     Tool,
 }
 
-/// The prefixes that may be allowed for good with the answer.
+/// The command prefixes that an answer may allow permanently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amendable {
     /// What was proposed.
     pub(crate) proposed: Option<Vec<String>>,
-    /// The commands that were asked about: also a prefix of these may be allowed.
+    /// The commands of the request; a prefix of one of them may be allowed too.
     pub(crate) commands: Vec<Vec<String>>,
 }
 
-/// An answer that cannot be used.
+/// An invalid answer.
 pub(super) struct Unusable {
     pub(super) why: String,
     /// The answer, bounded and without control characters.
@@ -55,7 +55,7 @@ impl Question {
         }
     }
 
-    /// The answers that can be used, for the developer of a client.
+    /// The valid answers, for the developer of a client.
     pub(super) fn expected(&self) -> &'static str {
         match self {
             Self::Command(_) => {
@@ -74,7 +74,7 @@ impl Question {
         }
     }
 
-    /// What happens when no client gives an answer that can be used.
+    /// What happens when no client gives a valid answer.
     pub(super) fn without_answer(&self) -> &'static str {
         match self {
             Self::Command(_) | Self::Network | Self::Patch => {
@@ -128,7 +128,7 @@ impl Question {
     }
 }
 
-/// Text of a client, to be shown: the beginning of it, with nothing hidden.
+/// The beginning of a client's text, for display, with invisible characters escaped.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED) {
         None => visible(text).into_owned(),
@@ -136,7 +136,7 @@ pub(super) fn cut(text: &str) -> String {
     }
 }
 
-/// An object with members of their right types. (A sequence of members would be read as well.)
+/// Decodes an object. (serde alone would accept a sequence of its members too.)
 fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, Error> {
     if !result.get().trim_start().starts_with('{') {
         return Err(Error::invalid_params("it is not an object"));

@@ -1,10 +1,10 @@
-//! The order of a thread's events, and the last of them, for clients that lost their connection and
-//! come back (docs/coming-back.md).
+//! The order of a thread's events, and the recent ones, for clients that reconnect
+//! (docs/coming-back.md).
 //!
-//! Every event has a *position*. A piece of streamed text takes as many positions as it has bytes,
-//! everything else takes one: so pieces can be joined, and a client that saw the first half of the
-//! joined text is sent the second. What a later event makes pointless is forgotten: the pieces of an
-//! item when it is final, an older status when there is a newer one.
+//! Every event has a *position*. A delta takes as many positions as its text has bytes, any other
+//! event takes one. So deltas can be joined, and a client that saw the first half of the joined text
+//! is sent the second. Events that a later one supersedes are dropped: the deltas of an item when it
+//! is final, an older status when there is a newer one.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ const KEPT_EVENTS: usize = 2048;
 /// The member of a message that holds its cursor.
 const MEMBER: &str = "eventCursor";
 
-/// What an event is subject.
+/// The turn and the item that an event is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EventSubject<'a> {
     pub(crate) turn: Option<&'a Id>,
@@ -47,7 +47,7 @@ pub(crate) struct EventLog {
     bytes: usize,
     /// The newest turn.
     turn: Option<Id>,
-    /// Items that are not final, with their turns, the oldest first.
+    /// Items that are not final, with their turns, oldest first.
     open: Vec<(Id, Id)>,
 }
 
@@ -56,10 +56,10 @@ struct LoggedEvent {
     end: u64,
     info: &'static MessageInfo,
     item: Option<Id>,
-    /// The turn that it is subject, of events that are about one alone.
+    /// The turn that the event is about, if any.
     of_turn: Option<Id>,
     message: LoggedMessage,
-    /// The turn to begin a snapshot with, for a client that saw this event last.
+    /// The first turn of a snapshot for a client that saw this event last.
     turn: Option<Id>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct EventPosition {
 }
 
 impl EventPosition {
-    /// Reads what [`EventLog::place`] wrote.
+    /// Parses a cursor of [`EventLog::cursor`].
     pub(crate) fn read(cursor: &str) -> Option<Self> {
         let mut parts = cursor.splitn(3, '.');
         let (epoch, position, turn) = (parts.next()?, parts.next()?, parts.next()?);
@@ -101,7 +101,7 @@ pub(crate) enum ReplayGap {
 }
 
 impl EventLog {
-    /// An empty log; `turn` is the thread's newest turn, `open` what is not final of it.
+    /// An empty log; `turn` is the thread's newest turn, `open` its items that are not final.
     pub(crate) fn new(epoch: String, turn: Option<Id>, open: Vec<(Id, Id)>) -> Self {
         let (entries, bytes) = (VecDeque::new(), 0);
         Self { epoch, end: 0, floor: 0, entries, bytes, turn, open }
@@ -139,7 +139,7 @@ impl EventLog {
         self.turn = None;
     }
 
-    /// The events after `place`, in order.
+    /// The events after `position`, in order.
     pub(crate) fn since(&self, place: &EventPosition) -> Replay {
         if place.epoch != self.epoch {
             return Err(ReplayGap::Reloaded);
@@ -241,7 +241,7 @@ impl EventLog {
     }
 }
 
-/// What an entry costs besides its text.
+/// Memory of an event besides its text.
 const ENTRY_BYTES: usize = size_of::<LoggedEvent>();
 
 impl LoggedEvent {
@@ -253,10 +253,10 @@ impl LoggedEvent {
             }
     }
 
-    /// Appends a piece of the same stream; `false` when it is none.
+    /// Appends a delta of the same stream; returns `false` for one of another stream.
     fn extend(&mut self, new_head: &Bytes, new_text: &Bytes) -> bool {
         let LoggedMessage::Delta { head, text, .. } = &mut self.message else { return false };
-        // Frames are made once a stream.
+        // A stream has one frame, so its head is at one address.
         let same = head.as_ptr() == new_head.as_ptr() && head.len() == new_head.len();
         if same {
             text.extend_from_slice(new_text);
@@ -264,7 +264,7 @@ impl LoggedEvent {
         same
     }
 
-    /// The message without its first `seen` positions; `None` when no piece ended there.
+    /// The message without its first `seen` positions; `None` when they end inside a character.
     fn rest(&self, seen: usize) -> Option<Outgoing> {
         match &self.message {
             LoggedMessage::Whole(message) => Some(Outgoing::Whole(message.clone())),
@@ -280,7 +280,7 @@ impl LoggedEvent {
     }
 }
 
-/// Whether the content of a JSON string can be cut at `at`: not within a letter or an escape.
+/// Whether the content of a JSON string can be cut at `at`: not inside a character or an escape.
 fn is_between_characters(text: &[u8], at: usize) -> bool {
     let mut from = 0;
     while from < at {

@@ -15,12 +15,12 @@ use crate::convert::item;
 use crate::thread::event_log::{EventSubject, ItemPhase};
 use crate::thread::subscribers::Subscribers;
 
-/// Tells the events of one thread.
+/// Sends the events of one thread.
 pub(crate) struct EventSender {
     thread: Id,
     window: Option<i64>,
     frames: HashMap<FrameKey, DeltaFrame>,
-    /// The frame used last: streams seldom alternate.
+    /// The frame used last, as a cache: streams seldom alternate.
     last: Option<(FrameKey, DeltaFrame)>,
 }
 
@@ -43,7 +43,7 @@ struct Delta<'a> {
 }
 
 impl EventSender {
-    /// The model's context window from now on.
+    /// Sets the model's context window.
     pub(crate) fn set_context_window(&mut self, window: Option<i64>) {
         self.window = window;
     }
@@ -52,7 +52,7 @@ impl EventSender {
         Self { thread, window, frames: HashMap::new(), last: None }
     }
 
-    /// Tells one event; `json` is the item of an item event.
+    /// Sends one event; `json` is the item of an item event.
     pub(crate) fn send(&mut self, to: &mut Subscribers, event: &Event, json: Option<&RawValue>) {
         let thread_id = self.thread.to_string();
         match event {
@@ -72,24 +72,8 @@ impl EventSender {
                 let params = wire::TurnCompletedNotification { thread_id, turn };
                 to.notify::<protocol::TurnCompleted>(&params);
             }
-            Event::ItemStarted { turn, item, at } => {
-                let (made, id) = (json.is_none().then(|| item::json(item)), item.id());
-                let Some(item) = json.or(made.as_deref()) else { return };
-                let (thread_id, turn_id, started_at_ms) = (&*self.thread, &**turn, *at);
-                let params = ItemStarted { item, thread_id, turn_id, started_at_ms };
-                let subject =
-                    EventSubject { turn: Some(turn), item: Some((id, ItemPhase::Started)) };
-                to.notify_about::<protocol::ItemStarted>(&params, subject);
-            }
-            Event::ItemCompleted { turn, item, at } => {
-                self.forget_frames(item);
-                let (made, id) = (json.is_none().then(|| item::json(item)), item.id());
-                let Some(item) = json.or(made.as_deref()) else { return };
-                let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
-                let params = ItemCompleted { item, thread_id, turn_id, completed_at_ms };
-                let subject =
-                    EventSubject { turn: Some(turn), item: Some((id, ItemPhase::Completed)) };
-                to.notify_about::<protocol::ItemCompleted>(&params, subject);
+            Event::ItemStarted { .. } | Event::ItemCompleted { .. } => {
+                self.send_item(to, event, json);
             }
             Event::PlanUpdated { .. }
             | Event::DiffUpdated { .. }
@@ -126,13 +110,34 @@ impl EventSender {
                 let params = record::ThreadIdNotification { thread_id };
                 to.notify::<protocol::ThreadGoalCleared>(&params);
             }
-            // Told by the actor, which knows the request's id on the wire.
+            // Sent by `Questions`, which knows the request's wire id.
             Event::RequestResolved { .. } => {}
             Event::MessageDelta { .. }
             | Event::PlanDelta { .. }
             | Event::SummaryDelta { .. }
             | Event::ReasoningDelta { .. }
             | Event::CommandOutput { .. } => self.send_delta(to, event),
+        }
+    }
+
+    fn send_item(&mut self, to: &mut Subscribers, event: &Event, json: Option<&RawValue>) {
+        let (Event::ItemStarted { turn, item, at } | Event::ItemCompleted { turn, item, at }) =
+            event
+        else {
+            return;
+        };
+        let (made, id) = (json.is_none().then(|| item::json(item)), item.id());
+        let Some(json) = json.or(made.as_deref()) else { return };
+        let subject = |phase| EventSubject { turn: Some(turn), item: Some((id, phase)) };
+        if matches!(event, Event::ItemStarted { .. }) {
+            let (thread_id, turn_id, started_at_ms) = (&*self.thread, &**turn, *at);
+            let params = ItemStarted { item: json, thread_id, turn_id, started_at_ms };
+            to.notify_about::<protocol::ItemStarted>(&params, subject(ItemPhase::Started));
+        } else {
+            self.forget_frames(item);
+            let (thread_id, turn_id, completed_at_ms) = (&*self.thread, &**turn, *at);
+            let params = ItemCompleted { item: json, thread_id, turn_id, completed_at_ms };
+            to.notify_about::<protocol::ItemCompleted>(&params, subject(ItemPhase::Completed));
         }
     }
 

@@ -23,7 +23,7 @@ use crate::thread::handle::Command;
 use crate::thread::patches::{self, Patches, PlannedPatch};
 use crate::{command_checks, warnings};
 
-/// Answer to a command that is not only a patch.
+/// Answer to a command that contains more than a patch.
 const MIXED_PATCH: &str = "`apply_patch` is a tool, not a program: call the tool with the patch, and \
     run other commands on their own. A command that is nothing but `apply_patch <<'EOF'`, with \
     quotes around the delimiter, the patch, and `EOF` is understood too.";
@@ -272,7 +272,7 @@ impl Inspection {
         Command::Input(MachineInput::Prepared { call, outcome })
     }
 
-    /// What a request is for, before anything of it was looked at; `None` for an image.
+    /// What a request attempts, before it is inspected; `None` for an image.
     fn attempted(&self, request: &ToolRequest) -> Option<Attempted> {
         let command = |display: String, workdir: &Option<String>| {
             let cwd = self.workdir(workdir.as_deref());
@@ -300,7 +300,7 @@ impl Inspection {
         Ok(ImageData { path: path.display().to_string(), data_url })
     }
 
-    /// Finds the hunks of a patch; nothing is changed.
+    /// Finds where the hunks of a patch apply; changes nothing.
     fn plan_patch(&self, text: &str, cwd: &Path) -> Planned {
         let parsed = patch::parse(text)
             .map_err(|error| (Vec::new(), format!("the patch cannot be read: {error}")))?;
@@ -335,8 +335,8 @@ impl Inspection {
         Ok((plan, PlannedPatch { changes, destinations }))
     }
 
-    /// What was planned within the policy stays within it, whatever a command that runs meanwhile
-    /// makes of the folders.
+    /// Writes a patch. One that was planned within the policy stays within it, even when a running
+    /// command replaces folders by links.
     fn apply_patch(&self, patch: &PlannedPatch) -> Result<(), Error> {
         let writes = patches::writes(&patch.changes);
         let done = match &patch.destinations {
@@ -352,7 +352,10 @@ impl Inspection {
         resolved.guarding(&self.config.trusted_folders)
     }
 
-    /// What the user's own script does, for display; the error says why it may not run.
+    /// What the user's own script does, for display.
+    ///
+    /// # Errors
+    /// Why it may not run.
     pub(super) fn user_shell(&self, script: &str) -> Result<Vec<Action>, Error> {
         let (invocation, cwd) = (Invocation::Script(script), &self.settings.cwd);
         command_checks::check_full_access(
@@ -373,7 +376,7 @@ impl Inspection {
 
     fn assess(&self, invocation: Invocation<'_>, display: String, cwd: PathBuf) -> Prepared {
         if !cwd.is_dir() {
-            let what = if cwd.exists() { "is no folder" } else { "is not there" };
+            let what = if cwd.exists() { "is not a folder" } else { "does not exist" };
             let message = format!("the working folder {} {what}", cwd.display());
             return refused_command(display, cwd, &message);
         }

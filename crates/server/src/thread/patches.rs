@@ -1,5 +1,5 @@
-//! Patches of a thread: what is kept between planning and applying, and what sums them up as the
-//! turn's diff. Files are read and written in `inspect`.
+//! Patches of a thread: those that are planned and not applied yet, and the diff of each turn. Files
+//! are read and written in `inspect`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use sandbox::files::{Action, Change};
 use session::{ChangeKind, Id};
 
-/// Larger files are not patched.
+/// Largest file that is patched.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What is kept between planning and applying, and for the diff of a turn.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Patches {
     planned: HashMap<u64, PlannedPatch>,
     diffs: BTreeMap<Id, patch::TurnDiff>,
 }
 
-/// A patch that was found to apply.
+/// A patch that applies to the files as they are.
 #[derive(Debug)]
 pub(crate) struct PlannedPatch {
     pub(super) changes: Vec<patch::Change>,
-    /// The files that a person has to allow, when the policy does not let them be written.
+    /// The files outside the policy, which a person has to approve.
     pub(super) destinations: Option<Vec<PathBuf>>,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn attempted(parsed: &patch::Patch, cwd: &Path) -> Vec<session::Chang
     parsed.operations.iter().map(change).collect()
 }
 
-/// A hunk as it stands in a patch.
+/// A hunk in the notation of a patch.
 fn written(hunk: &patch::Hunk) -> String {
     let mut text = String::new();
     if hunk.anchors.is_empty() {
@@ -99,12 +99,12 @@ pub(super) fn touched(change: &patch::Change) -> Vec<&Path> {
     paths
 }
 
-/// Changes as the files see them.
+/// Changes as file operations.
 pub(super) fn writes(changes: &[patch::Change]) -> Vec<Change> {
     changes.iter().flat_map(file_changes).collect()
 }
 
-/// A change as the files see it: a move is a new file and one less.
+/// A change as file operations: a move creates one file and removes another.
 fn file_changes(change: &patch::Change) -> Vec<Change> {
     let path = change.path.clone();
     let write = |path: PathBuf, contents: &str, mode_of: Option<PathBuf>| Change {

@@ -1,5 +1,5 @@
-//! The connections that follow a thread. A message is made once; every subscriber gets the same
-//! bytes.
+//! The connections that subscribe to a thread. A message is encoded once; every subscriber gets the
+//! same bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Subscribers {
 const BEHIND: usize = 1024 * 1024;
 /// A client that reads nothing for this long is not waited for, until it reads again.
 const STALL_TIMEOUT: Duration = Duration::from_millis(100);
-/// While every client is behind, the thread waits no longer at a time.
+/// Longest wait at a time while every client is behind.
 const LONGEST_PACE: Duration = Duration::from_millis(500);
 
 impl Subscribers {
@@ -39,7 +39,7 @@ impl Subscribers {
         self.peers.push(peer);
     }
 
-    /// Whether it was there.
+    /// Removes a connection; returns whether it was subscribed.
     pub(crate) fn remove(&mut self, connection: ConnectionId) -> bool {
         let before = self.peers.len();
         self.stuck.remove(&connection);
@@ -66,7 +66,7 @@ impl Subscribers {
         }
     }
 
-    /// See [`Subscribers::notify`]; with what it is subject.
+    /// As [`Subscribers::notify`], with what the notification is about.
     pub(crate) fn notify_about<N: Notification>(
         &mut self,
         params: &impl Serialize,
@@ -117,12 +117,12 @@ impl Subscribers {
 
     /// Applies back pressure: waits while messages are produced faster than they are read.
     ///
-    /// A client that keeps up is never held back by one that does not: what a slow client has not
-    /// read waits in memory and on disk. The thread waits only
+    /// A slow client never delays one that keeps up: messages that it has not read wait in memory and
+    /// on disk. The thread waits only
     ///
-    /// - while every client is behind, for the first of them, and not for those that read nothing;
-    /// - for a client whose room is used up on disk too. [`jsonrpc::Outbox::room`] closes it if it
-    ///   takes next to nothing.
+    /// - while every client is behind: for the first that catches up, ignoring those that read nothing;
+    /// - for a client that has used up its room on disk too. [`jsonrpc::Outbox::room`] closes it if it
+    ///   reads too slowly.
     pub(crate) async fn pace(&mut self) {
         let full: Vec<Arc<Peer>> =
             self.peers.iter().filter(|peer| peer.outbox.is_full()).cloned().collect();
@@ -184,7 +184,7 @@ impl Subscribers {
     }
 }
 
-/// Waits for all of them, beside each other.
+/// Waits for all of them concurrently.
 async fn all(waits: impl Iterator<Item: Future<Output = ()> + Send + 'static>) {
     let mut waiting: JoinSet<()> = waits.collect();
     while waiting.join_next().await.is_some() {}

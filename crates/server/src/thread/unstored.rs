@@ -1,8 +1,8 @@
-//! A batch whose commit failed. Nothing of it is on disk, so nothing that claims one of its records
-//! is sent: callers get the error, the turn fails, and its end is sent.
+//! A batch whose commit failed. None of its records is on disk, so no message that implies one is
+//! sent: callers get the error, the turn fails, and its end is sent.
 //!
-//! Each match over effects, events and answers names every kind, so that a new one does not compile
-//! without its decision here.
+//! Each match over effects, events and answers is exhaustive, so that a new kind does not compile
+//! without a decision here.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use session::{
 use crate::allowed::MachineInput;
 use crate::thread::step::Step;
 
-/// What an event says about the store.
+/// What an event implies about the store.
 enum Claim<'a> {
     /// This turn is stored.
     TurnStarted(&'a Id),
@@ -26,9 +26,9 @@ enum Claim<'a> {
     ItemCompleted { turn: &'a Id, item: &'a Item },
     /// A fact about the thread is stored.
     Fact,
-    /// The status: the machine has the newest one.
+    /// The status, of which the machine has the newest.
     Status,
-    /// Nothing. What it is about may have been withheld.
+    /// Nothing. Its turn or item may have been withheld.
     Nothing { turn: Option<&'a Id>, item: Option<&'a Id> },
 }
 
@@ -64,12 +64,12 @@ fn claims_record(answer: &Answer) -> bool {
         | Answer::Done
         | Answer::Goal(_)
         | Answer::Cleared(_) => true,
-        // The turn has ended, whatever is stored of it.
+        // The turn has ended, stored or not.
         Answer::Interrupted => false,
     }
 }
 
-/// What was withheld, and what is tried again.
+/// What was withheld, and what is stored again.
 #[derive(Default)]
 struct LostRecords {
     turns: HashSet<Id>,
@@ -217,7 +217,7 @@ impl UnstoredBatch {
     }
 }
 
-/// The end of a turn whose record was lost, once more. One that completed has failed.
+/// The steps that store and send the end of a turn again. A turn that had completed fails.
 fn end_again(view: &TurnView, message: &str) -> Vec<Step> {
     let mut view = view.clone();
     let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! Threads that are not in the store yet: their client gives their history, or a file that
+//! Threads that are not stored yet: the client sends their history, or names a file that
 //! `agentd threads export` wrote.
 
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl Server {
         Ok(handle)
     }
 
-    /// Id of the thread in the file, which is stored now if it was not before.
+    /// The id of the thread in the file, which is imported if it is not stored.
     pub(super) async fn of_file(&self, path: &str) -> Result<String, Error> {
         let lines = read(&self.services.files, path).await?;
         let id = transfer::thread_id(&*lines).map_err(|error| unreadable(path, error))?;
@@ -67,7 +67,7 @@ impl Server {
         Ok(id)
     }
 
-    /// Id of a new thread that begins as the one in the file.
+    /// The id of a new thread that is a copy of the one in the file.
     pub(super) async fn copy_of_file(
         &self,
         path: &str,

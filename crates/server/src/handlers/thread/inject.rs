@@ -1,5 +1,5 @@
-//! Model items that a client adds to a thread: checked as far as the provider would refuse them, as
-//! a history that is refused once is refused for good.
+//! Model items that a client adds to a thread. They are checked for what the provider would refuse,
+//! because a history that it refuses once fails every later turn.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,10 @@ pub(super) fn fragments(member: &str, items: &[Value]) -> Result<Vec<Fragment>, 
     }
 }
 
-/// What a compaction does with the item; in words why the model could not be sent it.
+/// How a compaction treats the item.
+///
+/// # Errors
+/// Why the provider would refuse it.
 fn check(item: &ResponseItem, calls: &mut BTreeSet<String>) -> Result<Mark, Error> {
     match item {
         ResponseItem::Message { role, content, .. } => message(role, content),

@@ -9,7 +9,7 @@ use crate::error::{Error, start_of};
 use crate::handlers::page::{PAGE, PageSize};
 use crate::server::Server;
 
-/// Ids are short: a page holds as many as there may be connections.
+/// Ids are short, so a page may have as many as there may be connections.
 const IDS: PageSize = PageSize { default: 10_000, max: 10_000 };
 
 impl Server {

@@ -1,4 +1,4 @@
-//! Tools that a client brings along: checked before the model is offered them.
+//! Checks the tools that a client defines, before they are offered to the model.
 
 use std::collections::BTreeSet;
 
