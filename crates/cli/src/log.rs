@@ -1,5 +1,6 @@
 //! Installs where this process logs to, by the variables `RUST_LOG` and `LOG_FORMAT`.
 
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -19,6 +20,33 @@ pub(crate) fn to_file(environment: &Environment) -> anyhow::Result<LogFile> {
     let logging = settings(environment, LevelFilter::WARN);
     install(logging.subscriber(clock(), file.clone()))?;
     Ok(file)
+}
+
+/// Logs to standard error, each line as `redact` leaves it. To be called once in a process.
+///
+/// # Errors
+/// When it was called before.
+pub(crate) fn to_stderr(
+    environment: &Environment,
+    redact: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+) -> anyhow::Result<()> {
+    let logging = settings(environment, LevelFilter::INFO);
+    let redact = Arc::new(redact);
+    install(logging.subscriber(clock(), move || Redacted(Arc::clone(&redact))))
+}
+
+/// Standard error behind a redactor.
+struct Redacted<R>(Arc<R>);
+
+impl<R: Fn(&[u8]) -> Vec<u8>> Write for Redacted<R> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(&self.0(line))?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 /// A setting that cannot be used is reported, and the default taken: the variables may be meant for

@@ -8,6 +8,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Place, Running, stderr, stdout};
@@ -21,7 +22,11 @@ struct Gateway {
 
 impl Gateway {
     fn start(place: &Place, arguments: &[&str]) -> (Self, Option<String>) {
-        let running = Running::start(place.agentd(&["gateway"]).args(arguments));
+        Self::start_command(place.agentd(&["gateway"]).args(arguments))
+    }
+
+    fn start_command(command: &mut Command) -> (Self, Option<String>) {
+        let running = Running::start(command);
         let mut key = None;
         let address = loop {
             let line = running.line_with("");
@@ -321,4 +326,35 @@ fn a_configuration_is_read_again_while_it_runs() {
     let left: u64 = gateway.header(&key, "x-ratelimit-remaining-requests").parse().unwrap();
     assert!(left < 500, "what was used stays used: {left}");
     gateway.end();
+}
+
+#[test]
+fn the_log_on_standard_error_is_json_where_asked_for_and_holds_no_key() {
+    let place = Place::new();
+    let upstream = "[upstreams.gpu]\nbase_url = \"http://127.0.0.1:9/v1\"\nenv_key = \"GPU_KEY\"";
+    let config = configured(&place, upstream);
+    let log = place.tmp().join("log");
+    let mut command = place.agentd(&["gateway", "--config", &config]);
+    command.env("GPU_KEY", "sk-very-secret").env("RUST_LOG", "gateway=debug");
+    command.env("LOG_FORMAT", "json").stderr(std::fs::File::create(&log).unwrap());
+    let (gateway, _) = Gateway::start_command(&mut command);
+    let key = key(&gateway);
+    let (head, _) = gateway.ask("POST /v1/responses", &key, ASKED);
+    assert!(head.starts_with("HTTP/1.1 502"), "{head}");
+    let request = head.lines().find_map(|line| line.strip_prefix("x-request-id: ")).unwrap();
+    gateway.ask("GET /v1/models/sk-very-secret", &key, "");
+    gateway.end();
+
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_request = |level: &str| {
+        lines.iter().find(|line| line["level"] == level && line["request"] == request).unwrap()
+    };
+    let failed = of_request("WARN");
+    assert_eq!(failed["target"], "gateway::api::relay");
+    assert!(failed["message"].as_str().unwrap().starts_with("upstream gpu: "), "{failed}");
+    let answered = of_request("DEBUG");
+    assert_eq!((&answered["status"], &answered["path"]), (&json!(502), &json!("/v1/responses")));
+    assert!(lines.iter().any(|line| line["path"] == "/v1/models/***"), "{log}");
+    assert!(!log.contains("sk-very-secret"), "{log}");
 }

@@ -19,14 +19,13 @@ mod text;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::middleware::map_response_with_state;
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{any, get, post};
 use hyper::header::{self, HeaderName, HeaderValue};
 
 use attempts::Attempts;
-use context::{Context, Shared};
+use context::Context;
 use page::{Failure, Told};
 use session::SignedOut;
 
@@ -55,7 +54,7 @@ pub(crate) fn router(services: Arc<crate::Services>) -> Router {
         )
         .route("/dashboard/{*rest}", any(|| async { Failure::NotFound("no such page".into()) }))
         .method_not_allowed_fallback(|| async { Failure::Method })
-        .layer(map_response_with_state(Arc::clone(&context), secured))
+        .layer(map_response(secured))
         .with_state(context)
 }
 
@@ -75,9 +74,9 @@ const SECURITY: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-async fn secured(State(context): Shared, mut response: Response) -> Response {
+async fn secured(mut response: Response) -> Response {
     if let Some(Told(why)) = response.extensions().get() {
-        context.services.log.line(format_args!("dashboard: {why}"));
+        tracing::warn!("dashboard: {why}");
     }
     let headers = response.headers_mut();
     for (name, value) in SECURITY {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use gateway_policy::environment::{Clock, Log, Random};
+use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::Settings;
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
@@ -25,8 +25,6 @@ pub struct Services {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids and keys.
     pub random: Arc<dyn Random>,
-    /// Where lines for the operator go.
-    pub log: Log,
 }
 
 impl Services {

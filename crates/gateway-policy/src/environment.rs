@@ -1,7 +1,6 @@
-//! What the gateway takes from the machine: time, randomness, and a place for the log. The program
-//! injects them, so that tests are exact.
+//! What the gateway takes from the machine: time and randomness. The program injects them, so
+//! that tests are exact.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ratelimit::Micros;
@@ -18,17 +17,6 @@ pub trait Random: Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// Where lines for the operator go.
-#[derive(Clone)]
-pub struct Log(pub Arc<dyn Fn(fmt::Arguments<'_>) + Send + Sync>);
-
-impl Log {
-    /// Writes a line.
-    pub fn line(&self, line: fmt::Arguments<'_>) {
-        (self.0)(line);
-    }
-}
-
 /// See the module.
 #[derive(Clone)]
 pub struct Environment {
@@ -36,6 +24,4 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Randomness for ids and keys.
     pub random: Arc<dyn Random>,
-    /// Where lines for the operator go.
-    pub log: Log,
 }

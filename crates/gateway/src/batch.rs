@@ -56,7 +56,7 @@ async fn follow(gateway: Weak<Gateway>, mut phase: watch::Receiver<Phase>) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                strong.log.line(format_args!("batches: {error}"));
+                tracing::warn!("batches: {error}");
             }
             Err(_) => {}
         }
@@ -66,7 +66,7 @@ async fn follow(gateway: Weak<Gateway>, mut phase: watch::Receiver<Phase>) {
         }
     }
     while let Some(ended) = running.join_next().await {
-        log_panic(&gateway, ended);
+        log_panic(ended);
     }
 }
 
@@ -78,7 +78,7 @@ async fn wait(
 ) {
     tokio::select! {
         () = gateway.batches.woken() => {}
-        Some(ended) = running.join_next() => log_panic(&Arc::downgrade(gateway), ended),
+        Some(ended) = running.join_next() => log_panic(ended),
         _ = phase.changed() => {}
     }
 }
@@ -112,8 +112,8 @@ async fn round(
     Ok(())
 }
 
-fn log_panic(gateway: &Weak<Gateway>, ended: Result<(), tokio::task::JoinError>) {
-    if let (Err(error), Some(gateway)) = (ended, gateway.upgrade()) {
-        gateway.log.line(format_args!("a batch was given up: {error}"));
+fn log_panic(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::warn!("a batch was given up: {error}");
     }
 }

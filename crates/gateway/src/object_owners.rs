@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use gateway_policy::environment::Log;
 use gateway_store::database::{Database, DatabaseError};
 use gateway_store::records::responses::ObjectOwner;
 use gateway_store::records::{owned_objects, responses};
@@ -32,7 +31,6 @@ pub(crate) struct ObjectOwners {
     database: Arc<Database>,
     recent: Mutex<Recent>,
     sender: mpsc::Sender<Change>,
-    log: Log,
 }
 
 #[derive(Debug, Default)]
@@ -66,10 +64,10 @@ impl Recent {
 
 impl ObjectOwners {
     /// Starts the task that writes changes; it ends with this value.
-    pub(crate) fn start(database: Arc<Database>, log: Log) -> Self {
+    pub(crate) fn start(database: Arc<Database>) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        tokio::spawn(write(Arc::clone(&database), receiver, log.clone()));
-        Self { database, recent: Mutex::default(), sender, log }
+        tokio::spawn(write(Arc::clone(&database), receiver));
+        Self { database, recent: Mutex::default(), sender }
     }
 
     /// Notes who owns an object, or that it was deleted when `owner` is `None`. Never waits. Changes
@@ -83,9 +81,7 @@ impl ObjectOwners {
         recent.note(id, owner.clone());
         drop(recent);
         if self.sender.try_send(Change { kind, id: id.into(), owner, at }).is_err() {
-            self.log.line(format_args!(
-                "the owner of {id} was not stored: too many changes wait for the store"
-            ));
+            tracing::warn!("the owner of {id} was not stored: too many changes wait for the store");
         }
     }
 
@@ -120,15 +116,12 @@ impl ObjectOwners {
     }
 }
 
-async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>, log: Log) {
+async fn write(database: Arc<Database>, mut receiver: mpsc::Receiver<Change>) {
     let mut batch = Vec::new();
     while receiver.recv_many(&mut batch, TOGETHER).await > 0 {
         let statements: Vec<_> = batch.iter().map(Change::statement).collect();
         while let Err(error) = database.transact(statements.clone()).await {
-            log.line(format_args!(
-                "the owners of {} objects were not stored: {error}",
-                batch.len()
-            ));
+            tracing::warn!("the owners of {} objects were not stored: {error}", batch.len());
             if !error.is_unavailable() {
                 break;
             }

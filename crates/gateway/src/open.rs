@@ -14,7 +14,7 @@ use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::state::{Gateway, Ids};
 use crate::trace_export;
-use crate::upstream;
+use crate::upstream::{self, Scrub};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::{Clock, Environment};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
@@ -56,7 +56,7 @@ impl Gateway {
         folder: &Path,
         environment: Environment,
     ) -> Result<Arc<Self>, OpenError> {
-        let Environment { clock, random, log } = environment;
+        let Environment { clock, random } = environment;
         if let StoreUrl::Sqlite(path) = &settings.store
             && let Some(folder) = path.parent()
         {
@@ -72,14 +72,13 @@ impl Gateway {
             Directory::open(Arc::clone(&database), Arc::clone(&clock), capacity).await?;
         let lines = settings.batches.lines_per_node;
         let metrics = Metrics::default();
-        let spend =
-            Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone(), log.clone());
+        let spend = Spend::new(&database, &limits, &clock, metrics.spend_alerts.clone());
         let gateway = Arc::new(Self {
             batches: batch::Runner::new(&writer, lines),
             settings: Arc::new(ArcSwap::from_pointee(settings)),
             directory,
             ledger: Ledger::start(Arc::clone(&database), writer.into()),
-            object_owners: ObjectOwners::start(Arc::clone(&database), log.clone()),
+            object_owners: ObjectOwners::start(Arc::clone(&database)),
             database,
             limits,
             spend,
@@ -90,7 +89,6 @@ impl Gateway {
             clock,
             random,
             ids,
-            log,
         });
         batch::start(&gateway);
         tokio::spawn(sync(Arc::downgrade(&gateway)));
@@ -113,10 +111,17 @@ impl Gateway {
             ("limits", old.limits != settings.limits),
         ];
         for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
-            self.log.line(format_args!("{key} has changed: it takes effect after a restart"));
+            tracing::warn!("{key} has changed: it takes effect after a restart");
         }
         self.settings.store(Arc::new(settings));
-        self.log.line(format_args!("the configuration was read again"));
+        tracing::info!("the configuration was read again");
+    }
+
+    /// A line of the log with `***` for each upstream's key. Every line passes through it, whoever
+    /// writes it: also a library may log what it sends.
+    #[must_use]
+    pub fn redact(&self, line: &[u8]) -> Vec<u8> {
+        Scrub::keys(&self.settings.load()).clean(line)
     }
 
     /// Writes what is not written yet. To be called when no request is under way any more.
@@ -124,14 +129,14 @@ impl Gateway {
         // Nothing is left to do where serving has ended it already.
         self.batches.drain(Duration::ZERO).await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
-            self.log.line(format_args!("the ledger was not written to its end: {left:?}"));
+            tracing::error!("the ledger was not written to its end: {left:?}");
         }
         if let Err(error) = self.directory.write_last_used().await {
-            self.log.line(format_args!("when keys were last used was not written: {error}"));
+            tracing::warn!("when keys were last used was not written: {error}");
         }
         trace_export::send_waiting(self, &mut false).await;
         if let Err(error) = self.limits.close().await {
-            self.log.line(format_args!("the state of the limits was not written: {error}"));
+            tracing::error!("the state of the limits was not written: {error}");
         }
     }
 
@@ -174,7 +179,7 @@ async fn sync(gateway: std::sync::Weak<Gateway>) {
         match written.await {
             Ok(Err(error)) if !failed => {
                 failed = true;
-                gateway.log.line(format_args!("the state of the limits is not written: {error}"));
+                tracing::warn!("the state of the limits is not written: {error}");
             }
             Ok(Ok(())) => failed = false,
             _ => {}

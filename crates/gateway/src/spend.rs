@@ -10,7 +10,7 @@ use ratelimit::{Bound, Draw, Limits, Micros};
 use tokio::sync::OnceCell;
 
 use gateway_policy::dates;
-use gateway_policy::environment::{Clock, Log};
+use gateway_policy::environment::Clock;
 use gateway_policy::error::ApiError;
 use gateway_policy::plan::{ORGANIZATION_SPEND, spend_meter};
 use gateway_policy::tenants::{Caller, DerivedKey, SpendAlert};
@@ -27,7 +27,6 @@ pub(crate) struct Spend {
     clock: Arc<dyn Clock>,
     /// Counts alerts.
     alerts: Counter,
-    log: Log,
     alerted: Mutex<HashSet<(Box<str>, u32)>>,
 }
 
@@ -37,14 +36,12 @@ impl Spend {
         limits: &Arc<Limits>,
         clock: &Arc<dyn Clock>,
         alerts: Counter,
-        log: Log,
     ) -> Arc<Self> {
         Arc::new(Self {
             database: Arc::clone(database),
             limits: Arc::clone(limits),
             clock: Arc::clone(clock),
             alerts,
-            log,
             alerted: Mutex::default(),
         })
     }
@@ -99,10 +96,12 @@ impl Spend {
             for alert in alerts.iter().filter(|alert| alert.threshold <= state.used) {
                 if self.is_new(alert, month) {
                     self.alerts.inc();
-                    self.log.line(format_args!(
+                    tracing::warn!(
                         "spend alert {} of {scope}: {} of {} micro-dollars spent this month",
-                        alert.id, state.used, alert.threshold,
-                    ));
+                        alert.id,
+                        state.used,
+                        alert.threshold
+                    );
                 }
             }
         }
@@ -124,14 +123,14 @@ impl Spend {
         for (meter, project) in meters {
             let spent = ledger::month_spend_of(&self.database, organization, project, month);
             let spent = spent.await.map_err(|error| {
-                self.log.line(format_args!(
+                tracing::warn!(
                     "the spend of {organization} cannot be read from the ledger: {error}"
-                ));
+                );
                 ApiError::store_unavailable()
             })?;
             let seeded = self.limits.seed(organization, &meter, bound, spent).await;
             seeded.map_err(|error| {
-                self.log.line(format_args!("limits: {error}"));
+                tracing::warn!("limits: {error}");
                 ApiError::limits_unavailable()
             })?;
         }

@@ -13,7 +13,7 @@ use crate::serve::intake::Room;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;
-use gateway_policy::environment::{Clock, Log, Random};
+use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::Settings;
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
@@ -51,8 +51,6 @@ pub struct Gateway {
     pub(crate) room: Room,
     /// Numbers for requests.
     pub(crate) ids: Ids,
-    /// Where the log goes.
-    pub(crate) log: Log,
 }
 
 /// Numbers that no other request has, on this node or on another: a number of chance for the

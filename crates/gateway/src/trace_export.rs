@@ -44,9 +44,7 @@ pub(crate) async fn send_waiting(gateway: &Gateway, failing: &mut bool) {
         if let Err(error) = &posted {
             gateway.traces.count_dropped(spans.len());
             if !*failing {
-                gateway.log.line(format_args!(
-                    "{url} does not accept traces: {error}; check `otlp_endpoint`"
-                ));
+                tracing::warn!("{url} does not accept traces: {error}; check `otlp_endpoint`");
             }
         }
         *failing = posted.is_err();

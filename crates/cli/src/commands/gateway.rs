@@ -2,17 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::Context;
 use gateway::Gateway;
-use gateway_policy::environment::{self as gateway_environment, Log};
+use gateway_policy::environment as gateway_environment;
 use gateway_policy::settings::{Settings, Surroundings};
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
 use crate::commands::{asked_to_end, print, tell};
 use crate::environment::Environment;
+use crate::log;
 
 /// The folder in the home that holds the store of a gateway without a configuration file.
 const FOLDER: &str = "gateway";
@@ -70,9 +71,16 @@ pub(crate) async fn run(
     let machine = gateway_environment::Environment {
         clock: Arc::new(SteadyClock::start()),
         random: Arc::new(SystemRandom),
-        log: Log(Arc::new(tell)),
     };
+    let opened = Arc::new(OnceLock::<Weak<Gateway>>::new());
+    let redacting = Arc::clone(&opened);
+    log::to_stderr(&source.environment, move |line| {
+        let gateway = redacting.get().and_then(Weak::upgrade);
+        gateway.map_or_else(|| line.to_vec(), |gateway| gateway.redact(line))
+    })?;
     let gateway = Gateway::open(settings, &source.folder(), machine).await?;
+    // It is set once.
+    let _ = opened.set(Arc::downgrade(&gateway));
     offline.serve_when_needed(&gateway);
     if source.config.is_none()
         && let Some(key) = gateway.first_key().await?

@@ -84,7 +84,7 @@ async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     let check = tokio::spawn(async move {
         let checked = batch::check(&gateway, &batch).await;
         if let Err(error) = checked {
-            gateway.log.line(format_args!("{}: {error}", batch.id));
+            tracing::warn!("{}: {error}", batch.id);
         }
         batch::hand_over(&gateway, &batch.id, &owner).await;
     });

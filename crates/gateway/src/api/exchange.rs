@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use ratelimit::{Decision, Limits, RequestId, State};
 
-use crate::account::{Account, End, Facts, Traced};
+use crate::account::{Account, End, Facts, Traced, request_id};
 use crate::metrics::Rejected;
 use crate::serve::intake::Place;
 use crate::state::Gateway;
@@ -172,7 +172,7 @@ impl Exchange {
     }
 
     fn unavailable(&self, error: &ratelimit::Unavailable) -> ApiError {
-        self.gateway.log.line(format_args!("limits: {error}"));
+        tracing::warn!(request = %request_id(self.request), "limits: {error}");
         ApiError::limits_unavailable()
     }
 

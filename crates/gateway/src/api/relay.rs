@@ -13,7 +13,7 @@ use hyper::{HeaderMap, Response, StatusCode};
 use serde_json::Value;
 
 use super::Exchange;
-use crate::account::{Account, End};
+use crate::account::{Account, End, request_id};
 use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
 use crate::traces::Span;
 use crate::upstream::{Failure, Outgoing, Scrub, for_client};
@@ -92,7 +92,8 @@ pub(super) async fn send(
     };
     if error.status() == StatusCode::BAD_GATEWAY {
         let status = head.status;
-        gateway.log.line(format_args!("upstream {}: it answered {status}", upstream.name));
+        let request = request_id(exchange.request);
+        tracing::warn!(%request, "upstream {}: it answered {status}", upstream.name);
     }
     account.close(End::Failed { status: error.status().as_u16() });
     Err(error)
@@ -110,7 +111,8 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
         sent.and_then(|(response, first)| usable(response, first)).map_err(|failure| {
             let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
             let shown = String::from_utf8_lossy(&shown);
-            gateway.log.line(format_args!("upstream {}: {shown}", upstream.name));
+            let request = request_id(exchange.request);
+            tracing::warn!(%request, "upstream {}: {shown}", upstream.name);
             failure.for_client()
         })?;
     let (head, body) = response.into_parts();
@@ -149,7 +151,8 @@ fn failed(
 ) -> ApiError {
     let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
     let shown = String::from_utf8_lossy(&shown);
-    exchange.gateway.log.line(format_args!("upstream {}: {shown}", upstream.name));
+    let request = request_id(exchange.request);
+    tracing::warn!(%request, "upstream {}: {shown}", upstream.name);
     let error = failure.for_client();
     account.close(End::Failed { status: error.status().as_u16() });
     error

@@ -137,7 +137,7 @@ async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
     };
     let written = write(exchange, &file, content).await;
     written.map_err(|error| {
-        exchange.gateway.log.line(format_args!("{}: {error}", file.id));
+        tracing::warn!("{}: {error}", file.id);
         ApiError::store_unavailable()
     })?;
     Ok(listing::json(&files::Shown::of(&file)))

@@ -195,7 +195,7 @@ async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) 
             Err(error) if error.is_unavailable() && writes < LAST_WRITES => {}
             Err(error) => {
                 let (id, number) = (&job.batch.id, job.line.number);
-                job.gateway.log.line(format_args!("{id}: the result of line {number}: {error}"));
+                tracing::warn!("{id}: the result of line {number}: {error}");
                 return Gone::Lost;
             }
         }

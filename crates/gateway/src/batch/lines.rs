@@ -185,7 +185,7 @@ impl Lines<'_> {
             }
             // Its lease frees the line.
             Err(error) => {
-                self.gateway.log.line(format_args!("{}: a line: {error}", self.batch.id));
+                tracing::warn!("{}: a line: {error}", self.batch.id);
             }
         }
     }

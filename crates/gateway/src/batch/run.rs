@@ -42,13 +42,13 @@ async fn cut_phase(phase: &mut watch::Receiver<Phase>) {
 }
 
 async fn work(lease: &Lease, phase: watch::Receiver<Phase>, cut: watch::Receiver<bool>) {
-    let (gateway, id) = (&lease.gateway, &lease.batch);
+    let id = &lease.batch;
     loop {
         match step(lease, &phase, &cut).await {
             Ok(Next::Go) => {}
             Ok(Next::End) => return,
             Err(error) => {
-                gateway.log.line(format_args!("{id}: {error}"));
+                tracing::warn!("{id}: {error}");
                 if *cut.borrow() || *phase.borrow() != Phase::Run {
                     return;
                 }

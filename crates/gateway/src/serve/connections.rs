@@ -69,7 +69,7 @@ pub async fn serve(
                 });
             }
             Err(error) => {
-                gateway.log.line(format_args!("a connection was not accepted: {error}"));
+                tracing::warn!("a connection was not accepted: {error}");
                 tokio::time::sleep(PAUSE).await;
             }
         }

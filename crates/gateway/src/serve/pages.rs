@@ -27,7 +27,6 @@ impl Pages {
             limits: Arc::clone(&gateway.limits),
             clock: Arc::clone(&gateway.clock),
             random: Arc::clone(&gateway.random),
-            log: gateway.log.clone(),
         });
         Self { router, client: None }
     }

@@ -48,6 +48,8 @@ async fn answer_api(
     route: Result<Route<'_>, ApiError>,
 ) -> Response<AnswerBody> {
     let began = gateway.clock.now();
+    let method = request.method().clone();
+    let path = tracing::enabled!(tracing::Level::DEBUG).then(|| request.uri().path().to_owned());
     let number = gateway.ids.next();
     let mut seen = Seen::default();
     let answered = dispatch(&gateway, pages, request, route, (number, began), &mut seen);
@@ -66,6 +68,7 @@ async fn answer_api(
     if let Some(traced) = seen.trace {
         gateway.traces.record(traced.refused(status, gateway.clock.now()));
     }
+    tracing::debug!(request = %request_id(number), %method, path, status, micros = took, "answered");
     gateway.metrics.requests.get_or_create(&Answered { model: seen.model, status }).inc();
     response
 }

@@ -8,7 +8,7 @@ use hyper_util::client::legacy;
 use serde_json::Value;
 
 use gateway_policy::error::ApiError;
-use gateway_policy::settings::Upstream;
+use gateway_policy::settings::{Settings, Upstream};
 
 /// See the module. The texts are for the log.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +125,13 @@ impl<'a> Scrub<'a> {
             secrets.extend(base.origin.host());
         }
         Self { secrets }
+    }
+
+    /// Of all upstreams their keys, but not their hosts.
+    #[must_use]
+    pub(crate) fn keys(settings: &'a Settings) -> Self {
+        let keys = settings.upstreams.iter().filter_map(|upstream| upstream.key.as_ref());
+        Self { secrets: keys.map(gateway_policy::settings::Secret::reveal).collect() }
     }
 
     /// The text with `***` for each secret, in capitals or not.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gateway::Gateway;
+use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::environment::{Environment, Log};
 use gateway_policy::settings::{Settings, Surroundings};
 use gateway_store::records::{DEFAULT_ORGANIZATION, keys, projects};
 use http_body_util::{BodyExt, Full};
@@ -209,7 +209,6 @@ impl Node {
             random: Arc::new(Counted(AtomicU64::new(
                 SEED.fetch_add(1, Ordering::SeqCst).wrapping_mul(0xd1b5_4a32_d192_ed03),
             ))),
-            log: Log(Arc::new(|_| {})),
         };
         let gateway = Gateway::open(settings, folder, world).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -3,29 +3,33 @@
 //! but that administration succeeds.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
+use std::cell::RefCell;
 use std::fs;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Once};
 
 use bytes::Bytes;
 use gateway::Ending;
 use gateway::Gateway;
+use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::environment::{Environment, Log};
 use gateway_policy::settings::{Settings, Surroundings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use logging::Logging;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tracing::level_filters::LevelFilter;
 
 use crate::upstream::Upstream;
 
@@ -70,15 +74,41 @@ impl Random for Seeded {
     }
 }
 
+thread_local! {
+    static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Appends to the log of the thread that writes.
+struct LogOfThread;
+
+impl Write for LogOfThread {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        LOG.with_borrow_mut(|log| log.write(line))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has each thread keep what is logged on it.
+fn keep_log() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+        let subscriber = Logging::at(LevelFilter::INFO).subscriber(clock, || LogOfThread);
+        tracing::subscriber::set_global_default(subscriber).expect("the only one");
+    });
+}
+
 /// See the module.
 pub struct TestGateway {
     pub gateway: Arc<Gateway>,
     pub address: SocketAddr,
     pub clock: Arc<TestClock>,
     pub folder: Arc<TempDir>,
-    log: Arc<Mutex<Vec<String>>>,
     stop: Option<oneshot::Sender<()>>,
-    serving: Option<JoinHandle<std::io::Result<Ending>>>,
+    serving: Option<JoinHandle<io::Result<Ending>>>,
 }
 
 /// A key and what it belongs to.
@@ -107,14 +137,10 @@ impl TestGateway {
     /// The same in a folder that may hold the state of another one.
     pub async fn start_in(folder: Arc<TempDir>, config: &str, seed: u64) -> Self {
         let clock = Arc::new(TestClock(AtomicU64::new(START)));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let lines = Arc::clone(&log);
+        keep_log();
         let world = Environment {
             clock: Arc::clone(&clock) as _,
             random: Arc::new(Seeded(AtomicU64::new(seed))),
-            log: Log(Arc::new(move |line| {
-                lines.lock().expect("no panic").push(line.to_string());
-            })),
         };
         let settings = settings(config, folder.path()).expect("a good configuration");
         let opened = Gateway::open(settings, folder.path(), world).await;
@@ -126,7 +152,7 @@ impl TestGateway {
             let _ = stopped.await;
         });
         let serving = Some(tokio::spawn(serving));
-        Self { gateway, address, clock, folder, log, stop: Some(stop), serving }
+        Self { gateway, address, clock, folder, stop: Some(stop), serving }
     }
 
     pub fn reload(&self, config: &str) {
@@ -148,8 +174,9 @@ impl TestGateway {
         ending
     }
 
+    /// What was logged on this thread, by all gateways of the test: their runtime has no other.
     pub fn log(&self) -> String {
-        self.log.lock().expect("no panic").join("\n")
+        LOG.with_borrow(|log| String::from_utf8(log.clone()).expect("text"))
     }
 
     /// All that was recorded is written.

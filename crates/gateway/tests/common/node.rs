@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use gateway_admin::Services;
-use gateway_policy::environment::{Clock, Log, Random};
+use gateway_policy::environment::{Clock, Random};
 use gateway_policy::settings::{Secret, Settings, StoreUrl, Surroundings};
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
@@ -120,7 +120,6 @@ impl Node {
             clock: Arc::clone(&world) as Arc<dyn Clock>,
             random: Arc::clone(&world) as Arc<dyn Random>,
             limits: Arc::new(ratelimit::Limits::Off),
-            log: Log(Arc::new(|_| {})),
         });
         Node { url, world, database, directory, ledger, router, _folder: None }
     }

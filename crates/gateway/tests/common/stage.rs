@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gateway::Gateway;
+use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::environment::{Environment, Log};
 use gateway_policy::plan::{Demand, Plan};
 use gateway_policy::settings::{Settings, Surroundings};
 use gateway_policy::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
@@ -128,11 +128,7 @@ impl Stage {
         };
         let settings = Settings::read(&format!("{more}{text}"), Path::new("g.toml"), around);
         let clock = Arc::new(Hand(AtomicU64::new(NOW)));
-        let world = Environment {
-            clock: Arc::clone(&clock) as _,
-            random: Arc::new(Chance),
-            log: Log(Arc::new(|_| {})),
-        };
+        let world = Environment { clock: Arc::clone(&clock) as _, random: Arc::new(Chance) };
         let gateway = Gateway::open(settings.unwrap(), folder.path(), world).await.unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

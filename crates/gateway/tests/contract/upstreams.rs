@@ -38,7 +38,12 @@ async fn how_they_fail_and_what_is_told() {
     for status in [401, 403] {
         check(Script::error(status, &error(UPSTREAM_KEY)), 502, "upstream_error").await;
     }
-    assert!(!gateway.log().contains(UPSTREAM_KEY), "{}", gateway.log());
+    let log = gateway.log();
+    assert!(
+        log.contains(" WARN api::relay: upstream main: ") && log.contains(" request=req_"),
+        "{log}"
+    );
+    assert!(!log.contains(UPSTREAM_KEY), "{log}");
     let refused = UpstreamGone::config();
     let gateway = TestGateway::start(&refused).await;
     let tenant = gateway.tenant("free").await;
