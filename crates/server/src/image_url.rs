@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_would_refuse_is_refused() {
+    fn invalid_image_urls_are_refused() {
         let refuse = |url: &str, why: &str| {
             let error = check(url).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");

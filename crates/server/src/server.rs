@@ -159,7 +159,7 @@ impl Server {
             self.services.processes.done().await;
             self.services.unanswered.done().await;
         };
-        // A thread that waits for a dead file system must not delay the end for ever.
+        // A thread that waits for a dead file system must not delay the end without limit.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, all).await;
         // A salvage that does not finish in time is started over by the next server.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, self.services.store.close()).await;

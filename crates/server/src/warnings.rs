@@ -81,21 +81,21 @@ fn broken(summary: String, error: &Error) -> ConfigWarningNotification {
 }
 
 fn notification(warning: &Warning) -> ConfigWarningNotification {
-    let place = warning.origin.range();
+    let source = warning.origin.range();
     ConfigWarningNotification {
         summary: warning.to_string(),
-        details: place.map(SourceRange::snippet),
+        details: source.map(SourceRange::snippet),
         path: warning.origin.path().map(|path| path.display().to_string()),
-        range: place.map(range),
+        range: source.map(range),
     }
 }
 
-fn range(place: &SourceRange) -> TextRange {
+fn range(source: &SourceRange) -> TextRange {
     let position = |(line, column): (usize, usize)| TextPosition {
         line: u64::try_from(line).unwrap_or(u64::MAX),
         column: u64::try_from(column).unwrap_or(u64::MAX),
     };
-    TextRange { start: position(place.line_column()), end: position(place.end_line_column()) }
+    TextRange { start: position(source.line_column()), end: position(source.end_line_column()) }
 }
 
 fn send_once<N: Notification<Params: Serialize>>(peer: &Peer, identity: &str, params: &N::Params) {

@@ -84,9 +84,9 @@ fn feature(entry: &'static config::kind::OptionEntry, resolved: &Resolved) -> Ex
             Stage::UnderDevelopment => ExperimentalFeatureStage::UnderDevelopment,
             Stage::Deprecated => ExperimentalFeatureStage::Deprecated,
         },
-        display_name: announcement.map(|told| told.display_name.to_owned()),
+        display_name: announcement.map(|announced| announced.display_name.to_owned()),
         description: Some(description),
-        announcement: announcement.map(|told| told.text.to_owned()),
+        announcement: announcement.map(|announced| announced.text.to_owned()),
         enabled: resolved.feature(entry.name),
         default_enabled: is_active_feature(entry.name)
             && (entry.default)() == Some(Value::Bool(true)),

@@ -140,16 +140,16 @@ impl EventLog {
     }
 
     /// The events after `position`, in order.
-    pub(crate) fn since(&self, place: &EventPosition) -> Replay {
-        if place.epoch != self.epoch {
+    pub(crate) fn since(&self, position: &EventPosition) -> Replay {
+        if position.epoch != self.epoch {
             return Err(ReplayGap::Reloaded);
         }
-        if place.position < self.floor || place.position > self.end {
+        if position.position < self.floor || position.position > self.end {
             return Err(ReplayGap::TooOld);
         }
-        let missed = self.entries.iter().filter(|entry| entry.end > place.position);
+        let missed = self.entries.iter().filter(|entry| entry.end > position.position);
         let send = |entry: &LoggedEvent| {
-            let seen = place.position.saturating_sub(entry.start) as usize;
+            let seen = position.position.saturating_sub(entry.start) as usize;
             let rest = entry.rest(seen).ok_or(ReplayGap::TooOld)?;
             let at = cursor_at(&self.epoch, entry.end, entry.turn.as_ref());
             Ok((entry.info, with_cursor(&rest, &at)))
@@ -302,12 +302,12 @@ fn cursor_at(epoch: &str, position: u64, turn: Option<&Id>) -> String {
 
 /// The message with its cursor, as a member beside `method` and `params`. A cursor needs no escaping:
 /// it consists of ids and digits.
-fn with_cursor(message: &Outgoing, place: &str) -> Outgoing {
+fn with_cursor(message: &Outgoing, cursor: &str) -> Outgoing {
     let append = |bytes: &Bytes| {
         let open = bytes.strip_suffix(b"}").unwrap_or(bytes);
-        let mut longer = Vec::with_capacity(open.len() + MEMBER.len() + place.len() + 7);
+        let mut longer = Vec::with_capacity(open.len() + MEMBER.len() + cursor.len() + 7);
         longer.extend_from_slice(open);
-        for part in [",\"", MEMBER, "\":\"", place, "\"}"] {
+        for part in [",\"", MEMBER, "\":\"", cursor, "\"}"] {
             longer.extend_from_slice(part.as_bytes());
         }
         Bytes::from(longer)

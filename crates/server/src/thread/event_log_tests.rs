@@ -44,7 +44,7 @@ fn missed(log: &EventLog, place: &EventPosition) -> Vec<Value> {
 }
 
 #[test]
-fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
+fn a_client_that_saw_the_first_half_of_a_stream_is_sent_the_second() {
     let (mut log, turn, item) = (log(), id("t1"), id("i1"));
     let frame = frame("i1");
     let mut seen = Vec::new();
@@ -62,15 +62,15 @@ fn the_second_half_of_a_stream_is_sent_to_who_saw_the_first() {
 }
 
 #[test]
-fn a_place_within_a_letter_or_an_escape_is_none() {
+fn a_position_inside_a_character_or_an_escape_is_invalid() {
     let (mut log, turn, item) = (log(), id("t1"), id("i1"));
     let about = going(&turn, &item, ItemPhase::Going);
     log.add(info("item/agentMessage/delta"), &frame("i1").delta("ö\n\u{1}x"), about);
     // ö is two bytes, \n two, \u0001 six.
     let fits: Vec<bool> = (0..=11)
         .map(|position| {
-            let place = EventPosition { epoch: "e".into(), position, turn: None };
-            log.since(&place).is_ok()
+            let at = EventPosition { epoch: "e".into(), position, turn: None };
+            log.since(&at).is_ok()
         })
         .collect();
     let expect = [true, false, true, false, true, false, false, false, false, false, true, true];
@@ -78,7 +78,7 @@ fn a_place_within_a_letter_or_an_escape_is_none() {
 }
 
 #[test]
-fn what_a_final_item_tells_is_not_told_in_pieces() {
+fn deltas_of_a_final_item_are_not_replayed() {
     let (mut log, turn) = (log(), id("t1"));
     let (first, second) = (id("i1"), id("i2"));
     let begin = EventPosition::read(&log.cursor()).unwrap();
@@ -128,7 +128,7 @@ fn of_a_status_only_the_newest_is_kept() {
 }
 
 #[test]
-fn who_missed_more_than_is_kept_is_told_so() {
+fn a_client_that_missed_more_than_the_log_keeps_is_told_so() {
     let mut log = log();
     let begin = EventPosition::read(&log.cursor()).unwrap();
     let message =
@@ -150,7 +150,7 @@ fn who_missed_more_than_is_kept_is_told_so() {
 }
 
 #[test]
-fn a_place_names_the_oldest_turn_that_may_still_change() {
+fn a_cursor_names_the_oldest_turn_that_may_still_change() {
     let (mut log, first, second, third) = (log(), id("t1"), id("t2"), id("t3"));
     let turn_of = |log: &EventLog| EventPosition::read(&log.cursor()).unwrap().turn;
     let started = |log: &mut EventLog, turn: &Id| {
@@ -177,7 +177,7 @@ fn a_place_names_the_oldest_turn_that_may_still_change() {
 }
 
 #[test]
-fn what_is_no_place_is_not_read() {
+fn an_invalid_cursor_is_not_parsed() {
     for text in ["", ".", "e", "e.1", "e.x.t", "e.-1.t", "e.99999999999999999999.t"] {
         assert_eq!(EventPosition::read(text), None, "{text}");
     }

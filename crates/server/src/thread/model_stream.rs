@@ -68,7 +68,7 @@ impl ModelStream {
         self.current = None;
     }
 
-    /// The next events of the response; none when it has ended. Waits for ever without a response.
+    /// The next events of the response; none when it has ended. Never resolves without a response.
     pub(super) async fn next(&mut self) -> (u64, Vec<model::Event>) {
         let Some((sample, stream)) = &mut self.current else {
             return std::future::pending().await;

@@ -81,7 +81,7 @@ fn reason(item: &Value) -> String {
 }
 
 #[tokio::test]
-async fn the_sender_is_told_and_the_item_says_why() {
+async fn the_sender_is_warned_and_the_item_says_why() {
     let answers = [
         ("result", json!("approved"), "\"approved\""),
         ("result", json!({}), "{}"),
@@ -122,7 +122,7 @@ async fn the_sender_is_told_and_the_item_says_why() {
 }
 
 #[tokio::test]
-async fn messages_that_name_a_request_and_cannot_be_read_are_answers_to_it() {
+async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
     for rest in ["", r#","error":"no""#, r#","result":{},"error":{"code":1,"message":"x"}"#] {
         for twice in [false, true] {
             let world = world(&runs("touch made")).await;
@@ -201,7 +201,7 @@ async fn it_is_declined_when_the_last_client_that_could_answer_leaves() {
 }
 
 #[tokio::test]
-async fn both_clients_in_vain_decline() {
+async fn two_invalid_answers_decline() {
     let world = world(&runs("touch made")).await;
     let server = world.start();
     let (mut one, thread) = open(&server).await;
@@ -237,7 +237,7 @@ async fn ids_that_come_back_as_text_are_recognised() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nothing_waits_for_is_ignored() {
+async fn an_answer_without_a_request_is_ignored() {
     let world = world(&runs("touch made")).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;

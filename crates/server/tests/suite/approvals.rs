@@ -65,7 +65,7 @@ async fn a_command_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_command_is_declined_and_the_turn_goes_on() {
+async fn a_declined_command_does_not_end_the_turn() {
     check(
         runs("touch made"),
         COMMAND,
@@ -208,7 +208,7 @@ async fn a_patch_is_cancelled() {
 }
 
 #[tokio::test]
-async fn what_was_declined_did_not_happen() {
+async fn a_declined_action_has_no_effect() {
     for decision in ["decline", "cancel"] {
         for (first, question) in
             [(runs("touch made"), COMMAND), (patches("*** Add File: made\n+x"), PATCH)]
@@ -355,7 +355,7 @@ async fn an_interrupt_resolves_the_question() {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_again_to_who_resumes_and_the_first_answer_counts() {
+async fn an_open_request_is_sent_again_on_resume_and_the_first_answer_counts() {
     let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
     let server = world.start();
     let (mut first, thread) = open(&server).await;
@@ -375,7 +375,7 @@ async fn a_question_is_shown_again_to_who_resumes_and_the_first_answer_counts() 
 }
 
 #[tokio::test]
-async fn who_was_not_asked_cannot_answer() {
+async fn a_client_that_was_not_asked_cannot_answer() {
     let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;
@@ -424,7 +424,7 @@ async fn an_error_as_answer_declines() {
 }
 
 #[tokio::test]
-async fn the_model_hears_of_the_decision() {
+async fn the_model_is_informed_of_the_decision() {
     let world = World::with_responses(json!([runs("touch made"), says("Done.")])).await;
     let server = world.start();
     let (mut peer, thread) = open(&server).await;

@@ -21,7 +21,7 @@ fn id(thread: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_archived_thread_is_put_away_until_it_is_taken_back() {
+async fn an_archived_thread_is_hidden_until_it_is_unarchived() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -107,7 +107,7 @@ async fn a_deleted_thread_is_gone() {
 }
 
 #[tokio::test]
-async fn names_are_set_told_and_searched() {
+async fn names_are_set_announced_and_searched() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -142,7 +142,7 @@ async fn names_are_set_told_and_searched() {
 }
 
 #[tokio::test]
-async fn metadata_tells_omitted_and_null_apart() {
+async fn metadata_distinguishes_omitted_from_null() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;

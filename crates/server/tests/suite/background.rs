@@ -30,7 +30,7 @@ fn types(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_terminal_session_is_typed_into() {
+async fn a_terminal_takes_input() {
     let world =
         World::with_responses(json!([reads_a_line(), types("hello\n"), says("Done.")])).await;
     let server = world.start();
@@ -76,7 +76,7 @@ async fn a_command_outlives_its_turn_and_its_item_ends_where_it_began() {
 }
 
 #[tokio::test]
-async fn two_commands_of_one_response_run_beside_each_other() {
+async fn two_commands_of_one_response_run_concurrently() {
     // Each waits for the other.
     let meet = |mine: &str, other: &str| {
         let cmd = format!("touch {mine}; until test -e {other}; do :; done; echo {mine}");

@@ -72,7 +72,7 @@ async fn a_command_is_run_and_answered() {
 }
 
 #[tokio::test]
-async fn bad_wishes_are_refused_by_name() {
+async fn invalid_parameters_of_processes_are_refused_by_name() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect_with(experimental()).await;
@@ -127,7 +127,7 @@ async fn bad_wishes_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn output_is_bounded_and_time_too() {
+async fn output_and_time_are_bounded() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -143,7 +143,7 @@ async fn output_is_bounded_and_time_too() {
 }
 
 #[tokio::test]
-async fn a_session_streams_takes_input_and_ends_before_its_answer() {
+async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -174,7 +174,7 @@ async fn a_session_streams_takes_input_and_ends_before_its_answer() {
 }
 
 #[tokio::test]
-async fn a_streamed_cap_is_told() {
+async fn reaching_the_cap_of_a_stream_is_reported() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -208,7 +208,7 @@ async fn a_terminal_has_a_size_that_changes() {
 }
 
 #[tokio::test]
-async fn sessions_belong_to_their_connection_and_end_with_it() {
+async fn processes_belong_to_their_connection_and_end_with_it() {
     let world = world().await;
     let server = world.start();
     let mut one = server.connect_with(experimental()).await;
@@ -371,7 +371,7 @@ async fn a_terminal_is_seen_and_typed_into_without_asking_for_it() {
 }
 
 #[tokio::test]
-async fn an_administrator_can_forbid_what_is_outside_of_the_sandbox() {
+async fn an_administrator_can_forbid_commands_outside_the_sandbox() {
     let world = world().await;
     std::fs::create_dir_all(world.system_dir()).unwrap();
     let allowed = "allowed_sandbox_modes = [\"read-only\", \"workspace-write\"]\n";

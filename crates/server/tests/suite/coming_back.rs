@@ -93,7 +93,7 @@ async fn the_rest_of_a_stream_follows_in_one_piece() {
 }
 
 #[tokio::test]
-async fn what_is_asked_is_asked_again_and_what_was_answered_is_not() {
+async fn open_requests_are_sent_again_and_answered_ones_are_not() {
     let responses = json!([runs("touch first"), runs("touch second"), says("Done.")]);
     let world = World::with_responses(responses).await;
     let server = world.start();
@@ -130,7 +130,7 @@ async fn what_is_asked_is_asked_again_and_what_was_answered_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_started_anew_sends_a_snapshot() {
+async fn a_restarted_server_sends_a_snapshot() {
     let world =
         World::with_responses(json!([says("One."), runs("touch made"), says("Two.")])).await;
     let server = world.start();
@@ -158,7 +158,7 @@ async fn a_server_that_started_anew_sends_a_snapshot() {
 }
 
 #[tokio::test]
-async fn turns_that_were_rolled_back_are_not_kept_by_who_was_away() {
+async fn a_reconnecting_client_loses_turns_that_were_rolled_back() {
     let world = World::with_responses(json!([says("One."), says("Two.")])).await;
     let server = world.start();
     let mut first = server.connect_with(capabilities()).await;
@@ -177,7 +177,7 @@ async fn turns_that_were_rolled_back_are_not_kept_by_who_was_away() {
 }
 
 #[tokio::test]
-async fn who_missed_more_than_is_kept_gets_a_snapshot() {
+async fn a_client_that_missed_more_than_is_kept_gets_a_snapshot() {
     let much = |text: &str| {
         json!({ "steps": [{ "message":
         { "chunks": [text.repeat(1000)], "repeat": 60 } }] })

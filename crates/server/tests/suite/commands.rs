@@ -194,7 +194,7 @@ async fn a_login_shell_is_refused_when_it_is_switched_off() {
 }
 
 #[tokio::test]
-async fn a_working_folder_that_is_not_there_is_told_to_the_model() {
+async fn a_missing_working_folder_is_reported_to_the_model() {
     let call = calls("exec_command", json!({ "cmd": "pwd", "workdir": "nowhere" }));
     let world = World::with_responses(json!([call, says("Done.")])).await;
     let server = world.start();
@@ -214,7 +214,7 @@ async fn a_working_folder_of_the_model_is_not_a_writable_root() {
 }
 
 #[tokio::test]
-async fn leaving_the_sandbox_is_asked_about_on_request_and_refused_under_never() {
+async fn leaving_the_sandbox_needs_approval_under_on_request_and_is_refused_under_never() {
     let escalated = || {
         let arguments = json!({ "cmd": "touch ../outside", "sandbox_permissions": "require_escalated",
             "justification": "It must be there." });

@@ -18,7 +18,7 @@ fn configure(world: &World, line: &str) {
 }
 
 #[tokio::test]
-async fn a_compaction_on_demand_is_a_turn_of_its_own() {
+async fn a_requested_compaction_is_a_separate_turn() {
     let world = World::with_responses(json!([
         runs("echo NOISE"),
         says("The answer is 42."),
@@ -86,7 +86,7 @@ async fn a_compaction_on_demand_is_a_turn_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_compacted_history_is_what_a_new_start_finds() {
+async fn a_compacted_history_survives_a_restart() {
     let world =
         World::with_responses(json!([says("One."), says("SUMMARY"), says("Two."), says("Three.")]))
             .await;
@@ -119,7 +119,7 @@ async fn a_compacted_history_is_what_a_new_start_finds() {
 
 // Effect of `model_auto_compact_token_limit`.
 #[tokio::test]
-async fn a_long_thread_is_compacted_by_itself() {
+async fn a_long_thread_is_compacted_automatically() {
     let noise = "x".repeat(20_000);
     let world = World::with_responses(json!([
         says(&noise),

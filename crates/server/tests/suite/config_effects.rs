@@ -384,7 +384,7 @@ async fn text_of(path: &std::path::Path, wanted: impl Fn(&str) -> bool) -> Strin
 }
 
 #[tokio::test]
-async fn a_peer_of_two_threads_hears_a_warning_once() {
+async fn a_client_of_two_threads_gets_a_warning_once() {
     let mut world = World::with_responses(json!([says("Hello.")])).await;
     configure(
         &mut world,

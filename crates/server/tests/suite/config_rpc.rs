@@ -110,7 +110,7 @@ async fn a_batch_is_written_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_write_below_a_flag_is_told_to_be_overridden() {
+async fn a_write_that_a_flag_overrides_is_reported_as_overridden() {
     let mut world = world().await;
     world.config_overrides.push("model=\"by-flag\"".to_owned());
     let server = world.start();
@@ -122,7 +122,7 @@ async fn a_write_below_a_flag_is_told_to_be_overridden() {
 }
 
 #[tokio::test]
-async fn a_change_counts_from_the_next_turn_on() {
+async fn a_change_applies_from_the_next_turn() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -170,7 +170,7 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
 }
 
 #[tokio::test]
-async fn a_key_for_the_start_says_so() {
+async fn a_key_that_needs_a_restart_says_so() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -331,7 +331,7 @@ async fn an_ordinary_turn_reads_no_configuration_file() {
 }
 
 #[tokio::test]
-async fn a_project_s_file_that_breaks_is_told_of_too() {
+async fn a_broken_project_file_is_reported_too() {
     let world = world().await;
     let project = world.workspace().join(".agent");
     std::fs::create_dir(&project).unwrap();

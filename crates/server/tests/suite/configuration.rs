@@ -22,7 +22,7 @@ async fn unknown_keys_are_warned_of_after_the_handshake() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_read_is_told_and_refuses_threads_until_it_is_mended() {
+async fn an_unreadable_configuration_is_reported_and_refuses_threads_until_it_is_fixed() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     let good = std::fs::read_to_string(world.home().join("config.toml")).unwrap();
     for (bad, said) in [
@@ -45,7 +45,7 @@ async fn a_configuration_that_cannot_be_read_is_told_and_refuses_threads_until_i
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_configuration_is_told_at_the_handshake() {
+async fn an_invalid_configuration_file_is_reported_at_the_handshake() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     world.write_config("= nonsense");
     let server = world.start();

@@ -87,7 +87,7 @@ async fn many_threads_run_at_once() {
 }
 
 #[tokio::test]
-async fn one_connection_s_threads_are_not_told_to_another() {
+async fn events_of_a_thread_go_to_its_subscribers_only() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -63,7 +63,7 @@ async fn the_client_runs_its_tool() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_answers_is_interrupted() {
+async fn a_tool_call_without_an_answer_is_interrupted() {
     let call = calls("lookup_ticket", json!({}));
     let world = World::with_responses(json!([call, says("x")])).await;
     let server = world.start();

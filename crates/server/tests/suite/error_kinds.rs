@@ -105,14 +105,14 @@ async fn check(row: Row) {
 }
 
 #[tokio::test]
-async fn what_a_provider_says_is_told_as_its_kind_of_error() {
+async fn a_provider_error_is_reported_with_its_kind() {
     for row in rows() {
         check(row).await;
     }
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there() {
+async fn an_unreachable_provider() {
     let mut world = World::with_responses(json!([says("Never.")])).await;
     // A port that nobody listens on: bound once, and let go.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

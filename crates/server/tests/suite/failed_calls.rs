@@ -62,12 +62,12 @@ fn rows() -> Vec<Row> {
         row(
             function("exec_command", json!({ "cmd": "ls", "workdir": "gone" })),
             command("ls", "$WORK/gone"),
-            "gone is not there",
+            "gone does not exist",
         ),
         row(
             function("exec_command", json!({ "cmd": "ls", "workdir": "a.txt" })),
             command("ls", "$WORK/a.txt"),
-            "a.txt is no folder",
+            "a.txt is not a folder",
         ),
         row(
             function("exec_command", json!({ "cmd": "ls", "login": true })),

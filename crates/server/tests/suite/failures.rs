@@ -41,7 +41,7 @@ async fn a_key_is_sent_as_a_bearer_token() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_is_tried_again() {
+async fn a_broken_stream_is_retried() {
     let cut = json!({ "steps": [{ "message": { "chunks": ["Par"] } }, { "cut": "data: {\"ty" }] });
     let mut world = World::with_responses(json!([cut, says("Whole.")])).await;
     world.config_overrides.push("model_providers.scripted.stream_max_retries=1".to_owned());
@@ -73,7 +73,7 @@ async fn a_stream_that_is_cut_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_passes_is_tried_again_and_told() {
+async fn a_temporary_refusal_is_retried_and_reported() {
     let error = |status: u16, code: &str| {
         json!({ "status": status, "code": code, "message": "Later.",
             "headers": { "retry-after-ms": "1", "x-request-id": "req_1" } })
@@ -109,7 +109,7 @@ async fn a_refusal_that_passes_is_tried_again_and_told() {
 }
 
 #[tokio::test]
-async fn refusals_without_end_fail_the_turn_and_say_how_often_it_was_tried() {
+async fn permanent_refusals_fail_the_turn_and_state_the_attempts() {
     let busy = json!({ "error": { "status": 429, "message": "Busy." } });
     let hour = json!({ "error": { "status": 429, "message": "Busy.",
         "headers": { "retry-after": "3600" } } });
@@ -134,7 +134,7 @@ async fn refusals_without_end_fail_the_turn_and_say_how_often_it_was_tried() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_tried_again_and_told() {
+async fn an_unreachable_provider_is_retried_and_reported() {
     let mut world = World::with_responses(json!([says("Never.")])).await;
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     world.config_overrides.extend([
@@ -182,7 +182,7 @@ async fn a_failure_after_a_command_keeps_its_item() {
 }
 
 #[tokio::test]
-async fn a_model_that_calls_nonsense_is_told() {
+async fn the_model_is_told_why_a_malformed_call_fails() {
     let odd = json!({ "steps": [
         { "function_call": { "name": "fly", "arguments": {} } },
         { "function_call": { "name": "exec_command", "arguments": "{not json" } },

@@ -81,7 +81,7 @@ async fn round_trips(peer: &mut Peer, count: usize) {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_for_a_whole_turn_holds_nobody_up_and_misses_nothing() {
+async fn a_client_that_reads_nothing_for_a_turn_delays_no_other_and_misses_nothing() {
     let world = World::with_responses(json!([much(4 * MIB)])).await;
     let server = world.start();
     let mut quick = server.connect().await;
@@ -113,7 +113,7 @@ async fn a_client_that_does_not_read_for_a_whole_turn_holds_nobody_up_and_misses
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_on() {
+async fn a_client_that_never_reads_is_closed_and_the_others_continue() {
     // One more for the compaction.
     let responses = json!([much(MIB), says("Much was said."), says("Still here.")]);
     let world = World::with_responses(responses).await;
@@ -138,7 +138,7 @@ async fn a_client_that_never_reads_is_closed_after_the_stall_and_the_others_go_o
 }
 
 #[tokio::test]
-async fn an_answer_longer_than_the_budget_comes_whole_whatever_follows_it() {
+async fn an_answer_longer_than_the_budget_arrives_whole() {
     let world = World::with_responses(json!([much(3 * MIB), says("Short.")])).await;
     let server = world.start();
     let mut quick = server.connect().await;
@@ -159,7 +159,7 @@ async fn an_answer_longer_than_the_budget_comes_whole_whatever_follows_it() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_no_answers_is_read_no_further() {
+async fn a_client_that_leaves_answers_unread_is_not_read() {
     const ASKED: i64 = 200;
     let world = World::with_responses(json!([much(MIB)])).await;
     let server = world.start();

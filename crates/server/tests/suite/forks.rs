@@ -28,7 +28,7 @@ pub(crate) async fn questions(peer: &mut Peer, thread: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way() {
+async fn a_fork_and_its_parent_are_independent() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;
@@ -77,7 +77,7 @@ async fn a_fork_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_fork_of_a_running_thread_ends_before_what_runs() {
+async fn a_fork_of_a_running_thread_leaves_the_running_turn_out() {
     let world = World::with_responses(json!([says("Yes."), runs("touch made"), says("So.")])).await;
     let server = world.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;

@@ -75,7 +75,7 @@ fn is_harmless(method: &str) -> bool {
 }
 
 #[tokio::test]
-async fn nearly_right_requests_are_answered_and_the_server_lives_on() {
+async fn nearly_valid_requests_are_answered_and_the_server_survives() {
     let script = json!({ "responses": [says("Yes.")], "on_exhausted": "repeat_last" });
     let world = World::with_script(&script).await;
     let server = world.start();
@@ -109,7 +109,7 @@ async fn nearly_right_requests_are_answered_and_the_server_lives_on() {
 }
 
 #[tokio::test]
-async fn rubbish_lines_are_survived() {
+async fn the_server_survives_invalid_lines() {
     let world = World::with_responses(json!([says("Yes.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;

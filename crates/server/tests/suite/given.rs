@@ -37,7 +37,7 @@ async fn exported(world: &World, thread: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_given_history_is_a_new_thread_that_lasts() {
+async fn a_given_history_becomes_a_stored_thread() {
     let world = world().await;
     let server = world.start();
     let mut peer = experimental(&server).await;

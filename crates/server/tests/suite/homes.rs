@@ -12,7 +12,7 @@ fn talkative() -> Value {
 }
 
 #[tokio::test]
-async fn a_thread_that_lives_elsewhere_is_not_taken() {
+async fn a_thread_leased_by_another_server_is_not_taken() {
     let world = World::with_script(&talkative()).await;
     let (one, two) = (world.start(), world.start());
     let (mut first, mut second) =
@@ -55,7 +55,7 @@ async fn a_thread_that_lives_elsewhere_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_turn_of_a_server_that_died_is_closed_by_whoever_looks() {
+async fn a_read_closes_the_turn_of_a_dead_server() {
     let mut world = World::with_responses(json!([runs("touch made"), says("On.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -73,7 +73,7 @@ async fn a_turn_of_a_server_that_died_is_closed_by_whoever_looks() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_set_aside_and_told() {
+async fn a_damaged_database_is_set_aside_and_reported() {
     let world = World::with_script(&talkative()).await;
     let rubbish = "this was a database once ".repeat(400);
     std::fs::write(world.home().join("threads.db"), &rubbish).unwrap();
@@ -205,7 +205,7 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
 }
 
 #[tokio::test]
-async fn nothing_is_completed_once_the_database_is_taken_away() {
+async fn nothing_is_reported_as_complete_after_the_database_is_removed() {
     type Harm = fn(&std::path::Path);
     let harms: [(&str, Harm); 3] = [
         ("was deleted", |path| std::fs::remove_file(path).unwrap()),
@@ -345,7 +345,7 @@ async fn a_database_of_a_newer_version_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_home_that_cannot_be_written_is_told() {
+async fn an_unwritable_home_is_reported() {
     if rustix_is_root() {
         // Root writes everywhere.
         return;

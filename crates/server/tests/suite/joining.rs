@@ -7,7 +7,7 @@ use testkit::World;
 use crate::{runs, says};
 
 #[tokio::test]
-async fn a_running_turn_is_shown_and_goes_on() {
+async fn a_running_turn_is_returned_and_continues() {
     let words = json!({ "steps": [{ "message":
         { "chunks": ["one ", "two ", "three ", "four"], "chunk_delay_ms": 150 } }] });
     let world = World::with_responses(json!([runs("true"), words])).await;

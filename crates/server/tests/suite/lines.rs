@@ -14,7 +14,7 @@ async fn lives(peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn a_malformed_line_is_answered_and_the_connection_lives_on() {
+async fn a_malformed_line_is_answered_and_the_connection_stays_open() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -221,7 +221,7 @@ async fn enable_socks5_udp() {
 }
 
 #[tokio::test]
-async fn a_host_on_no_list_is_asked_about_once() {
+async fn approval_for_an_unlisted_host_is_requested_once() {
     let port = service();
     let twice = format!("({0}) & ({0}); wait", get(port));
     let world = world("allow_local_binding = true", &[&twice, &get(port)]).await;
@@ -246,7 +246,7 @@ async fn a_host_on_no_list_is_asked_about_once() {
 }
 
 #[tokio::test]
-async fn who_declines_is_obeyed_and_a_dead_command_takes_its_question_back() {
+async fn a_declined_host_is_refused_and_the_end_of_a_command_withdraws_its_question() {
     let port = service();
     let script = format!("timeout 0.3 bash -c \"{}\"; echo over", get(port).replace('$', "\\$"));
     let world = world("allow_local_binding = true", &[&get(port), &script]).await;

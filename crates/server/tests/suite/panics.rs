@@ -53,7 +53,7 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
 }
 
 #[tokio::test]
-async fn who_waits_for_a_thread_that_panics_gets_an_error_and_others_go_on() {
+async fn callers_of_a_thread_that_panics_get_an_error_and_others_continue() {
     let world = World::with_responses(json!([says("Hello.")])).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -182,7 +182,7 @@ async fn null_is_left_out() {
 }
 
 #[tokio::test]
-async fn senseless_values_are_refused_by_name() {
+async fn invalid_values_are_refused_by_name() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -264,7 +264,7 @@ async fn a_limit_means_the_same_for_every_list() {
 }
 
 #[tokio::test]
-async fn text_elements_come_back() {
+async fn text_elements_are_returned() {
     let world = world().await;
     let server = world.start();
     let mut peer = server.connect().await;

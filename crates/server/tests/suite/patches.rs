@@ -71,7 +71,7 @@ async fn a_patch_within_a_command_is_a_patch() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_apply_changes_nothing_and_is_told() {
+async fn a_patch_that_does_not_apply_changes_nothing_and_is_reported() {
     let body = "*** Add File: a.txt\n+a\n*** Update File: b.txt\n@@\n-not there\n+x";
     let world = World::with_responses(json!([patches(body), says("Done.")])).await;
     std::fs::write(world.workspace().join("b.txt"), "b\n").unwrap();
@@ -82,7 +82,7 @@ async fn a_patch_that_does_not_apply_changes_nothing_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_patch_outside_of_the_workspace_is_refused_when_nobody_is_asked() {
+async fn a_patch_outside_the_workspace_is_refused_without_approvals() {
     let world =
         World::with_responses(json!([patches("*** Add File: ../outside\n+x"), says("Done.")]));
     let world = world.await;
@@ -93,7 +93,7 @@ async fn a_patch_outside_of_the_workspace_is_refused_when_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_patch_outside_of_the_workspace_is_asked_about_on_request() {
+async fn a_patch_outside_the_workspace_needs_approval_under_on_request() {
     for (decision, is_there) in [("decline", false), ("accept", true)] {
         let body = "*** Add File: ../outside\n+x";
         let world = World::with_responses(json!([patches(body), says("Done.")])).await;

@@ -126,7 +126,7 @@ async fn a_pinned_feature_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_was_allowed_once_is_constrained_when_it_is_not_any_more() {
+async fn settings_are_constrained_once_the_requirements_forbid_them() {
     let world = World::with_responses(json!([says("One."), says("Two."), says("Three.")])).await;
     std::fs::create_dir(world.system_dir()).unwrap();
     let server = world.start();

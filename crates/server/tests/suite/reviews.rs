@@ -233,7 +233,7 @@ async fn what_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_to_the_user_and_to_the_model() {
+async fn what_cannot_be_read_is_reported_to_the_user_and_the_model() {
     let world = World::with_responses(json!([says("Fine.")])).await;
     repository(&world);
     std::fs::write(world.workspace().join(".git/index"), "damaged").unwrap();
@@ -285,7 +285,7 @@ async fn nothing_of_the_repository_is_run() {
 }
 
 #[tokio::test]
-async fn a_detached_review_has_a_thread_of_its_own() {
+async fn a_detached_review_has_its_own_thread() {
     let world = World::with_script(&json!({ "responses": [says("Fine.")],
         "on_exhausted": "repeat_last" }))
     .await;
@@ -343,7 +343,7 @@ async fn the_configured_model_reviews() {
 }
 
 #[tokio::test]
-async fn a_review_is_interrupted_and_left() {
+async fn an_interrupted_review_leaves_review_mode() {
     let slow = json!({ "steps": [{ "delay_ms": 60_000 }, { "message": "x" }] });
     let world = World::with_responses(json!([slow])).await;
     let server = world.start();

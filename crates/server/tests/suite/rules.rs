@@ -153,7 +153,7 @@ async fn what_an_agent_writes_configures_no_later_thread() {
 }
 
 #[tokio::test]
-async fn a_changed_file_counts_from_the_next_command_on() {
+async fn a_changed_rules_file_applies_from_the_next_command() {
     let world = world(&["touch made"]).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -303,7 +303,7 @@ fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_kind_of_file_stops_the_server_in_any_place() {
+async fn no_kind_of_file_blocks_the_server() {
     let mut all = Vec::new();
     println!(
         "{:<15} {:<14} {:<9} {:>9} {:>9} {:>9}",

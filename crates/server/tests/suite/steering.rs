@@ -194,7 +194,7 @@ async fn an_interrupt_names_the_turn() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_interrupts_and_tells() {
+async fn the_end_of_the_server_interrupts_turns_and_reports_it() {
     let world = World::with_responses(json!([{ "steps": ["idle"] }])).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -169,7 +169,7 @@ async fn two_turns_in_one_thread() {
 }
 
 #[tokio::test]
-async fn the_use_of_tokens_is_told_and_added_up() {
+async fn token_usage_is_reported_and_summed() {
     let usage = json!({ "input_tokens": 100, "cached_input_tokens": 64, "output_tokens": 20,
         "reasoning_output_tokens": 5, "total_tokens": 120 });
     let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });

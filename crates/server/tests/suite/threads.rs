@@ -21,7 +21,7 @@ fn ids(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_start_is_answered_then_told() {
+async fn a_start_is_answered_before_it_is_announced() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -68,7 +68,7 @@ async fn a_thread_is_read_without_loading_it() {
 }
 
 #[tokio::test]
-async fn resuming_does_not_touch_the_thread_and_a_turn_does() {
+async fn a_turn_updates_the_thread_and_resuming_does_not() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -236,7 +236,7 @@ async fn a_summary_holds_the_first_question_and_the_last_answer() {
 }
 
 #[tokio::test]
-async fn who_unsubscribes_hears_nothing_more() {
+async fn a_client_that_unsubscribes_gets_no_more_events() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -259,7 +259,7 @@ async fn who_unsubscribes_hears_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_thread_that_nobody_follows_is_unloaded_after_half_an_hour() {
+async fn a_thread_without_subscribers_is_unloaded_after_half_an_hour() {
     let world = World::with_script(&talkative()).await;
     let server = world.start();
     let mut peer = server.connect().await;

@@ -45,7 +45,7 @@ async fn turns(world: &World, thread: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_turn_whose_beginning_is_lost_is_refused_and_nothing_is_said_of_it() {
+async fn a_turn_whose_start_cannot_be_stored_is_refused_without_events() {
     let mut world = world(says("Hello.")).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -71,7 +71,7 @@ async fn a_turn_whose_beginning_is_lost_is_refused_and_nothing_is_said_of_it() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_end_is_lost_has_failed() {
+async fn a_turn_whose_end_cannot_be_stored_has_failed() {
     let mut world = world(says("Hello.")).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -91,7 +91,7 @@ async fn a_turn_whose_end_is_lost_has_failed() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_lost_is_not_said_to_be_complete() {
+async fn an_item_that_cannot_be_stored_is_not_reported_as_complete() {
     let mut world = world(says("Hello.")).await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -114,7 +114,7 @@ async fn an_item_that_is_lost_is_not_said_to_be_complete() {
 }
 
 #[tokio::test]
-async fn facts_about_a_thread_that_are_lost_are_not_sent() {
+async fn facts_that_cannot_be_stored_are_not_sent() {
     let usage = json!({ "input_tokens": 100, "output_tokens": 20, "total_tokens": 120 });
     let response = json!({ "steps": [{ "message": "Hm." }, { "usage": usage }] });
     let world = world(response).await;
@@ -183,7 +183,7 @@ async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() 
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_an_internal_error_whoever_asks() {
+async fn a_failure_of_the_store_is_an_internal_error_for_every_method() {
     let world = world(says("Hello.")).await;
     let server = world.start();
     let mut peer = server.connect_with(json!({ "experimentalApi": true })).await;

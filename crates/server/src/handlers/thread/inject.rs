@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_model_would_refuse_is_refused() {
+    fn items_that_the_provider_would_refuse_are_refused() {
         let check = |items: Value, expected: &str| {
             let error = fragments("items", items.as_array().unwrap()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
