@@ -26,9 +26,10 @@ const PROMISES: &[Promise] = &[
     Promise { heading: "Add a tool of the model", files: 2 },
     Promise { heading: "Add a method of the protocol", files: 2 },
     Promise { heading: "Add a key of the configuration", files: 1 },
+    Promise { heading: "Add a route of the gateway", files: 2 },
 ];
 /// The crates that the walk-throughs change, and `server`, which must still fit to them.
-const PACKAGES: &[&str] = &["session", "protocol", "config", "server"];
+const PACKAGES: &[&str] = &["session", "protocol", "config", "server", "gateway"];
 
 /// A code block of the guide that changes a file.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,8 +2,13 @@
 //! Versioning). The handlers are in `api/`, one file per resource, and in the crate `gateway-admin`;
 //! `service.rs` calls them.
 
-use hyper::Method;
+use std::fmt;
 
+use hyper::{Method, Response};
+
+use super::answer::AnswerBody;
+use crate::api::Exchange;
+use crate::api::models;
 use gateway_body::Kind;
 use gateway_policy::error::ApiError;
 use gateway_store::ledger::Endpoint;
@@ -30,14 +35,12 @@ pub(crate) enum Route<'a> {
 pub(crate) enum Api<'a> {
     /// A model generates something.
     Generate(Generation),
-    /// `GET /v1/models`.
-    Models,
+    /// A page made from the configuration and the caller alone.
+    Page(Page),
     /// `GET /v1/models/{id}`; ids may hold slashes.
     Model(&'a [&'a str]),
     /// The method is not allowed; these are.
     WrongMethod(&'static str),
-    /// `GET /v1/fine_tuning/model_limits`.
-    FineTuningLimits,
     /// `/v1/responses/{id}` and what is below it.
     Response(&'a str),
     /// `/v1/files` and below.
@@ -52,6 +55,29 @@ pub(crate) enum Api<'a> {
     Remix,
     /// Any other path: forwarded as it is.
     PassThrough,
+}
+
+/// See [`Api::Page`].
+#[derive(Clone, Copy)]
+pub(crate) struct Page {
+    name: &'static str,
+    /// Makes the response.
+    pub(crate) make: fn(&Exchange) -> Response<AnswerBody>,
+}
+
+/// Pages are equal by name: addresses of functions are not unique.
+impl PartialEq for Page {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Page {}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 /// A request that makes a model generate something.
@@ -190,15 +216,21 @@ pub(crate) fn api<'a>(method: &Method, segments: &'a [&'a str]) -> Route<'a> {
         }
         ["videos", _, "remix"] if posts => Api::Remix,
         ["moderations"] if posts => generate(Kind::Moderations, Endpoint::Moderations, Form::Never),
-        ["models"] if gets => Api::Models,
+        ["models"] if gets => page("models", models::list),
         ["models", name @ ..] if gets => Api::Model(name),
         ["models", ..] => Api::WrongMethod("GET, HEAD"),
-        ["fine_tuning", "model_limits"] if gets => Api::FineTuningLimits,
+        ["fine_tuning", "model_limits"] if gets => {
+            page("fine-tuning limits", models::fine_tuning_limits)
+        }
         ["files", rest @ ..] => Api::Files(rest),
         ["batches", rest @ ..] => Api::Batches(rest),
         ["vector_stores", id, "files" | "file_batches"] if posts => Api::Ingest(id),
         _ => Api::PassThrough,
     })
+}
+
+fn page<'a>(name: &'static str, make: fn(&Exchange) -> Response<AnswerBody>) -> Api<'a> {
+    Api::Page(Page { name, make })
 }
 
 #[cfg(test)]
@@ -239,9 +271,10 @@ mod tests {
             let segments = segments(path).unwrap();
             assert_eq!(api(&method, &segments), Route::Api(expected), "{method} {path}");
         };
-        check(Method::GET, "/v1/models", Api::Models);
+        let list = page("models", models::list);
+        check(Method::GET, "/v1/models", list);
         check(Method::GET, "/v1/models/big", Api::Model(&["big"]));
-        check(Method::HEAD, "/v1/models", Api::Models);
+        check(Method::HEAD, "/v1/models", list);
         check(Method::GET, "/v1/models/maker/big", Api::Model(&["maker", "big"]));
         check(Method::DELETE, "/v1/models/big", Api::WrongMethod("GET, HEAD"));
         check(Method::POST, "/v1/assistants", Api::Retired);
@@ -276,7 +309,8 @@ mod tests {
         check(Method::HEAD, "/readyz", Some(Route::Ready));
         check(Method::POST, "/metrics", None);
         check(Method::POST, "/dashboard/sign-in", Some(Route::Dashboard));
-        check(Method::GET, "/v1/models", Some(Route::Api(Api::Models)));
+        let list = page("models", models::list);
+        check(Method::GET, "/v1/models", Some(Route::Api(list)));
         check(Method::GET, "/v2/models", None);
     }
 }

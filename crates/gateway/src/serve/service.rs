@@ -130,10 +130,9 @@ async fn handle(
 ) -> api::Answered {
     match route {
         Api::Generate(generation) => api::generate::answer(exchange, generation, request).await,
-        Api::Models => Ok(api::models::list(exchange)),
+        Api::Page(page) => Ok((page.make)(exchange)),
         Api::Model(name) => api::models::get(exchange, name).await,
         Api::WrongMethod(allowed) => Err(api::refused::method(request.method(), allowed)),
-        Api::FineTuningLimits => Ok(api::models::fine_tuning_limits(exchange)),
         Api::Retired => Err(api::refused::retired(request.uri().path())),
         Api::Files(rest) => api::files::answer(exchange, rest, request).await,
         Api::Batches(rest) => api::batches::answer(exchange, rest, request).await,
