@@ -50,7 +50,7 @@ fn a_thread_moves_to_another_home() {
     let imported = other.run(&["threads", "import", file]);
     assert_eq!(stdout(&imported).trim(), thread, "{}", stderr(&imported));
     let twice = other.run(&["threads", "import", file]);
-    assert!(stderr(&twice).contains("stored already"), "{}", stderr(&twice));
+    assert!(stderr(&twice).contains("already stored"), "{}", stderr(&twice));
     let beside = other.pipe(&["threads", "import", "--new-id"], &stdout(&piped));
     let copy = stdout(&beside).trim().to_owned();
     assert_ne!(copy, thread);

@@ -1,5 +1,4 @@
-//! What can go wrong in the store, told so that a person knows which file it is about and what to
-//! do next. Nothing here decides what a client of the server is told.
+//! The error of this crate: what failed, in which file, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,54 +7,54 @@ use std::sync::Arc;
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-/// A failed operation of the store. Cheap to clone: one failed group commit answers many callers.
+/// Why an operation of the store failed. Cheap to clone: a failed group commit fails many callers.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk (or the page quota of the open options) has no room left.
+    /// The disk is full, or the page quota of the open options is reached.
     #[error("no space left to write {}; free some disk space, then try again", path.display())]
     Full {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// Another process held the write lock for longer than the busy timeout.
+    /// Another process holds the write lock for longer than the busy timeout.
     #[error("{} is locked by another process; try again, or stop the process that holds it", path.display())]
     Busy {
         /// The database file.
         path: PathBuf,
     },
-    /// The file is damaged or is no database.
+    /// The file is damaged, or is not a database.
     #[error(
-        "{} is damaged or is not a thread database ({detail}). The next server that has it alone \
-         saves what can be read of it and keeps the damaged file: restart all servers of this home; \
-         `agentd doctor` looks closer",
+        "{} is damaged or is not a thread database ({detail}). The next server that opens it alone \
+         saves what can be read of it and keeps the damaged file, so restart all servers of this home; \
+         `agentd doctor` shows details",
         path.display()
     )]
     Corrupt {
         /// The database file.
         path: PathBuf,
-        /// SQLite's own words.
+        /// SQLite's message.
         detail: String,
     },
-    /// Something that is no file stands where the database or its lock should be.
+    /// The database or its lock is not a regular file.
     #[error("{} is {what}; move it away, or set `sqlite_home` to another folder", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What is there, for people.
+        /// The kind of the file.
         what: &'static str,
     },
     /// A file of the database was deleted, replaced or truncated while it was open.
-    #[error("{} {what} while a server has it open: nothing more is stored. {advice}", path.display())]
+    #[error("{} {what} while a server has it open: nothing is stored from now on. {advice}", path.display())]
     FilesChanged {
         /// The file.
         path: PathBuf,
-        /// What happened to it, for people.
+        /// What happened to it.
         what: &'static str,
         /// Where the data is, and what to do.
         advice: String,
     },
-    /// The file is a database of another program.
+    /// The file is the database of another program.
     #[error(
         "{} is another program's database; set `sqlite_home` to a folder of your own, or move the \
          file away",
@@ -79,39 +78,39 @@ pub enum StoreError {
         /// Latest version that this program can read.
         known: i64,
     },
-    /// An older program has the file open, which is to be brought up to date.
+    /// A program that does not know the new schema has the file open, so it cannot be migrated.
     #[error(
-        "{} is of an older version and in use by {holders}; end that first, then it is brought up to \
-         date",
+        "{} has an older schema and is in use by {holders}; stop that first, then the schema is \
+         updated",
         path.display()
     )]
     OlderInUse {
         /// The database file.
         path: PathBuf,
-        /// Who has it open, for people.
+        /// The processes that have it open.
         holders: String,
     },
-    /// The program is linked with an SQLite that can lose writes of several processes.
+    /// The linked version of SQLite can lose writes of concurrent processes.
     #[error(
-        "SQLite {found} is linked, {needed} or later is needed; rebuild with the bundled SQLite"
+        "SQLite {found} is linked, but {needed} or later is required; rebuild with the bundled SQLite"
     )]
     SqliteTooOld {
-        /// Version that is linked.
+        /// The linked version.
         found: &'static str,
-        /// Oldest version that will do.
+        /// The oldest version that works.
         needed: &'static str,
     },
-    /// A file or folder of the store could not be used.
+    /// A file or folder of the store cannot be used.
     #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
     Io {
-        /// What was tried, as a verb: "create", "lock".
+        /// What failed, as a verb such as "create" or "lock".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
         /// The cause.
         source: Arc<io::Error>,
     },
-    /// SQLite failed in a way that has no kind of its own here.
+    /// Another error of SQLite.
     #[error("cannot use {}: {source}", path.display())]
     Sqlite {
         /// The database file.
@@ -119,21 +118,21 @@ pub enum StoreError {
         /// The cause.
         source: Arc<rusqlite::Error>,
     },
-    /// The owner name of the open options cannot be a file name, or is taken.
+    /// The owner name of the open options is not a valid file name, or in use.
     #[error("owner name `{owner}` {reason}; give every open store a unique name such as a UUID")]
     BadOwner {
-        /// The name as given.
+        /// The name.
         owner: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// No such thread.
+    /// The thread does not exist.
     #[error("thread {thread} is not stored")]
     ThreadNotFound {
         /// Id of the thread.
         thread: String,
     },
-    /// The thread has no such turn.
+    /// The thread does not have the turn.
     #[error("turn {turn} is not stored in thread {thread}")]
     TurnNotFound {
         /// Id of the thread.
@@ -141,85 +140,98 @@ pub enum StoreError {
         /// Id of the turn.
         turn: String,
     },
-    /// A thread with this id is stored already.
-    #[error("thread {thread} is stored already")]
+    /// A thread with this id exists.
+    #[error("thread {thread} is already stored")]
     ThreadExists {
         /// Id of the thread.
         thread: String,
     },
-    /// The thread has a turn with this id already.
-    #[error("turn {turn} is stored already in thread {thread}")]
+    /// The thread has a turn with this id.
+    #[error("turn {turn} is already stored in thread {thread}")]
     TurnExists {
         /// Id of the thread.
         thread: String,
         /// Id of the turn.
         turn: String,
     },
-    /// The turn has its final status already; a turn ends once.
-    #[error("turn {turn} of thread {thread} has ended already")]
+    /// The turn has ended; it cannot end again.
+    #[error("turn {turn} of thread {thread} has already ended")]
     TurnFinished {
         /// Id of the thread.
         thread: String,
         /// Id of the turn.
         turn: String,
     },
-    /// Another open store has the thread.
-    #[error("thread {thread} is open in another server ({holder}); use that one, or end it first")]
+    /// Another open store holds the thread's lease.
+    #[error(
+        "thread {thread} is open in another server ({holder}); use that server, or stop it first"
+    )]
     Leased {
         /// Id of the thread.
         thread: String,
-        /// Who has it, for people.
+        /// The process that holds it.
         holder: String,
     },
-    /// The store does not have the thread's lease, without which it may not write to it.
+    /// The store does not hold the thread's lease, which writing requires.
     #[error("thread {thread} is not open for writing; resume it first")]
     NotLeased {
         /// Id of the thread.
         thread: String,
     },
-    /// A turn of the thread has not ended.
+    /// A turn of the thread is in progress.
     #[error("a turn of thread {thread} is still running; wait for its end, or interrupt it")]
     TurnInFlight {
         /// Id of the thread.
         thread: String,
     },
-    /// The thread has fewer turns than are to be dropped.
-    #[error("thread {thread} has {has} turns, {asked} cannot be dropped")]
+    /// The thread has fewer turns than the rollback drops.
+    #[error("thread {thread} has {has} turns, so {asked} cannot be dropped; give a smaller number")]
     TooFewTurns {
         /// Id of the thread.
         thread: String,
-        /// How many were to go.
+        /// Number of turns to drop.
         asked: u32,
-        /// How many there are.
+        /// Number of turns of the thread.
         has: i64,
     },
-    /// A cursor that no page of this list gave out.
+    /// The cursor is not one of this list.
     #[error(
-        "`cursor`: `{cursor}` was not given out by this list with these filters; use one that a \
-         page of it returned, or begin without one"
+        "`cursor`: `{cursor}` is not a cursor of this list with these filters; use one that a page of \
+         it returned, or start without one"
     )]
     BadCursor {
-        /// The cursor as given.
+        /// The cursor.
         cursor: String,
     },
-    /// A thread or turn has as many parts as can be numbered.
+    /// A thread or a turn has the largest number of parts.
     #[error("{what} has reached its limit of {limit}; start a new thread")]
     TooMany {
-        /// What is full: a thread's turns, a turn's items …
+        /// What is full, such as a thread's turns or a turn's items.
         what: &'static str,
         /// The limit.
         limit: i64,
     },
-    /// The store was closed.
-    #[error("the thread store is closed")]
+    /// A line of an imported thread is invalid.
+    #[error("line {line}: {why}")]
+    ImportLine {
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The lines of a thread cannot be read or written.
+    #[error("cannot read or write the lines of the thread: {0}")]
+    Transfer(Arc<io::Error>),
+    /// The store is closed.
+    #[error("the thread store is closed; restart the server")]
     Closed,
 }
 
-/// What to do about a file that cannot be used, where it helps to say so.
+/// What to do about a file that cannot be used.
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; let this user read and write it, or set AGENT_HOME or `sqlite_home` to another folder"
+            "; allow this user to read and write it, or set AGENT_HOME or `sqlite_home` to another folder"
         }
         _ => "",
     }
@@ -234,17 +246,17 @@ impl StoreError {
     }
 }
 
-/// An error on its way up: SQLite's errors get their path where the connection is known.
+/// An error inside of the crate. An error of SQLite gets the path of the database from [`Failure::at`].
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sql(rusqlite::Error),
-    /// What a row says cannot be.
+    /// A row has an impossible value.
     Damaged(rusqlite::Error),
     Store(StoreError),
 }
 
 impl Failure {
-    /// The error as callers see it, about the database at `path`.
+    /// The public error, about the database at `path`.
     pub(crate) fn at(self, path: &Path) -> StoreError {
         let source = match self {
             Self::Store(error) => return error,
@@ -260,7 +272,7 @@ impl Failure {
         };
         let path = path.to_owned();
         if source.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) {
-            // The shared index beside the log could not grow: the way a full disk looks from there.
+            // A full disk, where the shared index of the log could not grow.
             return StoreError::Full { path };
         }
         match source.sqlite_error_code() {
@@ -273,7 +285,7 @@ impl Failure {
         }
     }
 
-    /// Whether the database is damaged.
+    /// Whether the error shows damage of the database.
     pub(crate) fn shows_damage(&self) -> bool {
         match self {
             Self::Damaged(_) => true,
@@ -286,7 +298,7 @@ impl Failure {
         }
     }
 
-    /// Whether the connection that failed should be replaced before it is used again.
+    /// Whether the connection must be replaced before it is used again.
     pub(crate) fn taints_connection(&self) -> bool {
         let Self::Sql(source) = self else { return false };
         matches!(
@@ -302,7 +314,7 @@ impl Failure {
     }
 }
 
-/// Whether a value is not what its column holds: nobody stored it like this.
+/// Whether a value has a type that is never stored in its column.
 fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error;
     matches!(

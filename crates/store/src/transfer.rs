@@ -1,11 +1,12 @@
-//! A thread as lines of JSON, to move it from one home to another: what it shows, what the model
-//! sees, and its settings. Forks come out whole, without their parents.
+//! Exports and imports a thread as lines of JSON, to move it to another home: its turns, the model's
+//! history and its settings. A fork is exported completely, without its parents.
 //!
-//! The first line is the thread. Then come its places in order: a line for each turn, followed by
-//! lines for its items and its part of the history. History that was added outside of any turn
-//! follows a line with no turn.
+//! The first line is the thread. The other lines are in the order of the thread: one for each turn,
+//! followed by its items and its part of the history. History outside of any turn follows a line
+//! without a turn.
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,39 +16,21 @@ use crate::{
     TurnStatus, Write,
 };
 
-/// Version of the lines' form.
+/// Version of the format.
 const FORMAT: u32 = 1;
 
-/// Places that are read at once.
+/// Places that are read at a time.
 const BATCH: usize = 64;
 
-const NO_HEAD: &str = "the first line, and no other, must be the thread";
-
-/// Why a thread could not be read from lines.
-#[derive(Debug, thiserror::Error)]
-pub enum ImportError {
-    /// A line is not what it should be.
-    #[error("line {line}: {why}")]
-    Line {
-        /// From 1.
-        line: usize,
-        /// What is wrong.
-        why: String,
-    },
-    /// The lines cannot be read.
-    #[error("the lines cannot be read: {0}")]
-    Read(#[from] std::io::Error),
-    /// The thread cannot be stored.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+const NO_HEAD: &str = "only the first line must be a `thread`";
+const NO_THREAD: &str = "there is no thread; export it again";
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 enum Line {
     Thread(Box<Head>),
     Turn {
-        /// Absent for what was added outside of a turn.
+        /// Absent for history outside of a turn.
         turn: Option<Turn>,
     },
     Item {
@@ -109,7 +92,7 @@ enum Status {
     Failed,
 }
 
-/// Gives a thread to `write`, line by line without line breaks; reads as it goes, so that a long
+/// Passes a thread to `write`, line by line and without line breaks. Reads in batches, so that a long
 /// thread takes little memory.
 ///
 /// # Errors
@@ -118,11 +101,11 @@ pub async fn export(
     store: &Store,
     thread: &str,
     mut write: impl FnMut(&str) -> std::io::Result<()>,
-) -> Result<(), ImportError> {
+) -> Result<(), StoreError> {
     let found = store.thread(thread).await?;
     let record =
         found.ok_or_else(|| StoreError::ThreadNotFound { thread: thread.to_owned() })?.record;
-    write(&line(&head(record)?)?)?;
+    write(&line(&head(record)?)?).map_err(transfer_error)?;
     let mut behind = None;
     loop {
         let places = store.places(thread, behind, BATCH).await?;
@@ -130,53 +113,50 @@ pub async fn export(
         behind = Some(last.ordinal);
         for place in places {
             for part in parts(place)? {
-                write(&line(&part)?)?;
+                write(&line(&part)?).map_err(transfer_error)?;
             }
         }
     }
 }
 
-/// Id of the thread that the lines hold; only the first of them is read.
+/// The id of the thread in the lines; reads only the first one.
 ///
 /// # Errors
-/// [`ImportError::Line`] when the first line is no thread.
-pub fn thread_id(lines: impl BufRead) -> Result<String, ImportError> {
+/// [`StoreError::ImportLine`] if the first line is not a thread.
+pub fn thread_id(lines: impl BufRead) -> Result<String, StoreError> {
     for (at, text) in lines.lines().enumerate() {
-        let text = text?;
+        let text = text.map_err(transfer_error)?;
         if text.trim().is_empty() {
             continue;
         }
-        let bad = |why: String| ImportError::Line { line: at + 1, why };
-        return match serde_json::from_str(&text).map_err(|error| bad(error.to_string()))? {
+        return match parse_line(at + 1, &text)? {
             Line::Thread(head) => Ok(head.id),
-            _ => Err(bad(NO_HEAD.to_owned())),
+            _ => Err(bad_line(at + 1, NO_HEAD)),
         };
     }
-    Err(ImportError::Line { line: 1, why: "there is no thread".to_owned() })
+    Err(bad_line(1, NO_THREAD))
 }
 
-/// Stores the thread that the lines hold, and gives its id: the one in the lines, or `new_id`, as
-/// a fork of the one in the lines. All of it is stored, or nothing.
+/// Stores the thread in the lines, completely or not at all, and returns its id: the one in the lines,
+/// or `new_id` for a fork of it.
 ///
 /// # Errors
-/// [`ImportError::Line`]; a thread with this id is stored already.
+/// [`StoreError::ImportLine`]; [`StoreError::ThreadExists`].
 pub async fn import(
     store: &Store,
     lines: impl BufRead,
     new_id: Option<String>,
-) -> Result<String, ImportError> {
-    let mut reader = Reader { id: String::new(), writes: Vec::new(), turn: None, updated_at: 0 };
+) -> Result<String, StoreError> {
+    let mut reader = Importer { id: String::new(), writes: Vec::new(), turn: None, updated_at: 0 };
     for (at, text) in lines.lines().enumerate() {
-        let text = text?;
+        let text = text.map_err(transfer_error)?;
         if text.trim().is_empty() {
             continue;
         }
-        let bad = |why: String| ImportError::Line { line: at + 1, why };
-        let line: Line = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-        reader.take(line, new_id.as_deref()).map_err(bad)?;
+        reader.take(at + 1, parse_line(at + 1, &text)?, new_id.as_deref())?;
     }
     if reader.writes.is_empty() {
-        return Err(ImportError::Line { line: 1, why: "there is no thread".to_owned() });
+        return Err(bad_line(1, NO_THREAD));
     }
     reader.finish_turn();
     let changes = ThreadChanges { updated_at: Some(reader.updated_at), ..ThreadChanges::default() };
@@ -187,21 +167,22 @@ pub async fn import(
     Ok(reader.id)
 }
 
-struct Reader {
+/// Collects the writes that store a thread.
+struct Importer {
     id: String,
     writes: Vec<Write>,
     turn: Option<Turn>,
     updated_at: i64,
 }
 
-impl Reader {
-    fn take(&mut self, line: Line, new_id: Option<&str>) -> Result<(), String> {
+impl Importer {
+    fn take(&mut self, number: usize, line: Line, new_id: Option<&str>) -> Result<(), StoreError> {
         if matches!(line, Line::Thread(_)) != self.writes.is_empty() {
-            return Err(NO_HEAD.to_owned());
+            return Err(bad_line(number, NO_HEAD));
         }
         let thread = self.id.clone();
         match line {
-            Line::Thread(head) => self.begin(*head, new_id)?,
+            Line::Thread(head) => self.begin(number, *head, new_id)?,
             Line::Turn { turn } => {
                 self.finish_turn();
                 if let Some(turn) = &turn {
@@ -212,7 +193,7 @@ impl Reader {
             }
             Line::Item { id, kind, status, item } => {
                 let Some(turn) = &self.turn else {
-                    return Err("an item needs a turn before it".to_owned());
+                    return Err(bad_line(number, "an item must follow the line of its turn"));
                 };
                 self.writes.push(Write::PutItem {
                     thread,
@@ -232,7 +213,7 @@ impl Reader {
         Ok(())
     }
 
-    fn begin(&mut self, head: Head, new_id: Option<&str>) -> Result<(), String> {
+    fn begin(&mut self, number: usize, head: Head, new_id: Option<&str>) -> Result<(), StoreError> {
         let Head {
             format,
             id,
@@ -255,7 +236,11 @@ impl Reader {
             extra,
         } = head;
         if format != FORMAT {
-            return Err(format!("form {format} is not known; this program knows form {FORMAT}"));
+            let why = format!(
+                "unknown format {format}; this program reads format {FORMAT}: use the version that \
+                 exported it"
+            );
+            return Err(bad_line(number, &why));
         }
         let json = |value: Option<Box<RawValue>>| value.map(|json| json.get().to_owned());
         self.id = new_id.map_or_else(|| id.clone(), str::to_owned);
@@ -284,7 +269,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A turn that ran when it was written out will not go on here.
+    /// A turn that was running during the export is interrupted here.
     fn finish_turn(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         let Turn { id, status, started_at_ms, completed_at_ms, duration_ms, error, usage } = turn;
@@ -305,7 +290,19 @@ impl Reader {
     }
 }
 
-fn head(record: ThreadRecord) -> Result<Line, ImportError> {
+fn parse_line(number: usize, text: &str) -> Result<Line, StoreError> {
+    serde_json::from_str(text).map_err(|error| bad_line(number, &error.to_string()))
+}
+
+fn bad_line(line: usize, why: &str) -> StoreError {
+    StoreError::ImportLine { line, why: why.to_owned() }
+}
+
+fn transfer_error(error: std::io::Error) -> StoreError {
+    StoreError::Transfer(Arc::new(error))
+}
+
+fn head(record: ThreadRecord) -> Result<Line, StoreError> {
     Ok(Line::Thread(Box::new(Head {
         format: FORMAT,
         source: raw(record.source)?,
@@ -329,7 +326,7 @@ fn head(record: ThreadRecord) -> Result<Line, ImportError> {
     })))
 }
 
-fn parts(place: Place) -> Result<Vec<Line>, ImportError> {
+fn parts(place: Place) -> Result<Vec<Line>, StoreError> {
     let Place { turn, items, history, .. } = place;
     if turn.is_none() && items.is_empty() && history.is_empty() {
         return Ok(Vec::new());
@@ -345,7 +342,7 @@ fn parts(place: Place) -> Result<Vec<Line>, ImportError> {
     Ok(lines)
 }
 
-fn exported(row: TurnRow) -> Result<Turn, ImportError> {
+fn exported(row: TurnRow) -> Result<Turn, StoreError> {
     Ok(Turn {
         id: row.id,
         status: match row.status {
@@ -362,10 +359,10 @@ fn exported(row: TurnRow) -> Result<Turn, ImportError> {
     })
 }
 
-fn raw(json: String) -> Result<Box<RawValue>, ImportError> {
-    RawValue::from_string(json).map_err(|error| ImportError::Read(error.into()))
+fn raw(json: String) -> Result<Box<RawValue>, StoreError> {
+    RawValue::from_string(json).map_err(|error| StoreError::Transfer(Arc::new(error.into())))
 }
 
-fn line(line: &Line) -> Result<String, ImportError> {
-    serde_json::to_string(line).map_err(|error| ImportError::Read(error.into()))
+fn line(line: &Line) -> Result<String, StoreError> {
+    serde_json::to_string(line).map_err(|error| StoreError::Transfer(Arc::new(error.into())))
 }

@@ -79,7 +79,10 @@ async fn rollbacks_have_limits() {
     store.commit(vec![create(record("a", 1))]).await.unwrap();
     store.commit([turn("a", "1"), turn("a", "2")].concat()).await.unwrap();
     let error = store.commit(vec![roll_back("a", 3)]).await.unwrap_err();
-    assert_eq!(error.to_string(), "thread a has 2 turns, 3 cannot be dropped");
+    assert_eq!(
+        error.to_string(),
+        "thread a has 2 turns, so 3 cannot be dropped; give a smaller number"
+    );
     store.commit(vec![start("a", "3", 1)]).await.unwrap();
     let error = store.commit(vec![roll_back("a", 1)]).await.unwrap_err();
     assert!(matches!(error, StoreError::TurnInFlight { .. }), "{error}");

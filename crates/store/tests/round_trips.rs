@@ -209,13 +209,13 @@ async fn misuse_is_told_by_name() {
             let error = store.commit(vec![write]).await.unwrap_err();
             assert_eq!(error.to_string(), expected);
         };
-        check(create(record("a", 2)), "thread a is stored already").await;
+        check(create(record("a", 2)), "thread a is already stored").await;
         check(start("x", "t", 1), "thread x is not stored").await;
-        check(start("a", "t", 1), "turn t is stored already in thread a").await;
+        check(start("a", "t", 1), "turn t is already stored in thread a").await;
         check(put("a", "u", "i", "{}"), "turn u is not stored in thread a").await;
         check(append("x", None, &["{}"]), "thread x is not stored").await;
         check(finish("x", "t"), "thread x is not stored").await;
-        check(finish("a", "t"), "turn t of thread a has ended already").await;
+        check(finish("a", "t"), "turn t of thread a has already ended").await;
         let changes = Box::default();
         let update = Write::UpdateThread { thread: "x".into(), changes };
         check(update, "thread x is not stored").await;

@@ -5,7 +5,8 @@ mod common;
 
 use common::{append, create, finish, history, put, record, start};
 use proptest::prelude::*;
-use store::transfer::{ImportError, export, import};
+use store::StoreError;
+use store::transfer::{export, import};
 use store::{Direction, Store, TurnStatus, TurnsQuery, Write};
 
 async fn lines(store: &Store, thread: &str) -> String {
@@ -48,7 +49,7 @@ async fn a_fork_goes_out_whole_and_comes_in_again() {
     let other = Store::in_memory().unwrap();
     assert_eq!(import(&other, written.as_bytes(), None).await.unwrap(), "b");
     let error = import(&other, written.as_bytes(), None).await.unwrap_err();
-    assert!(error.to_string().contains("stored already"), "{error}");
+    assert!(error.to_string().contains("already stored"), "{error}");
     assert_eq!(import(&other, written.as_bytes(), Some("c".into())).await.unwrap(), "c");
     for id in ["b", "c"] {
         assert_eq!(history(&other, id).await, history(&store, "b").await);
@@ -82,7 +83,7 @@ async fn bad_lines_are_told_by_number_and_store_nothing() {
         (good.replace("\"format\":1", "\"format\":99"), 1, "99"),
     ] {
         let error = import(&other, text.as_bytes(), None).await.unwrap_err();
-        let told = matches!(&error, ImportError::Line { line: at, why: found }
+        let told = matches!(&error, StoreError::ImportLine { line: at, why: found }
             if *at == line && found.contains(why));
         assert!(told, "{error}");
     }

@@ -8,7 +8,8 @@ use files::Pool;
 use protocol::ThreadSource;
 use protocol::response_item::ResponseItem;
 use serde_json::Value;
-use store::transfer::{self, ImportError};
+use store::StoreError;
+use store::transfer;
 use store::{ThreadChanges, Write};
 
 use crate::allowed::MachineInput;
@@ -104,11 +105,11 @@ async fn read(files: &Pool, path: &str) -> Result<Vec<u8>, Error> {
     reading.await?
 }
 
-fn unreadable(path: &str, error: ImportError) -> Error {
+fn unreadable(path: &str, error: StoreError) -> Error {
     match error {
-        ImportError::Store(error) => error.into(),
-        ImportError::Line { .. } | ImportError::Read(_) => {
+        StoreError::ImportLine { .. } | StoreError::Transfer(_) => {
             Error::invalid_params(format!("`path`: {path}: {error}"))
         }
+        error => error.into(),
     }
 }
