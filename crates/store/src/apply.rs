@@ -1,4 +1,4 @@
-//! What each write does to the tables. Runs inside a transaction that the writer opens and ends.
+//! Applies writes to the tables, inside of a transaction that the writer begins and ends.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
@@ -58,7 +58,7 @@ pub(crate) fn apply(conn: &Connection, owner: &str, write: &Write) -> Result<(),
     }
 }
 
-/// Sets the given columns only: each of the others may stand in an index that would be rewritten.
+/// Sets only the given columns, because setting an indexed column rewrites its index.
 fn update_thread(
     conn: &Connection,
     owner: &str,
@@ -199,7 +199,7 @@ fn append_history(
     Ok(())
 }
 
-/// Key of the thread's newest turn, or of the place before its first own one.
+/// The key of the thread's newest turn, or of the position before its first own turn.
 fn latest_turn_key(conn: &Connection, owner: &str, thread: &str) -> Result<i64, Failure> {
     let thread = leased_thread(conn, owner, thread)?;
     let ordinal = conn

@@ -1,4 +1,4 @@
-//! Looks a database over without changing it: for `agentd doctor`.
+//! Checks a database without changing it, for `agentd doctor`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,30 +11,30 @@ use crate::opening::Opening;
 use crate::paths::{OWNERS, database_path};
 use crate::{StoreError, content, owner, preflight, salvage, schema};
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Schema version of the file.
+    /// Schema version of the database.
     pub version: i64,
-    /// Threads that can be found.
+    /// Number of threads.
     pub threads: u64,
-    /// Turns of theirs, and of deleted threads that forks still show.
+    /// Number of turns, including those of deleted threads that forks share.
     pub turns: u64,
-    /// Bytes of the database and its log.
+    /// Size of the database and its log, in bytes.
     pub bytes: u64,
-    /// Other open stores of the folder, for people.
+    /// The processes that have the folder open.
     pub open_elsewhere: Vec<String>,
-    /// What is wrong, for people; empty for a good database.
+    /// The problems; empty for an intact database.
     pub problems: Vec<String>,
 }
 
-/// Most problems that are told of one kind.
-const MAX_TOLD: usize = 20;
+/// Problems reported of one kind.
+const MAX_PROBLEMS: usize = 20;
 
-/// Checks the database in `dir`; `None` when there is none.
+/// Checks the database in `dir`; `None` if there is none.
 ///
 /// # Errors
-/// A server could not open it: whatever [`crate::Store::open`] would say.
+/// The error of [`crate::Store::open`] if a server could not open the database.
 pub fn check(dir: &Path) -> Result<Option<Report>, StoreError> {
     let path = database_path(dir);
     preflight::check(dir)?;
@@ -42,10 +42,10 @@ pub fn check(dir: &Path) -> Result<Option<Report>, StoreError> {
         return Ok(None);
     }
     if salvage::is_begun(&path)? {
-        let problem = "a salvage of it was begun and not ended: the next server ends it".to_owned();
+        let problem = "its salvage was not completed; the next server completes it".to_owned();
         return Ok(Some(Report { problems: vec![problem], ..Report::default() }));
     }
-    // What a server does when it opens the store.
+    // The checks of a server that opens the store.
     Opening::inspect(dir)?.examine(open)?;
     if !path.exists() {
         return Ok(None);
@@ -64,28 +64,28 @@ fn examine(path: &Path, dir: &Path) -> Result<Report, Failure> {
         ..Report::default()
     };
     report.open_elsewhere = owner::living(&dir.join(OWNERS), "")?;
-    report.problems = texts(&conn, &format!("PRAGMA integrity_check({MAX_TOLD})"))?;
+    report.problems = texts(&conn, &format!("PRAGMA integrity_check({MAX_PROBLEMS})"))?;
     report.problems.retain(|line| line != "ok");
     if !current {
-        // An older file: the next server brings it up to date. Its tables say little to us.
+        // The next server migrates an older schema, whose tables are not checked here.
         return Ok(report);
     }
     report.threads = count(number("SELECT count(*) FROM thread WHERE deleted = 0")?);
     report.turns = count(number("SELECT count(*) FROM turn")?);
     for (what, sql) in CHECKS {
-        let found = texts(&conn, &format!("{sql} LIMIT {MAX_TOLD}"))?;
+        let found = texts(&conn, &format!("{sql} LIMIT {MAX_PROBLEMS}"))?;
         report.problems.extend(found.iter().map(|id| format!("{what}: {id}")));
     }
     check_chunks(&conn, &mut report.problems)?;
     Ok(report)
 }
 
-/// What is encoded in a path that is part of a URI.
+/// Characters that are encoded in a path inside of a URI.
 const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Opens the database for reading. While nobody has it open, as a file that does not change: then
-/// not even the shared index beside it is made.
+/// Opens the database for reading. If no process has it open, opens it as immutable, which does not
+/// even create the shared index.
 fn open(path: &Path) -> Result<Connection, Failure> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if path.with_extension("db-wal").exists() {
@@ -96,7 +96,7 @@ fn open(path: &Path) -> Result<Connection, Failure> {
     Ok(Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_URI)?)
 }
 
-/// Rows that point to nothing.
+/// Queries for rows with missing references.
 const CHECKS: [(&str, &str); 5] = [
     (
         "a turn belongs to no thread",
@@ -104,21 +104,21 @@ const CHECKS: [(&str, &str); 5] = [
     ),
     ("an item belongs to no turn", "SELECT id FROM item WHERE turn NOT IN (SELECT pk FROM turn)"),
     (
-        "a thread shows turns of a thread that is gone",
+        "a thread shows turns of a missing thread",
         "SELECT thread || '' FROM segment WHERE source NOT IN (SELECT pk FROM thread)",
     ),
     (
-        "a thread cannot be searched for",
+        "a thread is not in the search index",
         "SELECT id FROM thread WHERE deleted = 0 AND preview <> ''
              AND pk NOT IN (SELECT pk FROM thread_text)",
     ),
     (
-        "a deleted thread still holds turns that no fork shows",
+        "a deleted thread has turns that no fork shows",
         "SELECT id FROM thread WHERE deleted = 1 AND pk NOT IN (SELECT source FROM segment)",
     ),
 ];
 
-/// Counts the references to each chunk, and reads each chunk.
+/// Reads each chunk and compares its reference count with the references.
 fn check_chunks(conn: &Connection, problems: &mut Vec<String>) -> Result<(), Failure> {
     let mut counted: HashMap<i64, i64> = HashMap::new();
     for table in ["item", "history"] {
@@ -138,16 +138,16 @@ fn check_chunks(conn: &Connection, problems: &mut Vec<String>) -> Result<(), Fai
         let (id, refs): (i64, i64) = (row.get(0)?, row.get(1)?);
         let used = counted.remove(&id).unwrap_or_default();
         let readable = content::is_readable(conn, id);
-        if (used != refs || !readable) && found < MAX_TOLD {
+        if (used != refs || !readable) && found < MAX_PROBLEMS {
             found += 1;
             problems.push(if readable {
-                format!("chunk {id} is used {used} times and counted {refs} times")
+                format!("chunk {id} has {used} references and a reference count of {refs}")
             } else {
                 format!("chunk {id} of long text is damaged")
             });
         }
     }
-    for id in counted.into_keys().take(MAX_TOLD) {
+    for id in counted.into_keys().take(MAX_PROBLEMS) {
         problems.push(format!("chunk {id} of long text is missing"));
     }
     Ok(())

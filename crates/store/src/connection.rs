@@ -1,5 +1,5 @@
-//! Opens connections to the database: private files, write-ahead log, small caches, the right
-//! schema. Knows no table; what runs on a connection is up to the writer and the readers.
+//! Opens connections to the database: private files, write-ahead log, small caches, current schema.
+//! Does not know the tables.
 
 #[cfg(unix)]
 use std::io;
@@ -17,39 +17,40 @@ use crate::identity::Identity;
 use crate::paths::{OWNERS, note_damage, restrict};
 use crate::{StoreError, Synchronous, owner, schema};
 
-/// Fixes the loss of committed pages when a write-ahead log is reset while another process reads.
+/// The first version that does not lose committed pages when a write-ahead log is reset during a read
+/// of another process.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
 
-/// How long a write waits for another process's write before it is refused.
+/// How long a write waits for a write of another process.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most memory of one connection's page cache, in KiB. A store has at most three connections.
+/// Page cache of a connection, in KiB. A store has at most three connections.
 const CACHE_KIB: i64 = 1024;
 
-/// More than all statements of this crate that are worth keeping.
+/// Cached statements; more than this crate uses often.
 const STATEMENTS: usize = 48;
 
-/// What a log file may keep on disk once its content is in the database: 1 MiB.
+/// Size of the log file, in bytes, that is kept on disk after a checkpoint.
 const LOG_LIMIT: i64 = 1 << 20;
 
-/// Where the database is and how to open it.
+/// The database, and how to open it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// The database file; a made-up name when `in_memory`.
+    /// The database file; a placeholder if `in_memory`.
     pub(crate) path: Arc<Path>,
     pub(crate) in_memory: bool,
     pub(crate) synchronous: Synchronous,
     pub(crate) max_pages: Option<u32>,
-    /// Pages in the write-ahead log after this program's latest commit; at least 1 after it made
-    /// the tables.
+    /// Pages in the write-ahead log after the latest commit of this process; at least 1 after it
+    /// created the tables.
     pub(crate) log_pages: Arc<AtomicU32>,
-    /// Damage was found, and the lock file says so.
+    /// Whether damage was found and noted in the lock file.
     pub(crate) damage_noted: Arc<AtomicBool>,
-    /// The files that were opened.
+    /// The identity of the opened files.
     pub(crate) identity: Arc<Identity>,
 }
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Writer,
@@ -57,7 +58,7 @@ pub(crate) enum Role {
 }
 
 impl Target {
-    /// Opens a connection to a database that [`Target::prepare`] has made ready.
+    /// Opens a connection to a database that [`Target::prepare`] has prepared.
     pub(crate) fn connect(&self, role: Role) -> Result<Connection, StoreError> {
         self.check_files()?;
         let open = || -> Result<Connection, Failure> {
@@ -79,14 +80,14 @@ impl Target {
         self.identity.check(&self.path)
     }
 
-    /// Makes what is missing of the database, brings it up to date, and opens the connection of the
-    /// writer. The caller keeps others from doing the same.
+    /// Creates or migrates the database, and opens the writer's connection. The caller holds the lock
+    /// of the store.
     pub(crate) fn prepare(&self) -> Result<Connection, StoreError> {
         check_linked_version()?;
         let open = || -> Result<Connection, Failure> {
             let mut conn = self.open(true)?;
-            // By path: a file handle of our own would, when closed, drop SQLite's locks on the
-            // file. Until here the folder alone keeps others out; the log files copy this mode.
+            // By path, because closing another file handle would release SQLite's locks on the file.
+            // Until here only the folder is private; the log files copy this mode.
             restrict(&self.path, 0o600)?;
             if !schema::is_current(&conn, &self.path)? {
                 self.prepare_file(&mut conn)?;
@@ -111,11 +112,11 @@ impl Target {
         Ok(conn)
     }
 
-    /// Gives a fresh or older file its log mode and tables.
+    /// Sets the log mode and the tables of a new or older file.
     fn prepare_file(&self, conn: &mut Connection) -> Result<(), Failure> {
         let fresh = schema::has_no_tables(conn)?;
         if !fresh {
-            // An older program that has it open knows nothing of the tables to come.
+            // An older program that has the file open does not know the new tables.
             let owners = self.path.with_file_name(OWNERS);
             let holders = if owners.is_dir() { owner::living(&owners, "")? } else { Vec::new() };
             if !holders.is_empty() {
@@ -124,25 +125,27 @@ impl Target {
             }
         }
         if fresh && self.synchronous == Synchronous::Normal {
-            // Nothing is stored yet, so nothing needs to reach the disk before the first start
-            // goes on; the log is copied, and both files flushed, right after (see `Store::open`).
+            // Nothing is stored yet, so the first start need not wait for the disk. `Store::open`
+            // then copies the log and flushes both files.
             conn.pragma_update(None, "synchronous", "OFF")?;
         }
         let mode: String =
             conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
         if mode != "wal" {
-            let source = io::Error::other("the file system has no shared memory for its log");
+            let source = io::Error::other(
+                "its file system does not support shared memory for the log; use a local file system",
+            );
             return Err(StoreError::io("use", &self.path, source).into());
         }
         schema::migrate(conn)?;
-        // Making the tables took memory that nothing else will need.
+        // Releases the memory that creating the tables needed.
         conn.execute_batch("PRAGMA shrink_memory")?;
         self.log_pages.store(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Has the next store that opens the database salvage it. Should that not be noted, damage is
-    /// found once more when it is read.
+    /// Notes that the next store must salvage the database. If the note fails, the next read of the
+    /// damage repeats it.
     fn note_damage(&self) {
         if !self.in_memory && !self.damage_noted.swap(true, Ordering::Relaxed) {
             let _ = note_damage(&self.path);
@@ -151,11 +154,11 @@ impl Target {
 
     fn configure(&self, conn: &mut Connection, role: Role) -> Result<(), Failure> {
         conn.set_prepared_statement_cache_capacity(STATEMENTS);
-        // The last connection would copy the log into whatever the database is by then, and remove
-        // it. The writer does that when it ends in order.
+        // Otherwise the last connection would copy the log into whatever file is at the path by
+        // then, and remove it. The writer does that in an orderly shutdown.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // The log is copied into the database by the readers' threads (see `pool`), not by commits.
-        // Memory mapping stays off: mapped pages would count as resident.
+        // The readers' threads copy the log into the database (see `pool`), not commits. No memory
+        // mapping, because mapped pages count as resident memory.
         conn.execute_batch(&format!(
             "PRAGMA synchronous = {}; PRAGMA cache_size = -{CACHE_KIB}; PRAGMA mmap_size = 0;
              PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA secure_delete = ON;
@@ -178,7 +181,7 @@ impl Target {
     }
 }
 
-/// A connection that is opened again after an error that may have spoiled it.
+/// A connection that is reopened after an error that can leave it unusable.
 pub(crate) struct Link {
     target: Target,
     role: Role,
@@ -203,10 +206,10 @@ impl Link {
         if outcome.as_ref().is_err_and(Failure::shows_damage) {
             self.target.note_damage();
         }
-        // A transaction that could not even be rolled back would block all that come after.
+        // A transaction that cannot be rolled back would block all later ones.
         let spoiled =
             outcome.as_ref().is_err_and(Failure::taints_connection) || !conn.is_autocommit();
-        // An in-memory database is its connection: it cannot be replaced.
+        // The connection of an in-memory database cannot be replaced.
         if self.target.in_memory || !spoiled {
             self.conn = Some(conn);
         }

@@ -1,6 +1,6 @@
-//! Text on disk: short text as it is, longer text compressed, long text in chunks that equal text
-//! anywhere in the file shares. Chunks end where the text itself says, so that two texts which
-//! differ in one place share all the others.
+//! Text in the database: short text is stored as it is, longer text compressed, and long text in
+//! deduplicated chunks. The content determines where a chunk ends, so that texts which differ in one
+//! place share all other chunks.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -12,31 +12,31 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::error::Failure;
 
-/// Shorter text is not worth packing.
+/// Length from which text is compressed.
 const PACK_FROM: usize = 512;
-/// From this size on text is stored in chunks.
+/// Length from which text is stored in chunks.
 const CHUNK_FROM: usize = 8 << 10;
-/// No chunk but the last is smaller.
+/// Smallest size of a chunk, except the last one.
 const MIN_CHUNK: usize = 2 << 10;
-/// No chunk is larger.
+/// Largest size of a chunk.
 const MAX_CHUNK: usize = 32 << 10;
-/// One place in 2^13 ends a chunk: 8 KiB and the smallest size together make the usual one.
+/// A chunk ends at one position in 2^13, so its average size is 8 KiB plus the smallest size.
 const END_MASK: u64 = (1 << 13) - 1;
-/// Fast, and most of what there is to win.
+/// Fast, with most of the possible compression.
 const LEVEL: i32 = 1;
 
-/// First byte of a packed value: what follows is the size as eight bytes, then compressed text.
+/// First byte of a packed value with the size in eight bytes, then compressed text.
 const COMPRESSED: u8 = 1;
-/// First byte of a packed value: what follows are ids of chunks, eight bytes each.
+/// First byte of a packed value with ids of chunks, eight bytes each.
 const CHUNKED: u8 = 2;
 
-/// Text as the two columns hold it.
+/// Text in the form of the two columns.
 pub(crate) struct Stored<'t> {
     pub(crate) text: &'t str,
     pub(crate) packed: Option<Vec<u8>>,
 }
 
-/// Makes `text` ready to be stored; takes a reference on each chunk of it.
+/// Prepares `text` for the two columns, and adds a reference to each of its chunks.
 pub(crate) fn store<'t>(conn: &Connection, text: &'t str) -> Result<Stored<'t>, Failure> {
     let bytes = text.as_bytes();
     let packed = if bytes.len() >= CHUNK_FROM {
@@ -58,7 +58,7 @@ pub(crate) fn store<'t>(conn: &Connection, text: &'t str) -> Result<Stored<'t>, 
     Ok(Stored { text: if packed.is_some() { "" } else { text }, packed })
 }
 
-/// The text that [`store`] was given.
+/// The text from the two columns; the reverse of [`store`].
 pub(crate) fn load(
     conn: &Connection,
     text: String,
@@ -82,7 +82,7 @@ pub(crate) fn load(
     String::from_utf8(bytes).map_err(|_| damaged("a packed text"))
 }
 
-/// Lets go of the chunks that a packed value refers to. The last reference takes a chunk with it.
+/// Releases the chunks of a packed value. A chunk without references is deleted.
 pub(crate) fn release(conn: &Connection, packed: Option<&[u8]>) -> Result<(), Failure> {
     let Some((&CHUNKED, ids)) = packed.and_then(<[u8]>::split_first) else { return Ok(()) };
     let mut less =
@@ -97,7 +97,7 @@ pub(crate) fn release(conn: &Connection, packed: Option<&[u8]>) -> Result<(), Fa
     Ok(())
 }
 
-/// Ids of the chunks that a packed value refers to.
+/// The ids of the chunks of a packed value.
 pub(crate) fn references(packed: &[u8]) -> Vec<i64> {
     match packed.split_first() {
         Some((&CHUNKED, ids)) => chunk_ids(ids).collect(),
@@ -105,7 +105,7 @@ pub(crate) fn references(packed: &[u8]) -> Vec<i64> {
     }
 }
 
-/// Whether a chunk is there, whole, and the text that its hash says.
+/// Whether a chunk exists and its text matches its hash.
 pub(crate) fn is_readable(conn: &Connection, id: i64) -> bool {
     let hash: Result<Vec<u8>, _> =
         conn.query_row("SELECT hash FROM chunk WHERE id = ?1", [id], |row| row.get(0));
@@ -113,7 +113,7 @@ pub(crate) fn is_readable(conn: &Connection, id: i64) -> bool {
     Sha256::digest(bytes).as_slice() == hash
 }
 
-/// Whether these are the columns of a chunk whose text is the one that its hash says.
+/// Whether the text of a chunk with these columns matches its hash.
 pub(crate) fn is_chunk(hash: &[u8], size: i64, data: &[u8]) -> bool {
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let text = if data.len() as u64 == size { Ok(data.to_vec()) } else { expand(data, size) };
@@ -153,7 +153,7 @@ fn read_chunk(conn: &Connection, id: i64) -> Result<Vec<u8>, Failure> {
     if data.len() as u64 == size { Ok(data) } else { expand(&data, size) }
 }
 
-/// `bytes` compressed, when that saves an eighth at least.
+/// Compresses `bytes`, if that saves at least an eighth.
 fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     let data = COMPRESSOR.with_borrow_mut(|kept| {
         let compressor = match kept {
@@ -165,14 +165,14 @@ fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     (data.len() < bytes.len() - bytes.len() / 8).then_some(data)
 }
 
-/// With a checksum, so that damage is not taken for text.
+/// With a checksum, to detect damage.
 fn compressor() -> Option<Compressor<'static>> {
     let mut compressor = Compressor::new(LEVEL).ok()?;
     compressor.include_checksum(true).ok()?;
     Some(compressor)
 }
 
-/// A large piece of bytes, compressed; the reverse of [`expand_piece`].
+/// Compresses a large piece; the reverse of [`expand_piece`].
 pub(crate) fn compress_piece(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     let failed = |error: std::io::Error| rusqlite::Error::ToSqlConversionFailure(error.into());
     let mut compressor = Compressor::new(LEVEL).map_err(failed)?;
@@ -182,7 +182,7 @@ pub(crate) fn compress_piece(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(packed)
 }
 
-/// The bytes of a piece, of which there are `most` at most.
+/// Decompresses a piece of at most `most` bytes.
 pub(crate) fn expand_piece(packed: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
     let (size, data) = packed.split_first_chunk().ok_or_else(|| damaged("a piece of text"))?;
     let size = usize::try_from(u64::from_le_bytes(*size)).ok().filter(|size| *size <= most);
@@ -195,7 +195,7 @@ pub(crate) fn is_chunked(packed: &[u8]) -> bool {
 }
 
 fn expand(data: &[u8], size: u64) -> Result<Vec<u8>, Failure> {
-    // The sizes that we write are bounded by what is packed; anything else is damage.
+    // A written size is bounded by the packed text, so a larger one is damage.
     let size = usize::try_from(size).ok().filter(|size| *size <= MAX_CHUNK);
     let size = size.ok_or_else(|| damaged("a packed text"))?;
     decompress(data, size)
@@ -213,8 +213,8 @@ fn decompress(data: &[u8], size: usize) -> Result<Vec<u8>, Failure> {
 }
 
 thread_local! {
-    // Making one asks the processor what it can do, which takes far longer than a text of a few
-    // kilobytes where the processor is a virtual one.
+    // Cached, because creating one detects processor features, which on a virtual processor takes
+    // far longer than compressing a few kilobytes.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
@@ -224,7 +224,7 @@ pub(crate) fn damaged(what: &str) -> Failure {
     Failure::Damaged(rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, why))
 }
 
-/// Where the chunks of a text are: a chunk ends where a hash over the last 64 bytes says so.
+/// The ranges of the chunks of a text. A hash of the last 64 bytes determines where a chunk ends.
 fn chunks(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let (mut start, mut hash) = (0, 0_u64);
@@ -242,8 +242,8 @@ fn chunks(bytes: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// A random-looking number for each byte. Part of the file format only in so far as other numbers
-/// would find fewer equal chunks.
+/// A pseudorandom number for each byte. Other numbers would remain compatible, but find fewer equal
+/// chunks.
 const GEAR: [u64; 256] = {
     let mut gear = [0; 256];
     let mut state: u64 = 0;
@@ -275,7 +275,7 @@ mod tests {
         conn.query_row("SELECT count(*) FROM chunk", [], |row| row.get(0)).unwrap()
     }
 
-    /// Text that compresses badly, the same for the same seed.
+    /// Deterministic text that compresses badly.
     fn noise(seed: u64, bytes: usize) -> String {
         let mut state = seed;
         let mut text = String::new();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_an_error() {
         let conn = database();
         for packed in
             [&[][..], &[9], &[COMPRESSED], &[COMPRESSED, 255, 255, 255, 255, 0, 0, 0, 0, 7]]
@@ -318,7 +318,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
-        fn what_is_stored_loads(parts in prop::collection::vec((".{0,40}", 1..3000_usize), 0..8)) {
+        fn stored_text_loads(parts in prop::collection::vec((".{0,40}", 1..3000_usize), 0..8)) {
             let conn = database();
             let text: String = parts.iter().map(|(part, times)| part.repeat(*times)).collect();
             let stored = store(&conn, &text).unwrap();

@@ -1,16 +1,16 @@
-//! The text form of cursors: the sort values of one row. Clients keep them as they are; anything
-//! else that comes back is refused by name.
+//! The text form of cursors, which hold the sort values of a row. A text that was not produced here is
+//! refused.
 
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
 
-/// Place of a thread in a sorted list.
+/// The position of a thread in a sorted list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ThreadPosition {
-    /// Unix seconds of the sort key.
+    /// Sort key in Unix seconds.
     pub(crate) at: i64,
-    /// Row id; orders threads of the same second.
+    /// Row id, which orders threads of the same second.
     pub(crate) rowid: i64,
 }
 
@@ -28,15 +28,15 @@ impl ThreadPosition {
     }
 }
 
-/// Place of a turn, or of an item in it, in a thread.
+/// The position of a turn, or of an item of a turn, in a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Spot {
+pub(crate) struct EntryPosition {
     pub(crate) ordinal: i64,
-    /// Position in the turn; 0 for a turn.
+    /// Position of the item in the turn; 0 for a turn.
     pub(crate) position: i64,
 }
 
-impl Spot {
+impl EntryPosition {
     pub(crate) fn write(self, query: &str) -> String {
         format!("{query}.{}.{}", self.ordinal, self.position)
     }
@@ -50,8 +50,7 @@ impl Spot {
     }
 }
 
-/// A short name for what a list was asked for: a cursor carries it, so that it is not taken for a
-/// place in another list.
+/// A short hash of a query. A cursor contains it, so that it cannot be used for another list.
 pub(crate) fn query_tag(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -61,8 +60,8 @@ pub(crate) fn query_tag(parts: &[&str]) -> String {
     hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The numbers of a cursor of that query. Only the very text that was given out: "+1" and "01"
-/// parse, but nobody gave them out.
+/// The numbers of a cursor of this query. Accepts only the exact text of a cursor: "+1" and "01" parse
+/// as numbers, but are never written.
 fn numbers<const N: usize>(cursor: &str, query: &str) -> Result<[i64; N], StoreError> {
     let parse = || {
         let rest = cursor.strip_prefix(query)?.strip_prefix('.')?;
@@ -92,22 +91,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(at: i64, rowid: i64, ordinal in 0..i64::MAX) {
+        fn written_cursors_read_back(at: i64, rowid: i64, ordinal in 0..i64::MAX) {
             let position = ThreadPosition { at, rowid };
             let query = query_tag(&["created", "a"]);
             prop_assert_eq!(ThreadPosition::read(&position.write(&query), &query).unwrap(), position);
             let other = query_tag(&["created", "b"]);
             prop_assert!(ThreadPosition::read(&position.write(&query), &other).is_err());
-            let spot = Spot { ordinal, position: 3 };
-            prop_assert_eq!(Spot::read(&spot.write(&query), &query).unwrap(), spot);
+            let spot = EntryPosition { ordinal, position: 3 };
+            prop_assert_eq!(EntryPosition::read(&spot.write(&query), &query).unwrap(), spot);
         }
 
         #[test]
-        fn any_text_is_an_answer(text in ".*") {
+        fn no_text_panics(text in ".*") {
             for cursor in [text.clone(), format!("q.{text}")] {
                 if let Ok(position) = ThreadPosition::read(&cursor, "q") {
                     prop_assert_eq!(position.write("q"), cursor);
-                } else if let Ok(spot) = Spot::read(&cursor, "q") {
+                } else if let Ok(spot) = EntryPosition::read(&cursor, "q") {
                     prop_assert_eq!(spot.write("q"), cursor);
                 }
             }
@@ -115,18 +114,18 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_named() {
+    fn invalid_cursors_are_named() {
         for cursor in ["", "q", "q.1", "q.1.x", "q.01.2", "u.1.2", "q.1.2.3", "q.+1.2", "é"] {
             let error = ThreadPosition::read(cursor, "q").unwrap_err().to_string();
             assert!(error.contains(&format!("`{cursor}`")), "{error}");
         }
         for cursor in ["q.-1.0", "q.0.-1", "q.99999999999999999999.0"] {
-            assert!(Spot::read(cursor, "q").is_err(), "{cursor}");
+            assert!(EntryPosition::read(cursor, "q").is_err(), "{cursor}");
         }
     }
 
     #[test]
-    fn tags_tell_queries_apart() {
+    fn tags_distinguish_queries() {
         assert_ne!(query_tag(&["a", "b"]), query_tag(&["ab", ""]));
         assert_eq!(query_tag(&["a", "b"]).len(), 12);
     }

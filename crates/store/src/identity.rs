@@ -1,5 +1,5 @@
-//! Notices that the files of an open database were deleted, replaced or truncated behind its back:
-//! SQLite goes on with the files that it has open, and what it stores then is gone with the process.
+//! Detects that the files of an open database were deleted, replaced or truncated. SQLite continues to
+//! use the files that it has open, and what it then stores is lost with the process.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -10,35 +10,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::StoreError;
 use crate::salvage::{LogIndex, bytes_of_log, with_suffix};
 
-/// Looks at the log's index are repeated so often when they contradict the log: another process may
-/// just be emptying it.
-const LOOKS: usize = 3;
+/// Attempts to read the log's index when it contradicts the log, which another process may just be
+/// emptying.
+const INDEX_ATTEMPTS: usize = 3;
 
-/// The files of an open database, as they were when it was opened and as they grew.
+/// The identity and the size of the files of an open database.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     /// Device and inode of the database.
     opened: OnceLock<(u64, u64)>,
-    /// Bytes that the database has at least: it never shrinks.
+    /// Smallest size of the database in bytes, since it never shrinks.
     bytes: AtomicU64,
-    /// What was found; from then on nothing is stored.
+    /// The detected change; nothing is stored after it.
     changed: OnceLock<StoreError>,
 }
 
 impl Identity {
-    /// Notes what was opened: a database of so many bytes. Of a longer file the rest means nothing.
+    /// Records the opened database, of `bytes` bytes. The rest of a longer file has no meaning.
     pub(crate) fn note(&self, path: &Path, bytes: u64) -> Result<(), StoreError> {
         let metadata = fs::metadata(path).map_err(|error| StoreError::io("read", path, error))?;
         self.bytes.store(metadata.len().min(bytes), Ordering::Relaxed);
-        // A database is opened once.
+        // A database is opened only once.
         let _ = self.opened.set(id(&metadata));
         Ok(())
     }
 
-    /// Checks that the database is still the one that was opened. Costs one look at its path.
+    /// Checks that the path still names the opened database, with one `stat` call.
     ///
     /// # Errors
-    /// It is not, or was not at an earlier check.
+    /// It does not, or did not in an earlier check.
     pub(crate) fn check(&self, path: &Path) -> Result<(), StoreError> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         if let Some(error) = self.changed.get() {
@@ -46,10 +46,10 @@ impl Identity {
         }
         let what = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved away",
-            // Nothing is known: a read or a write will tell.
+            // Unknown; the next read or write shows it.
             Err(_) => return Ok(()),
             Ok(metadata) if !metadata.is_file() || id(&metadata) != *opened => {
-                "was replaced by something else"
+                "was replaced by another file"
             }
             Ok(metadata) if metadata.len() < self.bytes.load(Ordering::Relaxed) => {
                 return Err(self.fail(path, "was truncated", saved_later(path)));
@@ -62,8 +62,8 @@ impl Identity {
         Err(self.fail(path, what, held_open()))
     }
 
-    /// Checks that the database is still the one that was opened, and that its log, which had so
-    /// many `pages` after the latest commit, is where the next process looks for it.
+    /// As [`Identity::check`], and checks that the log, which had `pages` pages after the latest commit,
+    /// is at its path.
     ///
     /// # Errors
     /// As for [`Identity::check`].
@@ -74,17 +74,17 @@ impl Identity {
         }
         let (log, index) = (with_suffix(path, "-wal"), with_suffix(path, "-shm"));
         let mut expected = bytes_of_log(pages);
-        for _ in 0..LOOKS {
+        for _ in 0..INDEX_ATTEMPTS {
             let bytes = match fs::metadata(&log) {
                 Ok(metadata) => metadata.len(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
-                // Nothing is known: a read or a write will tell.
+                // Unknown; the next read or write shows it.
                 Err(_) => return Ok(()),
             };
             if bytes >= expected {
                 return Ok(());
             }
-            // Another process may have emptied it: then the index says so.
+            // Another process may have emptied the log; then the index shows it.
             expected = LogIndex::read(&index)?.map_or(expected, |index| index.bytes_of_log());
         }
         Err(self.fail(&log, "was deleted or truncated", saved_later(path)))
@@ -99,18 +99,18 @@ impl Identity {
 fn held_open() -> String {
     let process = std::process::id();
     let place = match cfg!(target_os = "linux") {
-        true => format!(" (`ls -l /proc/{process}/fd` shows it; copy it from there)"),
+        true => format!(" (find it with `ls -l /proc/{process}/fd` and copy it from there)"),
         false => String::new(),
     };
     format!(
-        "What was stored is in the file that process {process} still has open{place}. Put it back \
-         in its place, then restart the server"
+        "The stored data is in the file that process {process} still has open{place}. Restore the \
+         file, then restart the server"
     )
 }
 
 fn saved_later(path: &Path) -> String {
     format!(
-        "Put a copy of it back, or restart the server: it saves what is left in {} and its log",
+        "Restore a copy of it, or restart the server, which saves what is left in {} and its log",
         path.display()
     )
 }
@@ -121,7 +121,7 @@ fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Elsewhere an open file cannot be deleted or replaced.
+/// On other systems, an open file cannot be deleted or replaced.
 #[cfg(not(unix))]
 fn id(_: &Metadata) -> (u64, u64) {
     (0, 0)

@@ -1,4 +1,4 @@
-//! Whether all that a database holds can be read.
+//! Checks that a database is completely readable.
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -7,7 +7,10 @@ use crate::content::{damaged, is_chunk, load};
 use crate::error::Failure;
 use crate::joined;
 
-/// Reads every text; an error for the first that cannot be read.
+/// Reads every text.
+///
+/// # Errors
+/// The first text that cannot be read.
 pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
     for table in ["thread", "turn", "item", "history"] {
         let mut all = conn.prepare(&format!("SELECT * FROM {table}"))?;

@@ -1,10 +1,10 @@
-//! The model's history in large pieces: copies of runs of `history` rows, so that a long thread loads
-//! from few rows. The rows stay the truth: a piece can be dropped at any time, and where there is none
+//! Large pieces of the model's history: copies of sequences of `history` rows, so that a long thread
+//! loads from few rows. The rows are authoritative: a piece can be deleted at any time, and without one
 //! the rows are read.
 //!
-//! A piece is one compressed text with a checksum. It holds for each fragment a mark, whether what
-//! follows is text or a packed value, a length, and that many bytes. No piece goes across a place where
-//! the history begins anew: reading starts at such places.
+//! A piece is a compressed text with a checksum. For each fragment it has a mark, a byte that
+//! distinguishes text from a packed value, a length, and the bytes. Reading starts where the history
+//! begins anew, so no piece spans such a position.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::lineage::Lineage;
 use crate::rows::find_thread;
 use crate::{Fragment, content, keys};
 
-/// A thread's history is joined when a turn with such an ordinal ends: every so many turns.
+/// The history is joined after every so many turns.
 const TURNS: i64 = 16;
-/// A turn with more fragments than this is joined at its end, whatever its ordinal.
+/// A turn with more fragments than this is joined when it ends.
 const MANY: i64 = 64;
-/// A piece ends with the fragment that reaches this size. Fragments are smaller than 8 KiB here.
+/// A piece ends with the fragment that reaches this size, in bytes. A fragment has less than 8 KiB.
 const PIECE: usize = 256 << 10;
-/// No piece has more bytes; the last fragment may refer to as many chunks as it likes.
+/// Largest piece, in bytes; its last fragment can refer to many chunks.
 const MOST: usize = 64 << 20;
-/// More loose fragments than this, met by a reader, are joined afterwards.
+/// A reader that finds more fragments than this outside of pieces requests a join.
 pub(crate) const LOOSE: usize = 512;
 
 /// The bytes are text.
@@ -32,7 +32,7 @@ const TEXT: u8 = 0;
 /// The bytes are a packed value of the column `packed`.
 const PACKED: u8 = 1;
 
-/// Joins the history of a thread when enough has come together with `turn`, which has just ended.
+/// Joins the history of a thread if enough fragments have accumulated at the end of `turn`.
 pub(crate) fn after_turn(conn: &Connection, turn: i64) -> Result<(), Failure> {
     let range = keys::entries_of(turn, turn);
     let last: Option<i64> = conn
@@ -47,7 +47,7 @@ pub(crate) fn after_turn(conn: &Connection, turn: i64) -> Result<(), Failure> {
     join(conn, keys::thread_of(turn), range.end)
 }
 
-/// Joins what is loose of all that a thread shows.
+/// Joins all loose fragments that a thread shows.
 pub(crate) fn join_all(conn: &mut Connection, thread: &str) -> Result<(), Failure> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let lineage = Lineage::of(&transaction, find_thread(&transaction, thread)?)?;
@@ -58,7 +58,7 @@ pub(crate) fn join_all(conn: &mut Connection, thread: &str) -> Result<(), Failur
     Ok(())
 }
 
-/// Joins what is loose of the history of a thread, in front of the key `end`.
+/// Joins the loose fragments of a thread before the key `end`.
 pub(crate) fn join(conn: &Connection, thread: i64, end: i64) -> Result<(), Failure> {
     let turns = keys::turns_of(thread);
     let all = keys::entries_of(turns.start, turns.end - 1);
@@ -93,7 +93,7 @@ pub(crate) fn join(conn: &Connection, thread: i64, end: i64) -> Result<(), Failu
     piece.write(conn)
 }
 
-/// Has pieces make way for a fragment that comes before the end of the last of them.
+/// Deletes pieces that end after a fragment about to be inserted.
 pub(crate) fn before_insert(conn: &Connection, key: i64) -> Result<(), Failure> {
     let turns = keys::turns_of(keys::thread_of(keys::turn_of(key)));
     let all = keys::entries_of(turns.start, turns.end - 1);
@@ -101,7 +101,7 @@ pub(crate) fn before_insert(conn: &Connection, key: i64) -> Result<(), Failure> 
     if joined.is_some_and(|last| last > key) { erase(conn, &(key..all.end)) } else { Ok(()) }
 }
 
-/// The last key that the last piece in this range holds.
+/// The last key of the last piece in this range.
 fn last_joined(conn: &Connection, all: &Range<i64>) -> Result<Option<i64>, Failure> {
     Ok(conn
         .prepare_cached(
@@ -111,7 +111,7 @@ fn last_joined(conn: &Connection, all: &Range<i64>) -> Result<Option<i64>, Failu
         .optional()?)
 }
 
-/// Takes the pieces away that hold anything of the turns with these keys.
+/// Deletes the pieces that contain fragments with these keys.
 pub(crate) fn erase(conn: &Connection, entries: &Range<i64>) -> Result<(), Failure> {
     let turns = keys::turns_of(keys::thread_of(keys::turn_of(entries.start)));
     let first = keys::entries_of(turns.start, turns.start).start;
@@ -120,7 +120,7 @@ pub(crate) fn erase(conn: &Connection, entries: &Range<i64>) -> Result<(), Failu
     Ok(())
 }
 
-/// Adds the fragments with these keys to `into`, and gives the number of those that were loose.
+/// Appends the fragments with these keys to `into`, and returns the number of loose ones.
 pub(crate) fn read(
     conn: &Connection,
     range: Range<i64>,
@@ -142,7 +142,7 @@ pub(crate) fn read(
         let before = into.len();
         match split(conn, packed, into) {
             Ok(()) => {}
-            // The rows that it was made of say the same, or that they are damaged too.
+            // The rows have the same content, or are damaged as well.
             Err(Failure::Damaged(_)) => {
                 into.truncate(before);
                 loose += read_loose(conn, first..last + 1, into)?;
@@ -154,7 +154,10 @@ pub(crate) fn read(
     Ok(loose + read_loose(conn, next..range.end, into)?)
 }
 
-/// Reads every piece; an error for the first that cannot be read.
+/// Reads every piece.
+///
+/// # Errors
+/// The first piece that cannot be read.
 pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
     let mut pieces = conn.prepare("SELECT packed FROM joined")?;
     let mut pieces = pieces.query([])?;
@@ -164,7 +167,7 @@ pub(crate) fn check_all(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fragments that are not part of a piece, with their keys, and whether each begins the history anew.
+/// Loose fragments with their keys, and whether the history begins anew at each.
 pub(crate) fn fragments_between(
     conn: &Connection,
     range: Range<i64>,
@@ -199,7 +202,7 @@ fn read_loose(
     Ok(into.len() - before)
 }
 
-/// Takes a piece apart.
+/// Splits a piece into fragments.
 fn split(conn: &Connection, packed: &[u8], into: &mut Vec<Fragment>) -> Result<(), Failure> {
     let damaged = || content::damaged("a piece of the model's history");
     let bytes = content::expand_piece(packed, MOST)?;
@@ -218,7 +221,7 @@ fn split(conn: &Connection, packed: &[u8], into: &mut Vec<Fragment>) -> Result<(
     if rest.is_empty() { Ok(()) } else { Err(damaged()) }
 }
 
-/// A piece that grows.
+/// A piece under construction.
 #[derive(Default)]
 struct Piece {
     /// Keys of the first and the last fragment.
@@ -235,7 +238,7 @@ impl Piece {
         self.bytes.extend(data);
     }
 
-    /// Stores the piece, and begins the next one.
+    /// Stores the piece, and starts the next one.
     fn write(&mut self, conn: &Connection) -> Result<(), Failure> {
         if let Some((first, last)) = self.keys.take() {
             let packed = content::compress_piece(&self.bytes)?;

@@ -1,5 +1,5 @@
-//! Row keys: a turn's key holds its thread and ordinal, an item's or fragment's key holds its turn
-//! and position. Rows of one thread so lie side by side, in order, and need no index for it.
+//! Row keys. The key of a turn contains its thread and ordinal; the key of an item or a fragment contains
+//! its turn and position. So the rows of a thread are adjacent and ordered without an index.
 //!
 //! Layout of the 63 bits, highest first: 24 thread, 20 turn ordinal, 19 position in the turn.
 
@@ -9,13 +9,13 @@ use crate::StoreError;
 
 const TURN_BITS: u32 = 20;
 const SEQ_BITS: u32 = 19;
-/// A key of an item or a fragment, shifted by so many bits, is the key of its thread.
+/// The key of an item or a fragment, shifted right by this many bits, is the key of its thread.
 pub(crate) const ENTRY_BITS: u32 = TURN_BITS + SEQ_BITS;
 const MAX_THREAD: i64 = (1 << 24) - 1;
 pub(crate) const MAX_ORDINAL: i64 = (1 << TURN_BITS) - 1;
 const MAX_SEQ: i64 = (1 << SEQ_BITS) - 1;
 
-/// Checks a fresh row id of a thread against what the other keys can hold.
+/// Checks that a new row id of a thread fits into the other keys.
 pub(crate) fn thread_key(rowid: i64) -> Result<i64, StoreError> {
     if rowid > MAX_THREAD {
         return Err(StoreError::TooMany { what: "the number of threads", limit: MAX_THREAD });
@@ -23,7 +23,7 @@ pub(crate) fn thread_key(rowid: i64) -> Result<i64, StoreError> {
     Ok(rowid)
 }
 
-/// Key of the turn at `ordinal` (from 1; 0 stands for "before the first turn").
+/// The key of the turn at `ordinal`, from 1; 0 is the position before the first turn.
 pub(crate) fn turn_key(thread: i64, ordinal: i64) -> Result<i64, StoreError> {
     if ordinal > MAX_ORDINAL {
         return Err(StoreError::TooMany { what: "the thread's turns", limit: MAX_ORDINAL });
@@ -48,7 +48,7 @@ pub(crate) fn turns_of(thread: i64) -> Range<i64> {
 
 /// All item or fragment keys of the turns from `first` to `last`, both included.
 pub(crate) fn entries_of(first: i64, last: i64) -> Range<i64> {
-    // The highest thread's end would be 2^63: saturate, as the key just below it is never given out.
+    // The end of the highest thread would be 2^63. It saturates, since the key below is never used.
     first << SEQ_BITS..(last + 1).checked_shl(SEQ_BITS).filter(|end| *end > 0).unwrap_or(i64::MAX)
 }
 
@@ -57,8 +57,7 @@ pub(crate) fn position(entry: i64) -> i64 {
     entry & MAX_SEQ
 }
 
-/// Key of the entry at this place in the thread that `entry` belongs to; beyond the last possible
-/// place, that one.
+/// The key of the entry at this position in the thread of `entry`, clamped to the last possible one.
 pub(crate) fn entry_at(entry: i64, ordinal: i64, position: i64) -> i64 {
     let thread = turn_of(entry) >> TURN_BITS << TURN_BITS;
     (thread | ordinal.clamp(0, MAX_ORDINAL)) << SEQ_BITS | position.clamp(0, MAX_SEQ)
@@ -69,14 +68,14 @@ pub(crate) fn turn_of(entry: i64) -> i64 {
     entry >> SEQ_BITS
 }
 
-/// Key of the entry that comes after `last`, the turn's highest so far.
+/// The key of the entry after `last`, the highest one of the turn.
 pub(crate) fn next_entry(
     turn: i64,
     last: Option<i64>,
     what: &'static str,
 ) -> Result<i64, StoreError> {
     let Some(last) = last else { return Ok(turn << SEQ_BITS) };
-    // One below the top, so that `entries_of` may leave out `i64::MAX`.
+    // One below the highest key, because `entries_of` excludes `i64::MAX`.
     if last & MAX_SEQ >= MAX_SEQ - 1 {
         return Err(StoreError::TooMany { what, limit: MAX_SEQ });
     }

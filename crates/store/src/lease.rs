@@ -1,5 +1,5 @@
-//! One writer a thread: an open store takes a thread's lease before it writes to it, and another
-//! one is told who has it. A lease whose holder is dead is free, however it died.
+//! Leases: an open store must hold the lease of a thread to write to it. The lease of a dead process is
+//! free, however the process ended.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use crate::error::Failure;
 use crate::{OrphanedTurn, StoreError, owner, recovery};
 
-/// Takes the lease of a thread for the store named `me`, and with it the turns in flight that
-/// nobody runs any more: the caller loads the thread, so it runs none of them itself.
+/// Takes the lease of a thread for the store `me`, and claims its orphaned turns. The caller is only
+/// loading the thread, so it runs none of them.
 pub(crate) fn take(
     conn: &mut Connection,
     owners: Option<&Path>,
@@ -40,14 +40,14 @@ pub(crate) fn take(
     Ok(orphans)
 }
 
-/// Lets go of one thread.
+/// Releases the lease of a thread.
 pub(crate) fn release(conn: &Connection, me: &str, thread: &str) -> Result<(), Failure> {
     conn.prepare_cached("UPDATE thread SET lease = NULL WHERE id = ?1 AND lease = ?2")?
         .execute([thread, me])?;
     Ok(())
 }
 
-/// Lets go of all threads.
+/// Releases all leases.
 pub(crate) fn release_all(conn: &Connection, me: &str) -> Result<(), Failure> {
     conn.execute("UPDATE thread SET lease = NULL WHERE lease = ?1", [me])?;
     Ok(())

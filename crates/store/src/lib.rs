@@ -1,9 +1,8 @@
-//! Durable threads, turns, items and model history in one SQLite file. Items and history are opaque
-//! JSON text here: this crate knows neither the wire nor the turn loop, and reads no environment.
+//! Stores threads, turns, items and model history durably in one SQLite file. Items and history are
+//! opaque JSON text: this crate knows neither the protocol nor the turn loop, and reads no environment.
 //!
-//! [`Store`] is the handle. Writes go through one thread that groups commits; reads run on a small
-//! pool and never block a write. See [`Write`] for what can be changed and [`Store`]'s methods for
-//! what can be read.
+//! [`Store`] is the handle. One thread writes, in group commits; reads run on a small pool and never
+//! block a write. [`Write`] lists the changes, and the methods of [`Store`] the reads.
 
 mod apply;
 pub mod check;

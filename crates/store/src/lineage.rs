@@ -1,10 +1,8 @@
-//! Which turns a thread shows: runs of turns of its own and of those that it was forked from, in
-//! order. A fork and a rollback write a few rows here and copy no turn: their cost does not grow
-//! with the history.
+//! The turns that a thread shows: segments of its own turns and of its ancestors', in order. A fork and a
+//! rollback write a few segments and copy no turn, so their cost does not grow with the history.
 //!
-//! Ordinals only grow along a lineage, so that an ordinal names one visible turn, also when it is
-//! another thread's. The first place of each segment holds no turn, only history that was added
-//! outside of one.
+//! Ordinals increase along a lineage, so an ordinal identifies a visible turn even of another thread.
+//! The first position of each segment has no turn, only history outside of turns.
 
 use std::ops::Range;
 
@@ -14,26 +12,26 @@ use crate::error::Failure;
 use crate::rows::{create_thread, find_thread, leased_thread};
 use crate::{StoreError, ThreadRecord, keys, removal};
 
-/// A run of visible turns: those with the ordinals behind `first`, up to and with `last`.
+/// A sequence of visible turns, with the ordinals after `first` up to and including `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// A place without a turn.
+    /// A position without a turn.
     pub(crate) first: i64,
     pub(crate) last: i64,
-    /// The thread whose rows these are.
+    /// The thread that has the rows.
     pub(crate) source: i64,
-    /// History is visible up to this key: what the source adds to its last turn later is not.
+    /// The last visible key of the history. What the source adds to its last turn later is hidden.
     pub(crate) history_end: i64,
 }
 
 impl Segment {
-    /// Keys of its turns.
+    /// The keys of its turns.
     pub(crate) fn turns(&self) -> Result<Range<i64>, StoreError> {
         Ok(keys::turn_key(self.source, self.first)? + 1
             ..keys::turn_key(self.source, self.last)? + 1)
     }
 
-    /// Keys of its part of the model's history.
+    /// The keys of its part of the model's history.
     pub(crate) fn history(&self) -> Result<Range<i64>, StoreError> {
         let first = keys::turn_key(self.source, self.first)?;
         let last = keys::turn_key(self.source, self.last)?;
@@ -46,7 +44,7 @@ impl Segment {
     }
 }
 
-/// All segments of a thread; the last one is open: new turns go there.
+/// All segments of a thread. New turns go to the last one.
 #[derive(Debug)]
 pub(crate) struct Lineage {
     pub(crate) segments: Vec<Segment>,
@@ -96,7 +94,7 @@ impl Lineage {
         Ok(None)
     }
 
-    /// Drops everything behind `ordinal`.
+    /// Drops everything after `ordinal`.
     fn cut(&mut self, ordinal: i64) {
         self.segments.retain(|segment| segment.first <= ordinal);
         if let Some(end) = self.segments.last_mut() {
@@ -104,12 +102,12 @@ impl Lineage {
         }
     }
 
-    /// The ordinal that is the last one when `turns` turns are dropped from the end.
+    /// The last ordinal after the last `turns` turns are dropped.
     fn ordinal_before(&self, turns: i64) -> Option<i64> {
         let mut left = turns;
         for segment in self.segments.iter().rev() {
             let own = segment.last - segment.first;
-            // A segment without turns goes as a whole when turns before it go.
+            // A segment without turns is dropped together with turns before it.
             if left <= own && (own > 0 || turns == 0) {
                 return Some(segment.last - left);
             }
@@ -118,7 +116,7 @@ impl Lineage {
         None
     }
 
-    /// Stores the segments as those of `thread`, but for what shows nothing.
+    /// Stores the non-empty segments as those of `thread`.
     pub(crate) fn write(&self, conn: &Connection, thread: i64) -> Result<(), Failure> {
         conn.prepare_cached("DELETE FROM segment WHERE thread = ?1")?.execute([thread])?;
         let mut insert = conn.prepare_cached(
@@ -144,8 +142,8 @@ fn first_fragment(conn: &Connection, segment: &Segment) -> Result<Option<i64>, F
         .optional()?)
 }
 
-/// Stores `record` as a thread that begins with the turns of `parent`, up to and with `last_turn`
-/// or, without it, up to the first turn that still runs.
+/// Stores `record` as a thread that starts with the turns of `parent`, up to and including `last_turn`,
+/// or else up to the first turn in progress.
 pub(crate) fn fork(
     conn: &Connection,
     owner: &str,
@@ -194,7 +192,7 @@ pub(crate) fn fork(
     Ok(())
 }
 
-/// Takes the last turns out of what the thread shows. Their rows stay: forks may share them.
+/// Hides the last turns of a thread. Their rows stay, because forks may share them.
 pub(crate) fn roll_back(
     conn: &Connection,
     owner: &str,
@@ -221,7 +219,7 @@ pub(crate) fn roll_back(
     removal::collect(conn, &sources)
 }
 
-/// Key of the thread's oldest turn that has not ended. Only own turns can be in flight.
+/// The key of the thread's oldest turn in progress, which is always one of its own.
 fn first_in_flight(conn: &Connection, thread: i64) -> Result<Option<i64>, Failure> {
     Ok(conn
         .prepare_cached(

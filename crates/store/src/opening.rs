@@ -1,5 +1,5 @@
-//! The first look at a database, before it is used: cheap where the last store closed it and nobody
-//! touched it since, thorough otherwise. One store at a time does this, also of several processes.
+//! Checks a database before it is used: quickly if the last store closed it and it has not changed since,
+//! thoroughly otherwise. A lock serialises this among stores and processes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write as _};
@@ -15,55 +15,55 @@ use crate::paths::{DAMAGED, OWNERS, create_private_file, database_path, lock_pat
 use crate::salvage::{self, Damage, Log, LogIndex, with_suffix};
 use crate::{StoreError, integrity, owner, schema};
 
-/// A database of which nothing is known is read whole up to this size: that takes some tenths of a
-/// second. In a larger one damage shows when it is read.
-const LOOK_UP_TO: u64 = 16 << 20;
+/// Size up to which a database is read completely after a crash, which takes some tenths of a second.
+/// Damage of a larger one is detected when it is read.
+const MAX_FULL_CHECK: u64 = 16 << 20;
 
-/// What it says while a database is in use. Earlier versions wrote nothing.
+/// Content of the lock file while a database is in use. Earlier versions wrote nothing.
 const OPEN: &str = "open\n";
 
-/// The lock; others wait for it to be dropped.
+/// The held lock; other stores wait until it is dropped.
 pub(crate) struct Opening {
-    /// `None` where it is only looked at, and there is none.
+    /// `None` for an inspection without a lock file.
     lock: Option<File>,
     path: PathBuf,
     database: PathBuf,
     owners: PathBuf,
-    /// No other store has the database open.
+    /// Whether no other store has the database open.
     pub(crate) alone: bool,
-    /// See [`Damage::lost_unnamed`], of the damage that was found.
+    /// See [`Damage::lost_unnamed`].
     lost_unnamed: bool,
 }
 
 /// How the last store ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastUse {
-    /// It was closed, and the database has not been changed since.
+    /// It closed the database, which has not changed since.
     Closed,
-    /// It was closed, and somebody else wrote to the database.
+    /// It closed the database, which another program has changed since.
     Touched,
     /// It found damage.
     Damaged,
     /// It was killed.
     Killed,
-    /// It is of an earlier version, or there was none.
+    /// It was an earlier version, or there was none.
     Unknown,
 }
 
 impl LastUse {
-    /// Whether there was a database, with tables.
+    /// Whether there was a database with tables.
     fn had_tables(self) -> bool {
         self != Self::Unknown
     }
 
-    /// Whether nothing hints at damage but that the end is not known.
+    /// Whether nothing indicates damage except that the end is unknown.
     fn is_crash(self) -> bool {
         matches!(self, Self::Killed | Self::Unknown)
     }
 }
 
 impl Opening {
-    /// Waits for the lock of the store in `dir`. The files have passed [`preflight::check`].
+    /// Waits for the lock of the store in `dir`, whose files have passed [`preflight::check`].
     pub(crate) fn begin(dir: &Path) -> Result<Self, StoreError> {
         let path = lock_path(dir);
         let lock = create_private_file(&path)?;
@@ -71,7 +71,7 @@ impl Opening {
         Self::of(dir, path, Some(lock))
     }
 
-    /// For [`Opening::examine`] alone: makes no lock and waits for none.
+    /// For [`Opening::examine`] only: neither creates a lock nor waits for one.
     pub(crate) fn inspect(dir: &Path) -> Result<Self, StoreError> {
         let path = lock_path(dir);
         let lock = match files::open(&path) {
@@ -88,9 +88,11 @@ impl Opening {
         Ok(Self { lock, path, database, owners, alone, lost_unnamed: false })
     }
 
-    /// Says what is wrong with the database, by [`StoreError::Corrupt`] where it can be salvaged.
-    /// Ends a salvage that was begun.
-    pub(crate) fn look(&mut self) -> Result<(), StoreError> {
+    /// Checks the database, and completes an interrupted salvage.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if the database must be salvaged.
+    pub(crate) fn verify_files(&mut self) -> Result<(), StoreError> {
         if self.alone && salvage::is_begun(&self.database)? && salvage::finish(&self.database)? {
             return self.note("");
         }
@@ -98,15 +100,15 @@ impl Opening {
         self.examine(|path| Ok(Connection::open_with_flags(path, flags)?))
     }
 
-    /// As [`Opening::look`], on a connection that `open` makes. Changes nothing itself. SQLite is let
-    /// near the database only when that begins as a database does and its log as a log: it removes
-    /// the log of a file that it cannot read, and writes over a log that it cannot read.
+    /// As [`Opening::verify_files`], on a connection from `open`, and without changes. Uses SQLite only
+    /// if the headers of the database and its log are valid: it deletes the log of an unreadable
+    /// database, and overwrites an unreadable log.
     pub(crate) fn examine(
         &mut self,
         open: impl FnOnce(&Path) -> Result<Connection, Failure>,
     ) -> Result<(), StoreError> {
         if !self.alone {
-            // Opening and closing the file would let go of the locks of a store of this process.
+            // Opening and closing the file would release the locks of another store in this process.
             return self.check_there();
         }
         let last = self.last_use()?;
@@ -117,44 +119,44 @@ impl Opening {
         self.check_log(&log)?;
         let Some((header, bytes)) = self.header()? else {
             return match (log.has_commits(), last.had_tables()) {
-                (true, _) => Err(self.lost("it is gone, and its log is there")),
-                (false, true) => Err(self.lost("it is gone")),
+                (true, _) => Err(self.lost("it is missing, but its log exists")),
+                (false, true) => Err(self.lost("it is missing")),
                 (false, false) => Ok(()),
             };
         };
         if bytes == 0 {
             return match log.has_commits() || last.had_tables() {
-                true => Err(self.lost("it is empty, and it was not")),
+                true => Err(self.lost("it is empty, but was not before")),
                 false => Ok(()),
             };
         }
         if !header.starts_with(b"SQLite format 3\0") || header.len() < 100 {
-            return Err(self.corrupt("it does not begin as a database does"));
+            return Err(self.corrupt("its header is not that of a database"));
         }
         if log.shows_truncation(bytes, &header) {
             return Err(self.lost("its end is missing"));
         }
         let header = log.header.unwrap_or(header);
-        let thorough = !last.is_crash() || bytes <= LOOK_UP_TO;
+        let thorough = !last.is_crash() || bytes <= MAX_FULL_CHECK;
         let verified = open(&self.database)
             .and_then(|conn| verify(&conn, &self.database, thorough))
             .map_err(|failure| failure.at(&self.database));
         match verified {
-            Ok(Content::None) if last.had_tables() => Err(self.lost("its tables are gone")),
+            Ok(Content::None) if last.had_tables() => Err(self.lost("its tables are missing")),
             Ok(Content::None) => Ok(()),
-            // With such a header SQLite would write to it in another way than we expect.
-            Ok(Content::Threads) | Err(StoreError::Sqlite { .. }) if is_odd(&header) => {
+            // With such a header, SQLite would write in an unexpected format.
+            Ok(Content::Threads) | Err(StoreError::Sqlite { .. }) if is_foreign_header(&header) => {
                 Err(self.corrupt("its header is damaged"))
             }
             Ok(Content::Threads) => Ok(()),
             Err(StoreError::Foreign { .. }) if last.had_tables() => {
-                Err(self.lost("another program's database has taken its place"))
+                Err(self.lost("another program's database is at its path"))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// A database that another store has open is there: it stored something before it got its lock.
+    /// Checks a database that another store has open. That store created it before it got its lock.
     fn check_there(&self) -> Result<(), StoreError> {
         let what = match fs::metadata(&self.database) {
             Ok(metadata) if metadata.len() > 0 => return Ok(()),
@@ -163,7 +165,7 @@ impl Opening {
             Err(error) => return Err(StoreError::io("read", &self.database, error)),
         };
         let holders = owner::living(&self.owners, "")?.join(", ");
-        let advice = format!("Put it back, or end that server ({holders}), then start again");
+        let advice = format!("Restore it, or stop that server ({holders}), then start again");
         Err(StoreError::FilesChanged { path: self.database.clone(), what, advice })
     }
 
@@ -173,7 +175,7 @@ impl Opening {
             return Err(self.corrupt("its log is damaged"));
         }
         if log.is_unreadable() {
-            return Err(self.lost("its log does not begin as a log does"));
+            return Err(self.lost("the header of its log is invalid"));
         }
         let index = LogIndex::read(&with_suffix(&self.database, "-shm"))?;
         match index.and_then(|index| log.lacks(&index)) {
@@ -182,17 +184,17 @@ impl Opening {
         }
     }
 
-    /// The damage that [`Opening::look`] has found.
+    /// The damage that [`Opening::verify_files`] found.
     pub(crate) fn damage(&self, detail: String) -> Damage {
         Damage { detail, lost_unnamed: self.lost_unnamed }
     }
 
-    /// From now on the database is in use: how it ends is not known.
+    /// Notes that the database is in use.
     pub(crate) fn note_in_use(&mut self) -> Result<(), StoreError> {
         self.note(OPEN)
     }
 
-    /// Notes that the database was closed in order, if no other store has it open.
+    /// Notes an orderly shutdown, if no other store has the database open.
     pub(crate) fn note_closed(&mut self, me: &str) -> Result<(), StoreError> {
         let others = owner::living(&self.owners, me)?;
         if !others.is_empty() || self.read()? == DAMAGED {
@@ -223,7 +225,7 @@ impl Opening {
         })
     }
 
-    /// The first bytes of the database, and how many it has.
+    /// The first bytes and the size of the database.
     fn header(&self) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
         let opened = match files::open(&self.database) {
             Err(error) if error.is_not_found() => return Ok(None),
@@ -237,7 +239,7 @@ impl Opening {
         Ok(Some((header, opened.metadata.len())))
     }
 
-    /// As [`Opening::corrupt`], where a file is missing that held what nothing else names.
+    /// As [`Opening::corrupt`], for a missing file whose content nothing else names.
     fn lost(&mut self, detail: &str) -> StoreError {
         self.lost_unnamed = true;
         self.corrupt(detail)
@@ -252,7 +254,7 @@ impl Opening {
         let Some(mut file) = self.lock.as_ref() else { return Ok(text) };
         let read = file.rewind().and_then(|()| file.take(200).read_to_string(&mut text));
         match read {
-            // Not written by us: nothing is known.
+            // Not written by this program.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(String::new()),
             other => other.map(|_| text).map_err(|error| StoreError::io("read", &self.path, error)),
         }
@@ -271,17 +273,17 @@ impl Opening {
     }
 }
 
-/// Names the state of a file: it changes with the file.
+/// A text that changes whenever the file changes.
 fn stamp(path: &Path) -> Option<String> {
     let metadata = fs::metadata(path).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("closed {} {}\n", metadata.len(), changed.as_nanos()))
 }
 
-/// Looks for damage with SQLite: whether the tables are ours and, where it is to be `thorough`,
-/// whether every page and every text can be read. Changes nothing.
+/// Checks with SQLite that the tables are those of a store, and if `thorough`, that every page and text
+/// is readable. Changes nothing.
 fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Failure> {
-    // The log of a damaged database stays as it is.
+    // Must not change the log of a damaged database.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
     let current = schema::is_current(conn, path)?;
@@ -301,18 +303,18 @@ fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Fai
     Ok(Content::Threads)
 }
 
-/// What is in a database that can be read.
+/// The content of a readable database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Content {
-    /// Our tables.
+    /// The tables of a store.
     Threads,
     /// No tables at all.
     None,
 }
 
-/// Whether a header is not as those of our databases are: size of pages, write-ahead log, no
-/// reserved space, format 4, UTF-8.
-fn is_odd(header: &[u8]) -> bool {
+/// Whether a header differs from that of a store: page size, write-ahead log, no reserved space,
+/// format 4, UTF-8.
+fn is_foreign_header(header: &[u8]) -> bool {
     let at =
         |from: usize, bytes: &[u8]| header.get(from..).is_some_and(|rest| rest.starts_with(bytes));
     !(at(16, &[0x10, 0, 2, 2, 0, 64, 32, 32]) && at(44, &[0, 0, 0, 4]) && at(56, &[0, 0, 0, 1]))

@@ -1,6 +1,5 @@
-//! Tells living stores from dead ones: each open store holds a lock on a file of its own, which the
-//! kernel lets go of however the process ends. Process ids play no part, so their reuse cannot
-//! matter. Which turns an owner has is the database's business.
+//! Detects whether the process of a store is alive: each open store holds a lock on its own file, which
+//! the kernel releases however the process ends. Does not depend on process ids, which are reused.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -10,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Most bytes that are read of what an owner says of itself.
+/// Largest description of an owner, in bytes.
 const MAX_DESCRIPTION: u64 = 4096;
 
-/// A living store's lock. Dropping it removes the file and lets go.
+/// The lock of an open store. Dropping it deletes the file and releases the lock.
 #[derive(Debug)]
 pub(crate) struct OwnerLock {
     file: File,
@@ -28,8 +27,8 @@ impl OwnerLock {
             return Err(bad("cannot be a file name"));
         }
         let path = owners.join(owner);
-        // Between creation and lock a sweep of another store may take the file for a dead owner's
-        // and remove it; then it is made again.
+        // Between creation and locking, a sweep of another store can delete the file as that of a dead
+        // owner; then it is created again.
         loop {
             let mut options = File::options();
             options.read(true).write(true).create_new(true);
@@ -37,7 +36,7 @@ impl OwnerLock {
             options.mode(0o600);
             let file = match options.open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    return Err(bad("is taken already"));
+                    return Err(bad("is already in use"));
                 }
                 other => other.map_err(|error| StoreError::io("create", &path, error))?,
             };
@@ -50,8 +49,8 @@ impl OwnerLock {
         }
     }
 
-    /// For people who look into the folder. Nothing reads it, and a full disk must not keep a
-    /// store from being opened for reading: so a failure to write it is no failure.
+    /// Describes the owner, for error messages. A failure is ignored, because a full disk must not
+    /// prevent opening a store for reading.
     fn describe(&mut self, now_ms: i64) {
         let text = format!("pid = {}\nopened_at_ms = {now_ms}\n", std::process::id());
         let _ = self.file.write_all(text.as_bytes());
@@ -60,18 +59,18 @@ impl OwnerLock {
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
-        // A file that stays is no harm: its lock is free, so the next sweep removes it.
+        // A remaining file is harmless: its lock is free, so the next sweep deletes it.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether nobody holds the lock of `owner` any more. A dead owner's file is removed.
+/// Whether `owner` is dead; deletes the file of a dead owner.
 pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     let path = owners.join(owner);
     match lock_of(&path)? {
         Lock::Held => Ok(false),
         Lock::None => Ok(true),
-        // Removed while the lock is held: a store that is just being opened sees it and starts over.
+        // Deleted while the lock is held, so that a store that is being opened notices it and retries.
         Lock::Free(_held) => match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(StoreError::io("remove", &path, error))
@@ -83,11 +82,11 @@ pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
 
 /// The lock of an owner.
 enum Lock {
-    /// There is no such owner; what stands at its name, if anything, is no file of ours.
+    /// The owner does not exist; a file with its name, if any, is not that of an owner.
     None,
-    /// It lives.
+    /// The owner is alive.
     Held,
-    /// It is dead; its lock is held meanwhile.
+    /// The owner is dead; this holds its lock.
     Free(File),
 }
 
@@ -105,7 +104,7 @@ fn lock_of(path: &Path) -> Result<Lock, StoreError> {
     }
 }
 
-/// Who an owner is, for people.
+/// Describes an owner for messages.
 pub(crate) fn described(owners: &Path, owner: &str) -> String {
     let text = files::read_text(&owners.join(owner), MAX_DESCRIPTION).unwrap_or_default();
     match text.lines().find_map(|line| line.strip_prefix("pid = ")) {
@@ -114,8 +113,7 @@ pub(crate) fn described(owners: &Path, owner: &str) -> String {
     }
 }
 
-/// The owners of this folder that live, but for `me`. Changes nothing; a folder that is missing has
-/// none.
+/// Describes the living owners of this folder except `me`. Changes nothing; a missing folder has none.
 pub(crate) fn living(owners: &Path, me: &str) -> Result<Vec<String>, StoreError> {
     let failed = |error| StoreError::io("read", owners, error);
     let mut living = Vec::new();
@@ -134,7 +132,7 @@ pub(crate) fn living(owners: &Path, me: &str) -> Result<Vec<String>, StoreError>
     Ok(living)
 }
 
-/// Removes the files of all dead owners.
+/// Deletes the files of all dead owners.
 pub(crate) fn sweep(owners: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::io("read", owners, error);
     for entry in fs::read_dir(owners).map_err(failed)? {
@@ -145,7 +143,7 @@ pub(crate) fn sweep(owners: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Where an open file keeps its name, the name is enough.
+/// On systems where an open file cannot be deleted, checks only that the path exists.
 #[cfg(not(unix))]
 fn is_still(_file: &File, path: &Path) -> Result<bool, StoreError> {
     Ok(path.exists())
@@ -166,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_lives_as_long_as_its_holder() {
+    fn a_lock_is_held_until_its_holder_ends() {
         let dir = tempfile::tempdir().unwrap();
         let lock = OwnerLock::acquire(dir.path(), "a", 1).unwrap();
         assert!(!is_dead(dir.path(), "a").unwrap());
@@ -177,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_removes_the_dead_only() {
+    fn a_sweep_deletes_only_dead_owners() {
         let dir = tempfile::tempdir().unwrap();
         let _lock = OwnerLock::acquire(dir.path(), "alive", 1).unwrap();
         fs::write(dir.path().join("dead"), "").unwrap();

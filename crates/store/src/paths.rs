@@ -1,4 +1,4 @@
-//! The files of a store: where they are, and how they are made.
+//! The paths of a store's files, and their creation.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 #[cfg(unix)]
@@ -7,31 +7,30 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Folder beside the database with the locks of the stores that have it open.
+/// The folder with the locks of the stores that have the database open.
 pub(crate) const OWNERS: &str = "owners";
 
-/// What the lock file says once damage was found while the database was in use.
+/// Content of the lock file after damage was found while the database was in use.
 pub(crate) const DAMAGED: &str = "damaged\n";
 
-/// Path of the lock file in a store's folder. It is held while a store is opened, and notes how the
-/// last one ended: `closed SIZE MTIME` of the database, `damaged`, `open`, or nothing.
+/// The lock file in the folder of a store. Held while a store is opened; contains how the last one
+/// ended: `closed SIZE MTIME` of the database, `damaged`, `open`, or nothing.
 pub(crate) fn lock_path(dir: &Path) -> PathBuf {
     dir.join("threads.lock")
 }
 
-/// Notes that the database is damaged: the next store that opens it alone salvages it.
+/// Notes that the database is damaged. The next store that opens it alone salvages it.
 pub(crate) fn note_damage(database: &Path) -> Result<(), StoreError> {
     let path = lock_path(database.parent().unwrap_or(Path::new(".")));
     fs::write(&path, DAMAGED).map_err(|error| StoreError::io("write", &path, error))
 }
 
-/// Path of the database in a store's folder.
+/// The database in the folder of a store.
 pub(crate) fn database_path(dir: &Path) -> PathBuf {
     dir.join("threads.db")
 }
 
-/// Makes `dir` and what is missing above it, for the user alone, and closes it to others when it
-/// was open to them.
+/// Creates `dir` and its missing parents, private to the user, and makes an existing `dir` private.
 pub(crate) fn create_private_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -41,7 +40,7 @@ pub(crate) fn create_private_dir(dir: &Path) -> Result<(), StoreError> {
     restrict(dir, 0o700)
 }
 
-/// Opens a file for reading and appending; makes one for the user alone where there is none.
+/// Opens a file for reading and appending. Creates it private to the user if it does not exist.
 pub(crate) fn create_private_file(path: &Path) -> Result<File, StoreError> {
     let opened = files::append(path);
     let opened = opened.map_err(|error| StoreError::io("open", path, error.into_io()))?;
@@ -49,7 +48,7 @@ pub(crate) fn create_private_file(path: &Path) -> Result<File, StoreError> {
     Ok(opened.file)
 }
 
-/// Elsewhere a home is its user's by where it is.
+/// On other systems, the location of the home makes it private.
 #[cfg(not(unix))]
 pub(crate) fn restrict(_path: &Path, _mode: u32) -> Result<(), StoreError> {
     Ok(())

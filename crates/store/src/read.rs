@@ -7,7 +7,7 @@ use std::ops::Range;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::cursor::{Spot, query_tag};
+use crate::cursor::{EntryPosition, query_tag};
 use crate::error::Failure;
 use crate::lineage::Lineage;
 use crate::rows::{find_thread, status_of};
@@ -48,7 +48,7 @@ fn keyed_turns(
     let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
     let tag = query_tag(&["turns", thread]);
     let behind = match &query.cursor {
-        Some(cursor) => Some(Spot::read(cursor, &tag)?.ordinal),
+        Some(cursor) => Some(EntryPosition::read(cursor, &tag)?.ordinal),
         None => None,
     };
     let limit = usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX);
@@ -84,7 +84,8 @@ fn keyed_turns(
             break;
         }
     }
-    let spot = |(_, row): &(i64, TurnRow)| Spot { ordinal: row.ordinal.into(), position: 0 };
+    let spot =
+        |(_, row): &(i64, TurnRow)| EntryPosition { ordinal: row.ordinal.into(), position: 0 };
     Ok(Page::cut(rows, limit, |row| spot(row).write(&tag)))
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn items_page(
     let ascending = query.direction == Direction::Ascending;
     let tag = query_tag(&["items", thread, turn.unwrap_or_default()]);
     let behind = match &query.cursor {
-        Some(cursor) => Some(Spot::read(cursor, &tag)?),
+        Some(cursor) => Some(EntryPosition::read(cursor, &tag)?),
         None => None,
     };
     let mut ranges = Vec::new();
@@ -185,7 +186,7 @@ pub(crate) fn items_page(
     }
     let page = Page::cut(rows, limit, |(key, _)| {
         let ordinal = keys::ordinal(keys::turn_of(*key));
-        Spot { ordinal, position: keys::position(*key) }.write(&tag)
+        EntryPosition { ordinal, position: keys::position(*key) }.write(&tag)
     });
     let mut ids: HashMap<i64, String> = HashMap::new();
     let mut by_key = conn.prepare_cached("SELECT id FROM turn WHERE pk = ?1")?;

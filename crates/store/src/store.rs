@@ -104,7 +104,7 @@ impl Store {
         };
         let mut opening = Opening::begin(dir)?;
         let mut salvaged = None;
-        let conn = match opening.look().and_then(|()| target.prepare()) {
+        let conn = match opening.verify_files().and_then(|()| target.prepare()) {
             Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
                 // Whatever comes of this, the file is not one that was closed in order.
                 opening.note_in_use()?;
