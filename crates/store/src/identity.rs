@@ -44,6 +44,8 @@ impl Identity {
         if let Some(error) = self.changed.get() {
             return Err(error.clone());
         }
+        // Loaded before the size is read: another thread may record a larger size between the two.
+        let known_bytes = self.bytes.load(Ordering::Acquire);
         let what = match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved away",
             // Unknown; the next read or write shows it.
@@ -51,11 +53,11 @@ impl Identity {
             Ok(metadata) if !metadata.is_file() || id(&metadata) != *opened => {
                 "was replaced by another file"
             }
-            Ok(metadata) if metadata.len() < self.bytes.load(Ordering::Relaxed) => {
+            Ok(metadata) if metadata.len() < known_bytes => {
                 return Err(self.fail(path, "was truncated", saved_later(path)));
             }
             Ok(metadata) => {
-                self.bytes.fetch_max(metadata.len(), Ordering::Relaxed);
+                self.bytes.fetch_max(metadata.len(), Ordering::Release);
                 return Ok(());
             }
         };
@@ -125,4 +127,26 @@ fn id(metadata: &Metadata) -> (u64, u64) {
 #[cfg(not(unix))]
 fn id(_: &Metadata) -> (u64, u64) {
     (0, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_during_concurrent_checks_is_not_taken_for_truncation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("database");
+        let file = fs::File::create(&path).unwrap();
+        let identity = Identity::default();
+        identity.note(&path, 0).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| (0..2000).for_each(|_| identity.check(&path).unwrap()));
+            }
+            (0..2000).for_each(|bytes| file.set_len(bytes).unwrap());
+        });
+        file.set_len(1).unwrap();
+        assert!(identity.check(&path).is_err());
+    }
 }

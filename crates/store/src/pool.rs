@@ -13,39 +13,39 @@ use crate::StoreError;
 use crate::connection::{BUSY_TIMEOUT, Link, Role, Target};
 use crate::error::Failure;
 
-/// Most reader threads, and so read connections.
+/// Reader threads; each has a connection.
 const READERS: usize = 2;
 
-/// Reads that may wait for a thread; more wait in their callers.
+/// Reads in the queue; further ones wait in their callers.
 const QUEUE: usize = 64;
 
-/// A read: gets the thread's connection and answers its caller itself.
+/// A read that gets the thread's connection and sends its result to the caller.
 type Job = Box<dyn FnOnce(&mut Link) + Send>;
 
-/// What a reader thread takes from the queue.
-enum Order {
-    /// Do this; the token counts it as open.
+/// A message to a reader thread.
+enum Message {
+    /// Runs a job; the token counts it as open.
     Do(Job, OpenJob),
-    /// End the thread.
+    /// Ends the thread.
     Stop,
 }
 
 pub(crate) struct Pool {
     target: Target,
     state: Mutex<State>,
-    waiting: Arc<Mutex<mpsc::Receiver<Order>>>,
+    waiting: Arc<Mutex<mpsc::Receiver<Message>>>,
     open_jobs: Arc<AtomicUsize>,
-    /// Held while the log is copied: of two copies at once SQLite would refuse one.
+    /// Held during a checkpoint, because SQLite refuses concurrent ones.
     copying: Arc<Mutex<()>>,
 }
 
 struct State {
-    /// `None` once closed.
-    orders: Option<mpsc::Sender<Order>>,
+    /// `None` after closing.
+    orders: Option<mpsc::Sender<Message>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Counts a job from its request to its end, also when its caller gives up.
+/// Counts a job from its request to its end, even if the caller is dropped.
 struct OpenJob(Arc<AtomicUsize>);
 
 impl Drop for OpenJob {
@@ -73,33 +73,33 @@ impl Pool {
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let (orders, token) = self.sender()?;
-        let order = Order::Do(answering(read, reply), token);
+        let order = Message::Do(job(read, reply), token);
         orders.send(order).await.map_err(|_| StoreError::Closed)?;
         drop(orders);
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Copies the log into the database soon, as far as readers allow. Does nothing when the queue
-    /// is full: the log stays as it is, and the writer asks again.
+    /// Requests a checkpoint, as far as readers allow. Does nothing if the queue is full; the writer
+    /// requests it again.
     pub(crate) fn checkpoint_soon(&self) {
         let Ok((orders, token)) = self.sender() else { return };
         let copying = Arc::clone(&self.copying);
         let job: Job = Box::new(move |link| {
             let _held = lock(&copying);
-            // A failure leaves everything in the log, where it is as durable; a disk without room
-            // shows in the commit that the log cannot take.
+            // A failure leaves everything durably in the log. A full disk fails the commit that no
+            // longer fits into the log.
             let _ = copy_log(link, "PASSIVE");
         });
-        let _ = orders.try_send(Order::Do(job, token));
+        let _ = orders.try_send(Message::Do(job, token));
     }
 
-    /// Copies the log into the database on the caller's connection, after a copy that is running.
+    /// Copies the log into the database on the caller's connection, after a running checkpoint.
     pub(crate) fn checkpoint_now(&self, link: &mut Link) -> Result<(), StoreError> {
         let _held = lock(&self.copying);
         copy_log(link, "PASSIVE")
     }
 
-    /// Copies the log and empties it, unless another process or a read is in the way just now.
+    /// Copies and empties the log, unless another process or a read prevents it.
     pub(crate) fn empty_log(&self, link: &mut Link) -> Result<(), StoreError> {
         let _held = lock(&self.copying);
         link.run(|conn| Ok(conn.busy_timeout(Duration::ZERO)?))?;
@@ -108,19 +108,20 @@ impl Pool {
         outcome
     }
 
-    /// Lets the waiting reads finish and ends the threads. Reads that come too late are told.
+    /// Finishes the queued reads and ends the threads. Later reads fail.
     pub(crate) fn close(&self) {
         let (orders, threads) = {
             let mut state = lock(&self.state);
             (state.orders.take(), std::mem::take(&mut state.threads))
         };
         for _ in &threads {
-            // A stop order behind what waits, rather than the senders' end: a caller may keep its
-            // sender for as long as nobody polls it.
-            let _ = orders.as_ref().map(|orders| orders.blocking_send(Order::Stop));
+            // A stop message, because the channel does not end as long as a caller that is not polled
+            // keeps its sender.
+            let _ = orders.as_ref().map(|orders| orders.blocking_send(Message::Stop));
         }
         for thread in threads {
-            // A reader does not panic; if it did, its callers were told by their dropped channel.
+            // A reader does not panic; otherwise its callers would have got an error from the dropped
+            // channel.
             let _ = thread.join();
         }
         let mut waiting = lock(&self.waiting);
@@ -128,8 +129,8 @@ impl Pool {
         while waiting.try_recv().is_ok() {}
     }
 
-    /// A place to send a job to; starts another thread when all are busy.
-    fn sender(&self) -> Result<(mpsc::Sender<Order>, OpenJob), StoreError> {
+    /// A sender for a job; starts another thread if all are busy.
+    fn sender(&self) -> Result<(mpsc::Sender<Message>, OpenJob), StoreError> {
         let mut state = lock(&self.state);
         let orders = state.orders.clone().ok_or(StoreError::Closed)?;
         let open = self.open_jobs.fetch_add(1, Ordering::Relaxed) + 1;
@@ -141,7 +142,7 @@ impl Pool {
                 Err(error) if running == 0 => {
                     return Err(StoreError::io("start a reader for", &self.target.path, error));
                 }
-                // One reader does the work of two, later.
+                // One reader is enough, only slower.
                 Err(_) => {}
             }
         }
@@ -153,9 +154,9 @@ impl Pool {
         let mut link = Link::new(self.target.clone(), Role::Reader, None);
         Builder::new().name("store-read".to_owned()).spawn(move || {
             loop {
-                // The lock is held while waiting: the other threads wait for the lock instead.
+                // The lock is held while waiting, so the other threads wait for the lock.
                 let order = lock(&waiting).blocking_recv();
-                let Some(Order::Do(job, token)) = order else { return };
+                let Some(Message::Do(job, token)) = order else { return };
                 job(&mut link);
                 drop(token);
             }
@@ -163,13 +164,13 @@ impl Pool {
     }
 }
 
-/// Nothing is left half-done under these locks, so their content is good even after a panic.
+/// Locks `mutex`. Its content is consistent even after a panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A job that runs `read` and sends what comes of it.
-pub(crate) fn answering<T: Send + 'static>(
+/// A job that runs `read` and sends its result.
+pub(crate) fn job<T: Send + 'static>(
     read: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     reply: oneshot::Sender<Result<T, StoreError>>,
 ) -> Job {
@@ -178,13 +179,13 @@ pub(crate) fn answering<T: Send + 'static>(
             let transaction = conn.transaction()?;
             read(&transaction)
         });
-        // A caller that no longer waits needs no answer.
+        // The caller may have stopped waiting.
         let _ = reply.send(answer);
     })
 }
 
-/// Copies the log into the database, if that is still the one it belongs to; with `TRUNCATE` also
-/// empties it. What readers still need stays in the log, which is no failure.
+/// Copies the log into the database, if the files have not changed; `TRUNCATE` also empties the log.
+/// What readers still need stays in the log.
 fn copy_log(link: &mut Link, mode: &str) -> Result<(), StoreError> {
     link.target().check_files()?;
     link.run(|conn| {

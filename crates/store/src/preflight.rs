@@ -1,6 +1,5 @@
-//! Whether the files of a store are such that one can be opened on them: regular files and folders,
-//! which the user may read and write. Changes nothing, opens nothing; servers and `agentd doctor`
-//! ask the same question here.
+//! Checks that the files of a store are regular files and folders which the user may read and write.
+//! Changes and opens nothing; used by servers and by `agentd doctor`.
 
 use std::fs::{self, FileType};
 use std::io;
@@ -10,10 +9,10 @@ use crate::StoreError;
 use crate::paths::{OWNERS, database_path, lock_path};
 use crate::salvage::with_suffix;
 
-/// Checks what there is of the store in `dir`. What is missing is made later.
+/// Checks the existing files of the store in `dir`.
 ///
 /// # Errors
-/// Something else stands in the place of a file or a folder, or the user may not read and write it.
+/// A file or a folder is of another kind, or the user may not read and write it.
 pub(crate) fn check(dir: &Path) -> Result<(), StoreError> {
     let database = database_path(dir);
     let (log, index) = (with_suffix(&database, "-wal"), with_suffix(&database, "-shm"));
@@ -26,16 +25,16 @@ pub(crate) fn check(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opening a pipe would wait, opening a device may do anything; SQLite removes a log that it cannot
-/// use.
+/// Checks the kind of a file before it is opened: opening a pipe waits, opening a device can have any
+/// effect, and SQLite deletes a log that it cannot use.
 fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreError> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // Made there, a file may be in a place that is only missing for now.
+            // A file created at the target could be in a location that is only temporarily missing.
             return match fs::symlink_metadata(path) {
                 Ok(_) => {
-                    let what = "a symbolic link to something that is missing";
+                    let what = "a dangling symbolic link";
                     Err(StoreError::NotAFile { path: path.to_owned(), what })
                 }
                 Err(_) => Ok(()),
@@ -48,7 +47,7 @@ fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreE
     }
     let what = match () {
         () if kind.is_dir() => "a folder",
-        () if kind.is_file() => "a file, and not a folder",
+        () if kind.is_file() => "a file, not a folder",
         () => "a pipe, a socket or a device",
     };
     Err(StoreError::NotAFile { path: path.to_owned(), what })

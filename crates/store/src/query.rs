@@ -1,7 +1,6 @@
-//! What a list may be asked for and what a page looks like. How it is found stands in `threads` and
-//! `read`.
+//! Queries of lists, and their pages. `threads` and `read` run them.
 
-/// Which time orders a list of threads.
+/// The time that orders a list of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortKey {
     /// `created_at`.
@@ -11,7 +10,7 @@ pub enum SortKey {
     Updated,
 }
 
-/// Which end a list starts from.
+/// The direction of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
     /// Oldest first.
@@ -21,19 +20,19 @@ pub enum Direction {
     Descending,
 }
 
-/// A page of threads to find (specification: `thread/list`). Filters apply before paging; an empty
-/// list or `None` filters nothing, `archived` always does.
+/// A query for a page of threads (specification: `thread/list`). Filters apply before paging. An empty
+/// list or `None` does not filter; `archived` always does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
-    /// Most rows of a page; 0 counts as 1.
+    /// Largest number of rows in the page; 0 means 1.
     pub limit: u32,
-    /// A cursor of an earlier page: this one starts behind it, in `direction`.
+    /// A cursor of another page, after which this one starts in `direction`.
     pub cursor: Option<String>,
     /// Order.
     pub sort: SortKey,
     /// Order.
     pub direction: Direction,
-    /// Archived threads, or the others.
+    /// Whether to list archived threads or the others.
     pub archived: bool,
     /// Any of these providers.
     pub providers: Vec<String>,
@@ -45,31 +44,31 @@ pub struct ListQuery {
     pub search: Option<String>,
 }
 
-/// A page of turns to find (specification: `thread/turns/list`).
+/// A query for a page of turns (specification: `thread/turns/list`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TurnsQuery {
-    /// Most rows of a page; 0 counts as 1.
+    /// Largest number of rows in the page; 0 means 1.
     pub limit: u32,
-    /// A cursor of an earlier page: this one starts behind it, in `direction`.
+    /// A cursor of another page, after which this one starts in `direction`.
     pub cursor: Option<String>,
     /// Order.
     pub direction: Direction,
 }
 
-/// Some rows of a list. Cursors name a row, not a count: rows added meanwhile neither shift nor
-/// repeat what later pages show.
+/// A page of a list. Cursors identify a row instead of an offset, so rows that are added in the meantime
+/// neither shift nor repeat rows of later pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The rows, in the order asked for.
+    /// The rows, in the requested order.
     pub rows: Vec<T>,
-    /// Goes on behind the last row; `None` on the last page.
+    /// Continues after the last row; `None` on the last page.
     pub next_cursor: Option<String>,
-    /// With the other direction, goes back from before the first row; `None` on an empty page.
+    /// Continues before the first row, in the opposite direction; `None` on an empty page.
     pub backwards_cursor: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// Makes a page out of up to `limit + 1` rows, the last one only telling that there are more.
+    /// Makes a page of up to `limit + 1` rows; the additional row only shows that there are more.
     pub(crate) fn cut(mut rows: Vec<T>, limit: usize, cursor: impl Fn(&T) -> String) -> Self {
         let more = rows.len() > limit;
         rows.truncate(limit);

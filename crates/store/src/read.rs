@@ -1,5 +1,5 @@
-//! Reads of one thread: its row, its turns, their items, and the history for the model. Each
-//! function runs inside one read transaction, so what it returns fits together.
+//! Reads a thread: its row, its turns, their items, and the model's history. Each function runs inside of
+//! one read transaction, so its result is consistent.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::{
     TurnsQuery, content, joined, keys,
 };
 
-/// Columns that [`stored_thread`] reads, in its order.
+/// The columns that [`stored_thread`] reads, in this order.
 pub(crate) const THREAD_COLUMNS: &str = "id, session_id, forked_from_id, preview, name, \
      model_provider, model, cwd, created_at, updated_at, source_kind, source, archived, git_info, \
      settings, cli_version, token_usage, extra, turn_count";
@@ -115,7 +115,7 @@ pub(crate) fn items_of(conn: &Connection, turn: i64) -> Result<Vec<ItemRow>, Fai
     Ok(rows.into_iter().map(|(_, item)| item).collect())
 }
 
-/// A page of turns with their items: one statement for the items of each run of neighbours.
+/// A page of turns with their items. Reads the items of adjacent turns with one statement.
 pub(crate) fn turns_with_items(
     conn: &Connection,
     thread: &str,
@@ -138,7 +138,7 @@ pub(crate) fn turns_with_items(
     }))
 }
 
-/// A page of a thread's items, each with its turn's id; with `turn`, of that turn alone.
+/// A page of the items of a thread, or of `turn` only, each with the id of its turn.
 pub(crate) fn items_page(
     conn: &Connection,
     thread: &str,
@@ -171,7 +171,7 @@ pub(crate) fn items_page(
     let mut rows = Vec::new();
     for mut range in ranges {
         if let Some(behind) = behind {
-            // The same place counted from the start of this range's thread.
+            // The same position, relative to the thread of this range.
             let place = keys::entry_at(range.start, behind.ordinal, behind.position);
             if ascending {
                 range.start = range.start.max(place.saturating_add(1));
@@ -199,8 +199,8 @@ pub(crate) fn items_page(
     Ok(page.map(|(key, item)| (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)))
 }
 
-/// The model items of a thread in order, from where its history last began anew; and whether many of
-/// them had to be read row by row.
+/// The model items of a thread in order, from where its history last began anew, and whether many of
+/// them are outside of pieces.
 pub(crate) fn history(conn: &Connection, thread: &str) -> Result<(Vec<Fragment>, bool), Failure> {
     let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
     let mut begins = conn.prepare_cached(
@@ -225,7 +225,7 @@ pub(crate) fn history(conn: &Connection, thread: &str) -> Result<(Vec<Fragment>,
     Ok((fragments, loose > joined::LOOSE))
 }
 
-/// The places of a thread behind an ordinal, in order, with all that they hold: at most `limit`.
+/// At most `limit` places of a thread after an ordinal, in order, with their contents.
 pub(crate) fn places(
     conn: &Connection,
     thread: &str,
@@ -281,7 +281,7 @@ pub(crate) fn stored_thread(row: &Row<'_>) -> rusqlite::Result<StoredThread> {
     Ok(StoredThread { record, turn_count: row.get(18)? })
 }
 
-/// Items with these keys, in that direction, each with its key.
+/// The items with these keys, in this direction, each with its key.
 fn items_between(
     conn: &Connection,
     range: Range<i64>,

@@ -1,20 +1,20 @@
-//! What is stored and what comes back: threads, turns, items and the writes that change them.
-//! Fields named "JSON" are kept as given and never looked into.
+//! The stored records: threads, turns, items, and the writes that change them. Fields documented as JSON
+//! are stored as given and never parsed.
 
 use std::sync::Arc;
 
-/// A thread's own row, without its turns (specification: Thread).
+/// A thread without its turns (specification: Thread).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadRecord {
     /// Unique id.
     pub id: String,
-    /// Id of the session tree's root thread; a root's own id.
+    /// Id of the root thread of the session tree; for a root, its own id.
     pub session_id: String,
     /// Id of the thread that this one was forked from.
     pub forked_from_id: Option<String>,
-    /// First text of the user; searched.
+    /// The first text of the user; searched.
     pub preview: String,
-    /// Title given by the user; searched.
+    /// The title that the user gave; searched.
     pub name: Option<String>,
     /// Provider id; a filter of lists.
     pub model_provider: String,
@@ -24,38 +24,37 @@ pub struct ThreadRecord {
     pub cwd: String,
     /// Unix seconds.
     pub created_at: i64,
-    /// Unix seconds. Starting a turn raises it; nothing else does by itself.
+    /// Unix seconds. Starting a turn raises it.
     pub updated_at: i64,
-    /// Kind of client that made the thread (`cli`, `editor`, …): a filter of lists. Lists take time
-    /// in proportion to the number of distinct kinds, so keep them few.
+    /// Kind of client that created the thread (`cli`, `editor`, …); a filter of lists. The time of a list
+    /// is proportional to the number of distinct kinds.
     pub source_kind: String,
-    /// The whole source, JSON.
+    /// The complete source, JSON.
     pub source: String,
     /// Whether the thread is archived; a filter of lists.
     pub archived: bool,
     /// `{sha, branch, originUrl}`, JSON.
     pub git_info: Option<String>,
-    /// Sticky overrides of later turns, JSON.
+    /// Overrides that apply to all later turns, JSON.
     pub settings: String,
-    /// Version of the program that made the thread.
+    /// Version of the program that created the thread.
     pub cli_version: String,
-    /// Totals so far, JSON.
+    /// Token totals, JSON.
     pub token_usage: Option<String>,
-    /// Anything else that belongs to the thread, JSON.
+    /// Further data of the thread, JSON.
     pub extra: Option<String>,
 }
 
-/// A thread as read back.
+/// A stored thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredThread {
-    /// The record as created and changed since.
+    /// The current record.
     pub record: ThreadRecord,
-    /// Number of turns started in it, or shared by it when it was forked. A thread with 0 is not
-    /// listed.
+    /// Number of turns that were started in it or inherited by the fork. A thread with 0 is not listed.
     pub turn_count: u32,
 }
 
-/// New values for some fields of a thread; `None` leaves the field alone, `Some(None)` clears it.
+/// New values of some fields of a thread; `None` keeps a field, `Some(None)` clears it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ThreadChanges {
     /// See [`ThreadRecord::preview`].
@@ -85,17 +84,17 @@ pub struct ThreadChanges {
 /// Status of a turn (specification: States, Turn status).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnStatus {
-    /// Started, not ended.
+    /// In progress.
     InProgress,
-    /// Ended by itself.
+    /// Completed by itself.
     Completed,
-    /// Ended by the user, or found in flight after its process died.
+    /// Interrupted by the user, or by the death of its process.
     Interrupted,
-    /// Ended by an error.
+    /// Failed with an error.
     Failed,
 }
 
-/// How a turn ends: the final ones of [`TurnStatus`].
+/// The final states of [`TurnStatus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnOutcome {
     /// See [`TurnStatus::Completed`].
@@ -116,12 +115,12 @@ impl From<TurnOutcome> for TurnStatus {
     }
 }
 
-/// A turn as read back, without its items.
+/// A stored turn without its items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnRow {
     /// Id, unique in its thread.
     pub id: String,
-    /// Place in the thread, from 1.
+    /// Position in the thread, from 1.
     pub ordinal: u32,
     /// Status.
     pub status: TurnStatus,
@@ -129,7 +128,7 @@ pub struct TurnRow {
     pub started_at_ms: i64,
     /// Unix milliseconds; `None` while in progress.
     pub completed_at_ms: Option<i64>,
-    /// Milliseconds that the turn took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<i64>,
     /// Error of a failed turn, JSON.
     pub error: Option<String>,
@@ -137,14 +136,14 @@ pub struct TurnRow {
     pub usage: Option<String>,
 }
 
-/// An item as read back.
+/// A stored item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ItemRow {
     /// Id, unique in its turn.
     pub id: String,
     /// Type of the item.
     pub kind: String,
-    /// Status of items that have one.
+    /// Status, for items that have one.
     pub status: Option<String>,
     /// The item, JSON.
     pub payload: String,
@@ -155,25 +154,24 @@ pub struct ItemRow {
 pub struct Fragment {
     /// The item, JSON.
     pub text: Arc<str>,
-    /// A note of the caller's; 0 in threads stored by the first version of this program.
+    /// A mark of the caller; 0 in threads stored by the first version of this program.
     pub mark: u8,
 }
 
-/// One place of a thread: a turn with all that belongs to it, or history that was added outside
-/// of any turn.
+/// A place of a thread: a turn with its items and history, or history outside of any turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Orders the places of a thread.
+    /// The order of the place in the thread.
     pub ordinal: u32,
-    /// The turn, but outside of one.
+    /// The turn, if it is one.
     pub turn: Option<TurnRow>,
     /// Its items in order.
     pub items: Vec<ItemRow>,
-    /// Its part of the model's history; with each fragment, whether the history begins anew there.
+    /// Its part of the model's history, and whether the history begins anew at each fragment.
     pub history: Vec<(Fragment, bool)>,
 }
 
-/// A turn left in flight by a process that is gone, now owned by the store that claimed it.
+/// A turn that was in progress when its process died, now owned by the store that claimed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanedTurn {
     /// Id of the thread.
@@ -186,10 +184,10 @@ pub struct OrphanedTurn {
     pub items: Vec<ItemRow>,
 }
 
-/// One change. Several given to one `commit` take effect together or not at all.
+/// A change. The changes of one commit are atomic.
 #[derive(Debug, Clone)]
 pub enum Write {
-    /// Stores a new thread, and takes its lease. Its id must be new.
+    /// Creates a thread with a new id, and takes its lease.
     CreateThread(Box<ThreadRecord>),
     /// Changes some fields of a thread.
     UpdateThread {
@@ -198,17 +196,17 @@ pub enum Write {
         /// The new values.
         changes: Box<ThreadChanges>,
     },
-    /// Adds a turn in progress, owned by the store that commits it, and raises the thread's
-    /// `updated_at` to the turn's start. The thread is listed from its first turn on.
+    /// Adds a turn in progress, owned by the committing store, and raises the thread's `updated_at` to the
+    /// start of the turn. Lists contain the thread from its first turn on.
     StartTurn {
         /// Id of the thread.
         thread: String,
-        /// Id of the turn, new in its thread.
+        /// Id of the turn, which is new in its thread.
         turn: String,
         /// Unix milliseconds.
         started_at_ms: i64,
     },
-    /// Adds an item, or replaces the one with this id: the first put fixes its place.
+    /// Adds an item, or replaces the one with this id. The first write determines its position.
     PutItem {
         /// Id of the thread.
         thread: String,
@@ -218,41 +216,41 @@ pub enum Write {
         item: String,
         /// Type of the item.
         kind: String,
-        /// Status of items that have one.
+        /// Status, for items that have one.
         status: Option<String>,
         /// The item, JSON.
         payload: String,
     },
-    /// Adds raw model items to the end of a turn's part of the history.
+    /// Appends model items to the history of a turn.
     AppendHistory {
         /// Id of the thread.
         thread: String,
-        /// Id of the turn; `None` adds after all that is there, also in a thread without turns.
+        /// Id of the turn; `None` appends to the end of the thread, even without turns.
         turn: Option<String>,
         /// Model items.
         fragments: Vec<Fragment>,
-        /// The history that the model sees begins anew with the first of them. What came before
-        /// stays readable, and comes back when this turn is rolled back.
+        /// Whether the model's history begins anew with the first of them. Earlier history remains
+        /// stored, and applies again if this turn is rolled back.
         anew: bool,
     },
-    /// Stores a new thread that shows the turns of another one: no turn is copied. The other thread
-    /// may belong to another store.
+    /// Creates a thread that shows the turns of another one, without copying them. Another store may
+    /// hold the lease of that thread.
     Fork {
         /// The new thread. Its id must be new.
         record: Box<ThreadRecord>,
         /// Id of the thread that it is forked from.
         parent: String,
-        /// Id of the last turn to show; `None`: all that have ended.
+        /// Id of the last turn to show; `None` shows all that have ended.
         last_turn: Option<String>,
     },
-    /// Drops the last turns from what the thread shows and from the model's history.
+    /// Hides the last turns of a thread, also from the model's history.
     RollBack {
-        /// Id of the thread; none of its turns may be in flight.
+        /// Id of the thread, which must have no turn in progress.
         thread: String,
-        /// How many.
+        /// Number of turns.
         turns: u32,
     },
-    /// Removes a thread for good, but for turns that forks of it show.
+    /// Deletes a thread, except turns that its forks show.
     DeleteThread {
         /// Id of the thread.
         thread: String,
@@ -263,13 +261,13 @@ pub enum Write {
         thread: String,
         /// Id of the turn.
         turn: String,
-        /// How it ended.
+        /// The final state.
         outcome: TurnOutcome,
         /// Error of a failed turn, JSON.
         error: Option<String>,
         /// Unix milliseconds.
         completed_at_ms: i64,
-        /// Milliseconds that the turn took.
+        /// Duration in milliseconds.
         duration_ms: i64,
         /// Token usage, JSON.
         usage: Option<String>,

@@ -1,5 +1,4 @@
-//! Finds turns that a dead process left in flight and claims them for one living store. What they
-//! become (`interrupted`, patched items) is the claimer's decision.
+//! Claims turns that a dead process left in progress for one living store, which then ends them.
 
 use std::path::Path;
 
@@ -9,8 +8,8 @@ use crate::error::Failure;
 use crate::read::items_of;
 use crate::{OrphanedTurn, owner};
 
-/// Claims every turn in flight whose owner is dead. Of several stores that try at the same time,
-/// exactly one gets a turn; should that one die too, the turn is an orphan again.
+/// Claims every turn in progress whose owner is dead. Of concurrent stores, exactly one gets a turn; if
+/// that store dies as well, the turn can be claimed again.
 pub(crate) fn claim(
     conn: &mut Connection,
     owners: &Path,
@@ -44,7 +43,7 @@ fn others_in_flight(conn: &Connection, me: &str) -> Result<Vec<String>, Failure>
     Ok(owners)
 }
 
-/// Claims the turns in flight of one thread whose lease `me` has just taken.
+/// Claims the turns in progress of a thread whose lease `me` has just taken.
 pub(crate) fn claim_of(
     conn: &Connection,
     me: &str,
@@ -66,7 +65,7 @@ pub(crate) fn claim_of(
     Ok(orphans.into_iter().map(|(_, orphan)| orphan).collect())
 }
 
-/// Only rows that are still the dead owner's change hands, and only those are returned.
+/// Changes and returns only rows that still belong to the dead owner.
 fn claim_from(
     conn: &Connection,
     me: &str,

@@ -1,5 +1,5 @@
-//! Takes threads out of the file for good. Turns that a fork shows stay until the last fork that
-//! shows them is gone too; the thread itself cannot be found any more from the first moment.
+//! Deletes threads. The thread itself can no longer be found; its turns are deleted with the last fork that
+//! shows them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::Failure;
 use crate::rows::leased_thread;
 use crate::{content, joined, keys, search};
 
-/// Removes a thread, and what only its forks' ancestors still held for it.
+/// Deletes a thread, and turns of deleted ancestors that only it shows.
 pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Failure> {
     let thread = leased_thread(conn, owner, id)?;
     let mut sources = sources(conn, thread)?;
@@ -26,7 +26,7 @@ pub(crate) fn remove(conn: &Connection, owner: &str, id: &str) -> Result<(), Fai
     collect(conn, &sources)
 }
 
-/// The threads whose rows a thread shows.
+/// The threads whose turns a thread shows.
 pub(crate) fn sources(conn: &Connection, thread: i64) -> Result<Vec<i64>, Failure> {
     let sources = conn
         .prepare_cached("SELECT DISTINCT source FROM segment WHERE thread = ?1 AND source <> ?1")?
@@ -35,7 +35,7 @@ pub(crate) fn sources(conn: &Connection, thread: i64) -> Result<Vec<i64>, Failur
     Ok(sources)
 }
 
-/// Removes what nobody shows any more of those of `threads` that are deleted.
+/// Deletes the rows of the deleted ones of `threads` that no thread shows.
 pub(crate) fn collect(conn: &Connection, threads: &[i64]) -> Result<(), Failure> {
     for &source in threads {
         let deleted: bool = conn
@@ -48,7 +48,7 @@ pub(crate) fn collect(conn: &Connection, threads: &[i64]) -> Result<(), Failure>
     Ok(())
 }
 
-/// Removes the rows of a deleted thread that no fork shows, and the thread when none is left.
+/// Deletes the rows of a deleted thread that no fork shows, and the thread if none remains.
 fn purge(conn: &Connection, thread: i64) -> Result<(), Failure> {
     let shown = conn
         .prepare_cached("SELECT first, last FROM segment WHERE source = ?1 ORDER BY first, last")?
@@ -69,7 +69,7 @@ fn purge(conn: &Connection, thread: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes the turns with these keys, and all that belongs to them.
+/// Deletes the turns with these keys, their items and their history.
 fn erase(conn: &Connection, turns: Range<i64>) -> Result<(), Failure> {
     let entries = keys::entries_of(turns.start, turns.end - 1);
     joined::erase(conn, &entries)?;

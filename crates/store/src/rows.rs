@@ -1,4 +1,4 @@
-//! Rows of threads and turns by the names that callers know them by.
+//! Finds the rows of threads and turns by their ids.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -26,7 +26,7 @@ pub(crate) fn leased_thread(conn: &Connection, owner: &str, thread: &str) -> Res
     }
 }
 
-/// Key of a thread's own turn.
+/// Key of a turn of the thread itself.
 pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i64, Failure> {
     let found = conn
         .prepare_cached(
@@ -42,7 +42,7 @@ pub(crate) fn find_turn(conn: &Connection, thread: &str, turn: &str) -> Result<i
     Err(StoreError::TurnNotFound { thread: thread.to_owned(), turn: turn.to_owned() }.into())
 }
 
-/// Stores a thread, with its lease, and gives its row id.
+/// Stores a thread with its lease, and returns its row id.
 pub(crate) fn create_thread(
     conn: &Connection,
     owner: &str,
@@ -86,7 +86,7 @@ pub(crate) fn create_thread(
     Ok(key)
 }
 
-/// A turn's status as a column.
+/// The status of a turn in its column.
 pub(crate) fn status_code(status: TurnStatus) -> i64 {
     match status {
         TurnStatus::InProgress => 0,

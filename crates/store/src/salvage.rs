@@ -1,9 +1,9 @@
-//! Saves what can be read of a damaged database into a fresh one, and puts the damaged file aside
-//! with its log. Reads pages rather than tables: SQLite stops at the first damaged page on its way,
-//! this finds every row on every page that is whole.
+//! Salvages the readable rows of a damaged database into a new one, and keeps the damaged file and its log.
+//! Reads pages instead of tables: SQLite stops at the first damaged page, while this finds every row on
+//! every intact page.
 //!
-//! The fresh database takes the place of the damaged one only when it is complete, in steps that a
-//! crash in between does not spoil: see [`finish`].
+//! The new database replaces the damaged one only when it is complete, in steps that are safe against
+//! crashes: see [`finish`].
 
 mod lineages;
 mod log;
@@ -25,71 +25,71 @@ use crate::{StoreError, schema, search};
 
 pub(crate) use log::{Log, LogIndex, bytes_of_log};
 
-/// The fresh database while it is filled.
+/// The new database while it is filled.
 const FILLING: &str = "threads.db.salvage";
-/// Begin of the name of a complete one, which ends with the name that the damaged file gets.
+/// Prefix of the name of a complete one, followed by the new name of the damaged file.
 const COMPLETE: &str = "threads.db.salvaged-for-";
-/// Begin of the name of a damaged file.
+/// Prefix of the name of a damaged file.
 const DAMAGED: &str = "threads.db.damaged-";
-/// Added to the name of a database: its files. The log first: a database that is without its log and
-/// not yet renamed would look older than it is.
+/// Suffixes of the files of a database, in the order of renaming. The log is first, because a database
+/// without its log would look like an older one.
 const PARTS: [&str; 3] = ["-wal", "-shm", ""];
-/// Added to the name of a damaged file: the list of what it had and the fresh one lacks.
+/// Suffix of the list of losses.
 const LIST: &str = "-lost.txt";
 
-/// Most bytes of a list that are read.
+/// Largest list that is read, in bytes.
 const MAX_LIST: u64 = 1 << 20;
 
-/// What is wrong with a database.
+/// The damage of a database.
 #[derive(Debug)]
 pub(crate) struct Damage {
-    /// For people.
+    /// A description.
     pub(crate) detail: String,
     /// See [`Salvage::lost_unnamed`].
     pub(crate) lost_unnamed: bool,
 }
 
-/// What became of a damaged database.
+/// The result of a salvage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Salvage {
-    /// Name that the damaged file got. Its log, if it had one, is beside it.
+    /// The new name of the damaged file. Its log is beside it.
     pub kept: PathBuf,
-    /// The damaged files that there are, of the database and its log.
+    /// The damaged files of the database and its log.
     pub files: Vec<PathBuf>,
     /// The list of what was lost.
     pub list: PathBuf,
-    /// What was wrong with it.
+    /// A description of the damage.
     pub damage: String,
-    /// Threads that the fresh database has.
+    /// Number of threads in the new database.
     pub threads: u64,
-    /// Those of them that are not whole.
+    /// The incomplete ones.
     pub lost: Vec<ThreadLoss>,
-    /// A file is gone, or part of it, that held threads and turns which nothing else names.
+    /// Whether a file, or part of it, is missing whose threads and turns nothing else names.
     pub lost_unnamed: bool,
 }
 
-/// What was kept of a damaged database.
+/// The remaining files of a damaged database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// The damaged files, without the list.
     pub files: Vec<PathBuf>,
     /// The list of what was lost.
     pub list: PathBuf,
-    /// What stands in it, up to 1 MiB.
+    /// The first 1 MiB of the list.
     pub lost: String,
 }
 
-/// A thread that lost something.
+/// The losses of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadLoss {
-    /// Its id; a made-up one when that is lost too.
+    /// The id of the thread; a generated one if it is lost.
     pub thread: String,
-    /// What is lost, for people.
+    /// A description of the losses.
     pub lost: String,
 }
 
-/// Salvages the database at `path`, which nobody has open. The caller keeps others out.
-/// `lost_turn_error` is what a turn gets as its error that is made again without its record.
+/// Salvages the database at `path`, which no process has open. The caller holds the lock.
+/// `lost_turn_error` is the error of recreated turns whose record is lost.
 pub(crate) fn salvage(
     path: &Path,
     damage: &Damage,
@@ -103,7 +103,7 @@ pub(crate) fn salvage(
         fill(&filling, &pages, lost_turn_error).map_err(|failure| failure.at(&filling))?;
     let name = free_name(path, now_ms)?;
     let kept = path.with_file_name(&name);
-    // The index of the log is kept too, but says nothing without the log.
+    // The index of the log is kept as well, but has no meaning without the log.
     let there = ["", "-wal"].into_iter().filter(|suffix| {
         let bytes = fs::metadata(with_suffix(path, suffix)).map(|metadata| metadata.len());
         bytes.is_ok_and(|bytes| bytes > 0 || suffix.is_empty())
@@ -124,7 +124,7 @@ pub(crate) fn salvage(
     Ok(salvage)
 }
 
-/// Whether an exchange of databases was begun that [`finish`] has to end.
+/// Whether an exchange of databases was interrupted, which [`finish`] completes.
 pub(crate) fn is_begun(path: &Path) -> Result<bool, StoreError> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let failed = |error| StoreError::io("read", dir, error);
@@ -137,8 +137,8 @@ pub(crate) fn is_begun(path: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Ends the exchange of databases that was begun: a complete one takes its place, and the damaged
-/// one, with its log, gets the name that it was to get. `false` when none was begun.
+/// Completes an interrupted exchange of databases: renames the damaged one and its log, and moves the
+/// complete one to its path. Returns `false` if there was none.
 pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
     let mut finished = false;
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -160,7 +160,7 @@ pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
     Ok(finished)
 }
 
-/// What was kept of damaged databases in `dir`.
+/// The remaining files of damaged databases in `dir`.
 ///
 /// # Errors
 /// The folder or a list cannot be read.
@@ -190,7 +190,7 @@ pub fn kept(dir: &Path) -> io::Result<Vec<Kept>> {
     names.into_iter().map(read).collect()
 }
 
-/// Makes the fresh database. Until it is complete nothing of it needs to survive a crash.
+/// Fills the new database, without durability until it is complete.
 fn fill(
     path: &Path,
     pages: &pages::Pages,
@@ -242,7 +242,7 @@ fn write_list(salvage: &Salvage) -> Result<(), StoreError> {
     file.sync_all().map_err(failed)
 }
 
-/// A name for the damaged file that nothing has.
+/// An unused name for the damaged file.
 fn free_name(path: &Path, now_ms: i64) -> Result<String, StoreError> {
     for number in 0..1000 {
         let name = match number {
@@ -254,7 +254,7 @@ fn free_name(path: &Path, now_ms: i64) -> Result<String, StoreError> {
             return Ok(name);
         }
     }
-    let source = io::Error::other("there are too many damaged files beside it");
+    let source = io::Error::other("too many damaged files are beside it; remove old ones");
     Err(StoreError::io("set aside", path, source))
 }
 

@@ -1,5 +1,5 @@
-//! The tables, as a list of migrations from one version to the next, and the check that a file is
-//! ours and not newer than this program. Does not open anything.
+//! The tables, as a list of migrations, and the check that a file is a store of a known version. Opens
+//! nothing.
 
 use std::path::Path;
 
@@ -8,28 +8,28 @@ use rusqlite::Connection;
 use crate::error::Failure;
 use crate::{StoreError, search};
 
-/// Marks a database file as a thread store ("agtd").
+/// Identifies a database as a thread store ("agtd").
 const APPLICATION_ID: i64 = 0x6167_7464;
 
-/// Entry `n` takes a file from version `n` to `n + 1`. Entries are never edited once released.
+/// Entry `n` migrates a file from version `n` to `n + 1`. Released entries never change.
 const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
-/// A table of each version that the one before it does not have.
+/// For each version, a table that the version before does not have.
 const MARKS: &[&str] = &["thread", "segment", "joined"];
 
-/// No version gets this far; a header that says so is damaged.
+/// A larger version is damage of the header.
 const UNLIKELY: i64 = 1 << 16;
 
-/// Latest version that this program reads and writes.
+/// The version that this program reads and writes.
 pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
 
-// `turn.pk` holds thread and ordinal, `item.pk` and `history.pk` hold turn and position: see
+// `turn.pk` contains thread and ordinal, `item.pk` and `history.pk` contain turn and position: see
 // `keys`. `parent` and `fork_point` are for forks that share the turns of their parent up to an
-// ordinal; such a thread's own turns start behind it.
+// ordinal; such a thread's own turns follow it.
 //
-// Lists walk an index led by the source kind (or the folder) with the sort key behind it: a page
-// costs the same among 300 threads and among 100,000, whatever kinds are asked for. The indexes are
-// partial, as threads without a turn are not listed.
+// Lists walk an index on the source kind (or the folder) and the sort key, so a page costs the same
+// with 300 and with 100,000 threads. The indexes are partial, because threads without a turn are not
+// listed.
 const VERSION_1: &str = "
 CREATE TABLE thread (
     pk              INTEGER PRIMARY KEY,
@@ -92,11 +92,11 @@ CREATE TABLE history (
 ";
 
 // A thread shows the turns of its *segments*, in order, and then its own from `open_from` on: see
-// `lineage`. Text that is worth it stands packed in `packed`, and the column beside it is empty: see
-// `content`. `lease` names the open store that may write to the thread: see `lease`. `mark` is the
-// caller's; with `anew` the model's history begins again at that fragment.
+// `lineage`. Long text is in `packed`, with an empty text column: see `content`. `lease` names the open
+// store that may write to the thread: see `lease`. `mark` belongs to the caller; with `anew` the model's
+// history begins anew at the fragment.
 //
-// `thread_text` holds names and previews, already folded; its index is made with the first of them:
+// `thread_text` contains case-folded names and previews; its index is created with the first of them:
 // see `search`.
 const VERSION_2: &str = "
 DROP INDEX thread_source_created;
@@ -155,8 +155,10 @@ CREATE TABLE joined (
 ) STRICT;
 ";
 
-/// Whether the file is at the latest version. Refuses files that are not ours, or newer. The header
-/// and the tables have to agree: where they do not, the file is damaged.
+/// Whether the file has the latest version.
+///
+/// # Errors
+/// The file is not a store, is newer, or is damaged: its header and its tables do not agree.
 pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure> {
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let application: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -180,13 +182,14 @@ pub(crate) fn is_current(conn: &Connection, path: &Path) -> Result<bool, Failure
     }
     let tables_of = MARKS.iter().rposition(|mark| has(mark)).map_or(0, |at| at + 1);
     if application != APPLICATION_ID || i64::try_from(tables_of) != Ok(found) {
-        let detail = format!("its header says version {found}, its tables say {tables_of}");
+        let detail =
+            format!("its header has version {found}, its tables are those of version {tables_of}");
         return Err(StoreError::Corrupt { path: path.to_owned(), detail }.into());
     }
     Ok(false)
 }
 
-/// Reads a page or two of every table and index, so that damage at their roots shows.
+/// Reads a page or two of every table and index, to detect damaged roots.
 pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
     let mut rows = conn.prepare(
         "SELECT (SELECT max(pk) FROM thread), (SELECT max(pk) FROM turn),
@@ -199,12 +202,12 @@ pub(crate) fn probe(conn: &Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the file is empty, that is new.
+/// Whether the file is new.
 pub(crate) fn has_no_tables(conn: &Connection) -> Result<bool, Failure> {
     Ok(conn.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?)
 }
 
-/// Brings the file to the latest version, in one transaction. The caller keeps others out.
+/// Migrates the file to the latest version, in one transaction. The caller holds the lock.
 pub(crate) fn migrate(conn: &mut Connection) -> Result<(), Failure> {
     let transaction = conn.transaction()?;
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;

@@ -1,42 +1,42 @@
-//! Finds threads by a piece of their name or preview, without regard to case. Names and previews
-//! stand folded in a narrow table, with an index of their trigrams beside it.
+//! Finds threads by a part of their name or preview, ignoring case. A narrow table contains the folded
+//! names and previews, with a trigram index.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 
-/// Most threads that a term may fit for them to be looked up one by one; with more, a list is
-/// walked in its own order, as a page fills soon.
-const FEW: usize = 2000;
+/// Matches up to which threads are looked up one by one. With more, walking a list in its order fills a
+/// page quickly.
+const MAX_LOOKUPS: usize = 2000;
 
-/// Trigrams of a term that are looked up; what is found is compared with the whole term.
+/// Trigrams of a term that are looked up; the results are compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
 
-/// The index of `thread_text`. Not made with the other tables: it takes as long as all of them, and
-/// a home without threads does without it.
+/// The index of `thread_text`. Created with the first thread, because it takes as long to create as all
+/// other tables together.
 const INDEX: &str = "
 CREATE VIRTUAL TABLE thread_search USING fts5 (
     text, content = '', contentless_delete = 1, detail = none,
     tokenize = 'trigram case_sensitive 1'
 )";
 
-/// Between the name and the preview; nobody searches for it.
+/// Separates the name from the preview.
 const SEPARATOR: char = '\u{1f}';
 
-/// Threads that may fit a term.
-pub(crate) enum Found {
-    /// Row ids, with all that fit among them.
+/// Threads that can match a term.
+pub(crate) enum Matches {
+    /// Row ids that include all matches.
     Few(Vec<i64>),
-    /// More than are worth looking up one by one.
+    /// More than [`MAX_LOOKUPS`].
     Many,
 }
 
-/// A term as it is compared.
+/// Folds a text for comparison.
 pub(crate) fn fold(text: &str) -> String {
     text.to_lowercase()
 }
 
-/// Notes the name and the preview of a thread, new or changed.
+/// Adds or updates the name and the preview of a thread.
 pub(crate) fn index(
     conn: &Connection,
     thread: i64,
@@ -67,7 +67,7 @@ pub(crate) fn index(
     Ok(())
 }
 
-/// Forgets a thread.
+/// Removes a thread.
 pub(crate) fn remove(conn: &Connection, thread: i64) -> Result<(), Failure> {
     let removed =
         conn.prepare_cached("DELETE FROM thread_text WHERE pk = ?1")?.execute([thread])?;
@@ -78,7 +78,7 @@ pub(crate) fn remove(conn: &Connection, thread: i64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Notes every thread of a file that had no index.
+/// Adds all threads of a file without an index.
 pub(crate) fn index_all(conn: &Connection) -> Result<(), Failure> {
     let mut threads = conn.prepare("SELECT pk, name, preview FROM thread")?;
     let mut rows = threads.query([])?;
@@ -95,12 +95,12 @@ fn has_index(conn: &Connection) -> Result<bool, Failure> {
         .query_row([], |row| row.get(0))?)
 }
 
-/// Looks a folded term up.
-pub(crate) fn find(conn: &Connection, term: &str) -> Result<Found, Failure> {
+/// Looks up a folded term.
+pub(crate) fn find(conn: &Connection, term: &str) -> Result<Matches, Failure> {
     if !has_index(conn)? {
-        return Ok(Found::Few(Vec::new()));
+        return Ok(Matches::Few(Vec::new()));
     }
-    let limit = i64::try_from(FEW + 1).unwrap_or(i64::MAX);
+    let limit = i64::try_from(MAX_LOOKUPS + 1).unwrap_or(i64::MAX);
     let found = match trigrams(term) {
         Some(expression) => conn
             .prepare_cached(
@@ -108,16 +108,16 @@ pub(crate) fn find(conn: &Connection, term: &str) -> Result<Found, Failure> {
             )?
             .query_map(params![expression, limit], |row| row.get(0))?
             .collect::<Result<Vec<i64>, _>>()?,
-        // Too short for the index: the narrow table is read from one end to the other.
+        // Too short for the index: reads the whole narrow table.
         None => conn
             .prepare_cached("SELECT pk FROM thread_text WHERE instr(text, ?1) > 0 LIMIT ?2")?
             .query_map(params![term, limit], |row| row.get(0))?
             .collect::<Result<Vec<i64>, _>>()?,
     };
-    Ok(if found.len() > FEW { Found::Many } else { Found::Few(found) })
+    Ok(if found.len() > MAX_LOOKUPS { Matches::Many } else { Matches::Few(found) })
 }
 
-/// The term as an expression of the index; `None` when it is shorter than one trigram.
+/// The index expression of a term; `None` if it is shorter than a trigram.
 fn trigrams(term: &str) -> Option<String> {
     let letters: Vec<char> = term.chars().filter(|letter| *letter != '\0').collect();
     let last = letters.len().checked_sub(3)?;

@@ -1,5 +1,4 @@
-//! The handle that the rest of the program uses: opening, committing, reading, closing. Does no
-//! work itself; it asks the writer and the readers.
+//! The handle of a store: opening, committing, reading, closing. The writer and the readers do the work.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -14,7 +13,7 @@ use crate::error::Failure;
 use crate::opening::Opening;
 use crate::owner::OwnerLock;
 use crate::paths::{OWNERS, create_private_dir, database_path};
-use crate::pool::{Pool, answering};
+use crate::pool::{Pool, job};
 use crate::salvage::Salvage;
 use crate::writer::{CheckpointDue, Commit, Job, QUEUE, Queued, Writer};
 use crate::{
@@ -22,30 +21,29 @@ use crate::{
     TurnRow, TurnsQuery, Write, preflight, read, salvage, threads,
 };
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
-    /// Unix milliseconds; noted in this store's owner file for people who look there.
+    /// Unix milliseconds; written to this store's owner file.
     pub now_ms: i64,
-    /// Name of this open store, never used before in this folder (a UUID). Turns started through
-    /// it are in flight as long as the store lives.
+    /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as long as
+    /// the store lives.
     pub owner: String,
     /// What a commit survives.
     pub synchronous: Synchronous,
-    /// Most pages (4 KiB each) of the database file; commits that need more fail with
-    /// [`StoreError::Full`]. `None` leaves it to the disk.
+    /// Largest size of the database file in pages of 4 KiB; commits that need more fail with
+    /// [`StoreError::Full`]. `None` sets no limit.
     pub max_pages: Option<u32>,
-    /// Of a database that is damaged, what can be read is saved into a fresh one, and the damaged
-    /// file is kept under another name; unless another store is open in the folder. Off, it is an
-    /// error.
+    /// Whether to salvage a damaged database into a new one, and keep the damaged file under another
+    /// name. If off, or if another store has the folder open, damage is an error.
     pub salvage: bool,
-    /// JSON text: the error of a turn that a salvage makes again because its record is lost.
-    /// Without one such a turn is interrupted.
+    /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None` makes it
+    /// an interrupted turn.
     pub lost_turn_error: Option<String>,
 }
 
 impl OpenOptions {
-    /// The usual options.
+    /// The default options.
     pub fn new(now_ms: i64, owner: impl Into<String>) -> Self {
         Self {
             now_ms,
@@ -58,22 +56,21 @@ impl OpenOptions {
     }
 }
 
-/// An open store; clones share it. Several processes may have the same folder open.
+/// An open store; clones share it. Several processes can have the same folder open.
 ///
-/// Dropping the last clone finishes the commits that were sent, like [`Store::close`], and waits
-/// for it.
+/// Dropping the last clone finishes all sent commits, like [`Store::close`], and waits for them.
 ///
-/// Bounds: 256 waiting commits and 64 waiting reads (more wait in their callers), one writer and at
-/// most two reader threads, 1 MiB of page cache each.
+/// Bounds: 256 queued commits and 64 queued reads (further ones wait in their callers), one writer and at
+/// most two reader threads, 1 MiB of page cache for each.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    /// `None` only while dropping.
+    /// `None` only during drop.
     jobs: Option<mpsc::Sender<Queued>>,
-    /// Bounds what waits in `jobs`; closed with the store.
+    /// Bounds the queue `jobs`; closed with the store.
     places: Arc<Semaphore>,
     pool: Arc<Pool>,
     writer: Option<JoinHandle<()>>,
@@ -83,11 +80,11 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the store in `dir`, making what is missing: folders with mode 0700, files with 0600.
+    /// Opens the store in `dir`. Creates missing folders with mode 0700, and files with 0600.
     ///
     /// # Errors
-    /// The file is damaged or newer than this program, the folder cannot be used, or the owner's
-    /// name is taken.
+    /// The file is damaged or newer than this program, the folder cannot be used, or the owner's name
+    /// is in use.
     pub fn open(dir: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         preflight::check(dir)?;
         create_private_dir(dir)?;
@@ -106,7 +103,7 @@ impl Store {
         let mut salvaged = None;
         let conn = match opening.verify_files().and_then(|()| target.prepare()) {
             Err(StoreError::Corrupt { path, detail }) if options.salvage && opening.alone => {
-                // Whatever comes of this, the file is not one that was closed in order.
+                // From here on, the file was not closed in an orderly way.
                 opening.note_in_use()?;
                 let (damage, error) = (opening.damage(detail), options.lost_turn_error.as_deref());
                 salvaged = Some(salvage::salvage(&path, &damage, error, options.now_ms)?);
@@ -122,16 +119,16 @@ impl Store {
         drop(opening);
         let store = Self::start(target, conn, options.owner, Some((owners, lock)), salvaged)?;
         if made_tables {
-            // Brings the new file to the disk; making it did not wait for that.
+            // Flushes the new file to the disk, which creating it did not wait for.
             store.inner.pool.checkpoint_soon();
         }
         Ok(store)
     }
 
-    /// Opens an empty store that is gone with its last clone. For ephemeral threads and tests.
+    /// Opens an empty store in memory that ends with its last clone, for ephemeral threads and tests.
     ///
     /// # Errors
-    /// No memory or no thread for it.
+    /// Memory or a thread is not available.
     pub fn in_memory() -> Result<Self, StoreError> {
         let target = Target {
             path: Path::new(":memory:").into(),
@@ -173,13 +170,13 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Makes all of `writes` durable, in order, together or not at all. Commits of one caller that
-    /// awaits each are in the order of the calls. Once the call was polled, the writes may happen
-    /// even if its future is dropped.
+    /// Stores all of `writes` durably, in order and atomically. Commits of a caller that awaits each one
+    /// are in the order of the calls. Once the call has been polled, the writes can happen even if its
+    /// future is dropped.
     ///
     /// # Errors
-    /// One of the writes is refused, the disk is full, or the file cannot be written. Nothing of
-    /// `writes` is stored then, and later commits are tried as if this one had not been.
+    /// A write is refused, the disk is full, or the file cannot be written. Then none of `writes` is
+    /// stored, and later commits are not affected.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
@@ -187,9 +184,9 @@ impl Store {
         self.ask(|reply| Job::Commit(Commit { writes, reply })).await?
     }
 
-    /// Takes over every turn in flight whose process is gone; turns of living stores stay theirs.
-    /// The caller ends each with [`Write::FinishTurn`]. A turn is given to one caller only, of any
-    /// process; should that one die first, it is given out again.
+    /// Claims every turn in progress whose process is dead. The caller ends each with
+    /// [`Write::FinishTurn`]. A turn is claimed by only one caller of all processes; if that one dies
+    /// first, it can be claimed again.
     ///
     /// # Errors
     /// The file or the owners' folder cannot be used.
@@ -200,7 +197,7 @@ impl Store {
     /// The thread with this id, with or without turns.
     ///
     /// # Errors
-    /// The file cannot be read; as for every read.
+    /// The file cannot be read. Every read has this error.
     pub async fn thread(&self, id: &str) -> Result<Option<StoredThread>, StoreError> {
         let id = id.to_owned();
         self.read(move |conn| read::thread(conn, &id)).await
@@ -209,7 +206,7 @@ impl Store {
     /// A page of threads that have a turn (specification: `thread/list`).
     ///
     /// # Errors
-    /// [`StoreError::BadCursor`] for a cursor that is not of a list sorted like this one.
+    /// [`StoreError::BadCursor`] for a cursor of another list.
     pub async fn threads(&self, query: ListQuery) -> Result<Page<StoredThread>, StoreError> {
         self.read(move |conn| threads::list(conn, &query)).await
     }
@@ -258,7 +255,7 @@ impl Store {
         self.read(move |conn| read::items(conn, &thread, &turn)).await
     }
 
-    /// A page of a thread's items, each with the id of its turn; with `turn`, of that one alone.
+    /// A page of the items of a thread, or of `turn` only, each with the id of its turn.
     ///
     /// # Errors
     /// As for [`Store::turns`]; [`StoreError::TurnNotFound`].
@@ -272,8 +269,8 @@ impl Store {
         self.read(move |conn| read::items_page(conn, &thread, turn.as_deref(), &query)).await
     }
 
-    /// The history that the model sees, in order: from where it last began anew
-    /// ([`Write::AppendHistory`]), at a cost that does not depend on what came before.
+    /// The model's history in order, from where it last began anew ([`Write::AppendHistory`]). The cost
+    /// does not depend on earlier history.
     ///
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
@@ -286,17 +283,17 @@ impl Store {
         Ok(history)
     }
 
-    /// Has the writer join the history of a thread that was stored by an earlier version. Does
-    /// nothing when the writer is busy: the next reader asks again.
+    /// Requests that the writer joins the history of a thread stored by an earlier version. Does nothing
+    /// if the writer is busy; the next reader requests it again.
     fn join_soon(&self, thread: &str) {
         let Some(jobs) = &self.inner.jobs else { return };
         if let Ok(place) = Arc::clone(&self.inner.places).try_acquire_owned() {
-            // A writer that is gone has nothing to join.
+            // If the writer has ended, there is nothing to join.
             let _ = jobs.send((Job::Join(thread.to_owned()), place));
         }
     }
 
-    /// All that a thread shows behind the place `behind`, at most `limit` places: to copy it.
+    /// At most `limit` places of a thread after the place `behind`, for copying the thread.
     ///
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
@@ -310,35 +307,35 @@ impl Store {
         self.read(move |conn| read::places(conn, &thread, behind, limit)).await
     }
 
-    /// Takes the lease of a thread, without which it cannot be written to; gives the turns in
-    /// flight that nobody runs any more, which the caller ends. Asking again for a thread that this
-    /// store has is good, as long as the caller runs none of its turns.
+    /// Takes the lease of a thread, which writing requires, and returns its orphaned turns, which the
+    /// caller ends. May be called again while this store holds the lease, unless the caller runs a turn
+    /// of the thread.
     ///
     /// # Errors
-    /// [`StoreError::Leased`] while another living store has it; [`StoreError::ThreadNotFound`].
+    /// [`StoreError::Leased`] if another living store holds it; [`StoreError::ThreadNotFound`].
     pub async fn lease(&self, thread: &str) -> Result<Vec<OrphanedTurn>, StoreError> {
         self.ask(|reply| Job::Lease(thread.to_owned(), reply)).await?
     }
 
-    /// Lets go of a thread, so that another store may have it.
+    /// Releases the lease of a thread, so that another store can take it.
     ///
     /// # Errors
-    /// The file cannot be written; the lease then ends with this store.
+    /// The file cannot be written. The lease then ends with this store.
     pub async fn release(&self, thread: &str) -> Result<(), StoreError> {
         self.ask(|reply| Job::Release(thread.to_owned(), reply)).await?
     }
 
-    /// What became of the database, if it was damaged when this store was opened.
+    /// The result of the salvage, if the database was damaged when this store was opened.
     #[must_use]
     pub fn salvaged(&self) -> Option<&Salvage> {
         self.inner.salvaged.as_ref()
     }
 
-    /// Finishes what was sent, moves the log into the database and lets go of all files. Later
-    /// calls of any clone fail with [`StoreError::Closed`].
+    /// Finishes all sent jobs, moves the log into the database and closes all files. Later calls of any
+    /// clone fail with [`StoreError::Closed`].
     ///
     /// # Errors
-    /// The log could not be moved; it stays beside the database and nothing is lost.
+    /// The log cannot be moved. It then stays beside the database, and nothing is lost.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.ask(Job::Close).await?
     }
@@ -357,7 +354,7 @@ impl Store {
         read: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         if self.inner.in_memory {
-            return self.ask(|reply| Job::Read(answering(read, reply))).await?;
+            return self.ask(|reply| Job::Read(job(read, reply))).await?;
         }
         self.inner.pool.read(read).await
     }
@@ -367,7 +364,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(writer) = self.writer.take() {
-            // The writer does not panic; if it did, its callers were told by dropped channels.
+            // The writer does not panic; otherwise its callers would have got errors from dropped
+            // channels.
             let _ = writer.join();
         }
     }

@@ -1,13 +1,12 @@
-//! How far a commit reaches.
+//! The durability of commits.
 
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// The end of the process, however it comes. A power cut may take the latest commits with it,
-    /// never damage the file.
+    /// Any end of the process. A power failure can lose the latest commits, but never damages the file.
     #[default]
     Normal,
-    /// A power cut too, at the price of a disk flush a commit.
+    /// A power failure as well, at the cost of a disk flush per commit.
     Full,
 }
 

@@ -1,5 +1,6 @@
-//! Pages of stored threads. Finds the page's keys in one index per wanted source kind (or folder),
-//! merges them, and only then reads rows: the cost follows the page, not the number of threads.
+//! Pages of stored threads. Finds the keys of a page in the index of each requested source kind (or
+//! folder), merges them, and reads only the rows of the page, so the cost does not depend on the number of
+//! threads.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -7,23 +8,23 @@ use rusqlite::{Connection, params_from_iter};
 use crate::cursor::{ThreadPosition, query_tag};
 use crate::error::Failure;
 use crate::read::{THREAD_COLUMNS, stored_thread};
-use crate::search::{self, Found};
+use crate::search::{self, Matches};
 use crate::{Direction, ListQuery, Page, SortKey, StoredThread};
 
-/// The page that `query` asks for. Threads without a turn are left out.
+/// The page of `query`. Omits threads without a turn.
 pub(crate) fn list(conn: &Connection, query: &ListQuery) -> Result<Page<StoredThread>, Failure> {
     let limit = usize::try_from(query.limit.max(1)).unwrap_or(usize::MAX);
     let tag = tag(query);
     let term = query.search.as_deref().filter(|term| !term.is_empty()).map(search::fold);
     let found = term.as_deref().map(|term| search::find(conn, term)).transpose()?;
     let positions = match &found {
-        Some(Found::Few(threads)) => among(conn, query, &tag, threads, term)?,
-        Some(Found::Many) | None => walk(conn, query, &tag, term, limit)?,
+        Some(Matches::Few(threads)) => among(conn, query, &tag, threads, term)?,
+        Some(Matches::Many) | None => walk(conn, query, &tag, term, limit)?,
     };
     fetch(conn, Page::cut(positions, limit, |position| position.write(&tag)))
 }
 
-/// Names the query in its cursors: all that decides which threads are listed, and their order.
+/// The tag of the query in its cursors. It depends on everything that selects and orders threads.
 fn tag(query: &ListQuery) -> String {
     let mut parts = vec![if query.sort == SortKey::Created { "created" } else { "updated" }];
     parts.push(if query.archived { "archived" } else { "active" });
@@ -38,7 +39,7 @@ fn tag(query: &ListQuery) -> String {
     query_tag(&parts)
 }
 
-/// The page's positions among a few threads.
+/// The positions of the page among a few threads.
 fn among(
     conn: &Connection,
     query: &ListQuery,
@@ -57,7 +58,7 @@ fn among(
     Ok(positions)
 }
 
-/// The page's positions, found by walking the indexes of its sort key.
+/// The positions of the page, found by walking the indexes of its sort key.
 fn walk(
     conn: &Connection,
     query: &ListQuery,
@@ -89,7 +90,7 @@ fn walk(
     Ok(positions)
 }
 
-/// What the first value of a statement selects.
+/// The meaning of the first value of a statement.
 #[derive(Clone, Copy)]
 enum Partition {
     /// One source kind.
@@ -100,7 +101,7 @@ enum Partition {
     Threads,
 }
 
-/// One partition's part of the page, as SQL with everything bound but the partition.
+/// The SQL for a partition of the page, with everything bound except the partition.
 struct Statement {
     sql: String,
     /// Values from `?2` on.
@@ -199,7 +200,7 @@ fn distinct(values: &[String]) -> Vec<String> {
     values
 }
 
-/// All source kinds of listed threads: one seek in the index for each, instead of a scan.
+/// The source kinds of listed threads, found with one index seek for each.
 fn source_kinds(conn: &Connection) -> Result<Vec<String>, Failure> {
     let mut kinds: Vec<String> = Vec::new();
     let mut next = conn.prepare_cached(

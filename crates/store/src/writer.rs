@@ -1,6 +1,5 @@
-//! The one thread that writes. Commits that wait for each other's transaction share the next one,
-//! each in a savepoint of its own, and are answered once it is committed. What a write does to the
-//! tables stands in `apply`.
+//! The thread that writes. Commits that are queued during a transaction share the next one, each with its
+//! own savepoint, and complete when it is committed. `apply` applies the writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,46 +19,45 @@ use crate::owner::OwnerLock;
 use crate::pool::Pool;
 use crate::{OrphanedTurn, StoreError, Write, apply, joined, lease, recovery};
 
-/// Jobs that may wait for the writer; more wait in their callers.
+/// Jobs in the queue; further ones wait in their callers.
 pub(crate) const QUEUE: usize = 256;
 
-/// Most commits that share one transaction, so that the first of them is not kept waiting.
+/// Commits per transaction, to bound the latency of the first one.
 const GROUP: usize = 256;
 
-/// Log size, in pages of 4 KiB, from which a reader thread is asked to copy it into the database.
+/// Log size, in pages of 4 KiB, from which a reader thread copies it into the database.
 const LOG_SOFT_PAGES: u32 = 256;
 
-/// Log size from which the writer copies it itself, between commits, to bound the log.
+/// Log size from which the writer copies it between commits, which bounds the log.
 const LOG_HARD_PAGES: u32 = 4096;
 
-/// After so long without a job, a log of [`LOG_IDLE_PAGES`] or more is emptied and gives its disk
-/// space back. Only when that happens depends on it, not what is stored.
+/// Idle time after which a log of [`LOG_IDLE_PAGES`] or more is emptied and its disk space released.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Log size that is not worth emptying.
+/// Smallest log that is emptied when idle.
 const LOG_IDLE_PAGES: u32 = 64;
 
-/// What the writer is asked to do.
+/// A message to the writer.
 pub(crate) enum Job {
     Commit(Commit),
-    /// Claim orphaned turns.
+    /// Claims orphaned turns.
     Claim(oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
-    /// Take the lease of a thread.
+    /// Takes the lease of a thread.
     Lease(String, oneshot::Sender<Result<Vec<OrphanedTurn>, StoreError>>),
-    /// Let go of a thread.
+    /// Releases the lease of a thread.
     Release(String, oneshot::Sender<Result<(), StoreError>>),
-    /// Join the history of a thread.
+    /// Joins the history of a thread.
     Join(String),
-    /// A read of an in-memory database, which has this one connection.
+    /// Reads an in-memory database, which has only this connection.
     Read(Box<dyn FnOnce(&mut Link) + Send>),
-    /// Finish what waits, then end.
+    /// Finishes the queue, then ends the thread.
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// A job and the place that it takes in the queue, which is free again once the writer has it.
+/// A job, and its permit of the queue, which is released when the writer takes the job.
 pub(crate) type Queued = (Job, OwnedSemaphorePermit);
 
-/// Writes that take effect together, and whom to tell.
+/// Atomic writes, and the channel for the result.
 pub(crate) struct Commit {
     pub(crate) writes: Vec<Write>,
     pub(crate) reply: oneshot::Sender<Result<(), StoreError>>,
@@ -74,19 +72,19 @@ impl Commit {
 pub(crate) struct Writer {
     pub(crate) link: Link,
     pub(crate) jobs: Receiver<Queued>,
-    /// [`QUEUE`] places.
+    /// [`QUEUE`] permits.
     pub(crate) places: Arc<Semaphore>,
     pub(crate) pool: Arc<Pool>,
-    /// Name that started turns are owned by.
+    /// The owner of started turns.
     pub(crate) owner: String,
-    /// The folder of owners' locks and the lock of this one; `None` in memory.
+    /// The folder of the owners' locks, and the lock of this one; `None` in memory.
     pub(crate) lock: Option<(PathBuf, OwnerLock)>,
-    /// Log size at which the next copy is due.
+    /// Decides when to copy the log.
     pub(crate) checkpoint_due: CheckpointDue,
 }
 
 impl Writer {
-    /// Starts the thread. It ends when it is told to close, or when all senders are gone.
+    /// Starts the thread. It ends with [`Job::Close`], or when all senders are dropped.
     pub(crate) fn start(self) -> std::io::Result<JoinHandle<()>> {
         Builder::new().name("store-write".to_owned()).spawn(move || self.run())
     }
@@ -114,7 +112,8 @@ impl Writer {
                         let me = self.owner.clone();
                         let _ = reply.send(self.write(|conn| lease::release(conn, &me, &thread)));
                     }
-                    // The rows say as much; without the pieces reading them takes longer.
+                    // A failure is ignored: the rows have the same content, and reading them is only
+                    // slower.
                     Job::Join(thread) => {
                         drop(self.write(|conn| joined::join_all(conn, &thread)));
                     }
@@ -129,8 +128,8 @@ impl Writer {
         self.shut_down(closers);
     }
 
-    /// Waits for a job; empties the log meanwhile when none comes. `None` ends the writer: all
-    /// handles are gone, or it is `closing` and nothing waits.
+    /// Waits for a job, and empties the log when idle. `None` ends the writer: all handles are dropped,
+    /// or it is `closing` and the queue is empty.
     fn next_job(&mut self, closing: bool) -> Option<Job> {
         if closing {
             return self.jobs.try_recv().ok().map(|(job, _)| job);
@@ -145,7 +144,7 @@ impl Writer {
         self.jobs.recv().ok().map(|(job, _)| job)
     }
 
-    /// Takes what else waits into the same group, up to the first job of another kind.
+    /// Adds queued commits to the group, up to the first job of another kind.
     fn gather(&mut self, first: Commit) -> (Vec<Commit>, Option<Job>) {
         let mut group = vec![first];
         while group.len() < GROUP {
@@ -158,8 +157,8 @@ impl Writer {
         (group, None)
     }
 
-    /// Commits the group and answers each caller. When the transaction as a whole is lost, each
-    /// commit is tried again by itself: a full disk may still have room for the small ones.
+    /// Commits the group and sends each result. If the whole transaction fails, tries each commit
+    /// separately: a full disk may have room for small ones.
     fn commit(&mut self, group: Vec<Commit>) {
         let owner = self.owner.clone();
         let mut started = false;
@@ -168,11 +167,11 @@ impl Writer {
         match outcome {
             Ok(results) => {
                 for (commit, result) in group.into_iter().zip(results) {
-                    // A caller that no longer waits has its writes all the same.
+                    // The caller may have stopped waiting; its writes are stored anyway.
                     let _ = commit.reply.send(result);
                 }
                 if removes {
-                    // What was removed still stands in the log.
+                    // The log still contains the deleted rows.
                     self.empty_log();
                 }
             }
@@ -201,8 +200,8 @@ impl Writer {
         self.write(|conn| recovery::claim(conn, &owners, &me))
     }
 
-    /// Runs something that writes. It took effect only where the files are still those that were
-    /// opened: checked before, because a write would hide that the log was cut, and after.
+    /// Runs `work`, which writes, and checks before and after it that the files are still those that
+    /// were opened. Before as well, because a write would hide that the log was truncated.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
@@ -223,18 +222,18 @@ impl Writer {
         match self.checkpoint_due.after_commit(pages) {
             Due::No => {}
             Due::Soon => self.pool.checkpoint_soon(),
-            // A failure leaves everything in the log, where it is as durable; tried again later.
+            // A failure leaves everything durably in the log, and is retried later.
             Due::Now => drop(self.pool.checkpoint_now(&mut self.link)),
         }
     }
 
-    /// A failure leaves the log as it is; tried again after the next commit.
+    /// Empties the log. A failure leaves it unchanged, and is retried after the next commit.
     fn empty_log(&mut self) {
         drop(self.pool.empty_log(&mut self.link));
         self.link.target().log_pages.store(0, Ordering::Relaxed);
     }
 
-    /// Pages in the log after the latest commit; 0 once it was emptied.
+    /// Pages in the log after the latest commit; 0 after it was emptied.
     fn log_pages(&self) -> u32 {
         self.link.target().log_pages.load(Ordering::Relaxed)
     }
@@ -242,10 +241,10 @@ impl Writer {
     fn shut_down(mut self, closers: Vec<oneshot::Sender<Result<(), StoreError>>>) {
         self.pool.close();
         let me = self.owner.clone();
-        // What stays leased is free as soon as this owner's lock is.
+        // A remaining lease is free as soon as this owner's lock is released.
         let _ = self.write(|conn| lease::release_all(conn, &me));
         let result = if self.link.target().in_memory { Ok(()) } else { self.end_log() };
-        // Callers are told when nothing of the store is open any more.
+        // Callers are notified after all files are closed.
         drop(self.link);
         if let Some((owners, lock)) = self.lock {
             if !matches!(result, Err(StoreError::FilesChanged { .. })) {
@@ -260,7 +259,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Moves the log into the database, and has SQLite remove it with the last connection.
+    /// Moves the log into the database, and lets SQLite delete it with the last connection.
     fn end_log(&mut self) -> Result<(), StoreError> {
         let emptied = self.pool.empty_log(&mut self.link);
         self.link.target().check_files()?;
@@ -271,14 +270,13 @@ impl Writer {
     }
 }
 
-/// Notes that the database was closed in order. Where that fails, the next store looks it over, as
-/// after a crash.
+/// Notes an orderly shutdown. If that fails, the next store checks the database as after a crash.
 fn note_closed(owners: &Path, me: &str) {
     let Some(dir) = owners.parent() else { return };
     let _ = Opening::begin(dir).and_then(|mut opening| opening.note_closed(me));
 }
 
-/// When to copy the log into the database. Pure: sizes in, decisions out.
+/// Decides when to copy the log into the database, from log sizes only.
 #[derive(Debug)]
 pub(crate) struct CheckpointDue {
     soft: u32,
@@ -300,8 +298,8 @@ impl Default for CheckpointDue {
 }
 
 impl CheckpointDue {
-    /// Decides after a commit that left `pages` in the log. A log that became shorter was started
-    /// over, so the count begins anew; one that readers keep from that is tried again step by step.
+    /// Decides after a commit that left `pages` pages in the log. A shorter log has been restarted, which
+    /// resets the thresholds; while readers prevent a restart, copying is retried in steps.
     fn after_commit(&mut self, pages: u32) -> Due {
         if pages < self.last {
             *self = Self::default();
@@ -320,8 +318,8 @@ impl CheckpointDue {
     }
 }
 
-/// Runs the group in one transaction. The outer result is about all of it: nothing is committed
-/// then. `started` tells whether the transaction could begin.
+/// Runs the group in one transaction. An outer error means that nothing is committed. `started` is set
+/// once the transaction has begun.
 fn transact(
     conn: &mut Connection,
     owner: &str,
@@ -335,7 +333,7 @@ fn transact(
         Ok(results)
     });
     if outcome.is_err() && !conn.is_autocommit() {
-        // Should this fail too, the connection is replaced, as it still has its transaction.
+        // If this fails as well, the connection is replaced, because it still has its transaction.
         let _ = execute(conn, "ROLLBACK");
     }
     outcome
@@ -358,8 +356,8 @@ fn apply_group(
         execute(conn, "SAVEPOINT one")?;
         let result = match apply_all(commit) {
             Ok(()) => Ok(()),
-            // A refused write fails its own caller. Anything else is about the file, and SQLite
-            // may have given up the whole transaction.
+            // A refused write fails only its own caller. Any other error concerns the file, and
+            // SQLite may have rolled back the whole transaction.
             Err(Failure::Store(error)) => {
                 execute(conn, "ROLLBACK TO one")?;
                 Err(error)

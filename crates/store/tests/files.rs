@@ -284,14 +284,14 @@ async fn a_store_that_was_emptied_or_replaced_is_not_silently_new() {
     let dir = full().await;
     fs::remove_file(dir.path().join("threads.db")).unwrap();
     let error = store::check::check(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("it is gone"), "{error}");
+    assert!(error.contains("it is missing"), "{error}");
     let store = Store::open(dir.path(), salvaging()).unwrap();
     let salvage = store.salvaged().unwrap();
-    assert!(salvage.damage.contains("it is gone") && salvage.lost_unnamed, "{salvage:?}");
+    assert!(salvage.damage.contains("it is missing") && salvage.lost_unnamed, "{salvage:?}");
     assert_eq!(salvage.files, Vec::<std::path::PathBuf>::new());
     let kept = store::salvage::kept(dir.path()).unwrap();
     assert_eq!((kept.len(), &kept[0].list), (1, &salvage.list));
-    assert!(kept[0].lost.contains("it is gone"), "{kept:?}");
+    assert!(kept[0].lost.contains("it is missing"), "{kept:?}");
     store.close().await.unwrap();
     assert!(Store::open(dir.path(), salvaging()).unwrap().salvaged().is_none(), "once");
     // All of it taken away: whoever does that wants a new one.

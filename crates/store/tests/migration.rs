@@ -102,7 +102,7 @@ async fn an_old_file_that_is_in_use_is_left_alone() {
     older.lock().unwrap();
     let before = fs::read(dir.path().join("threads.db")).unwrap();
     let error = Store::open(dir.path(), options()).unwrap_err().to_string();
-    assert!(error.contains("older version") && error.contains("owner older"), "{error}");
+    assert!(error.contains("older schema") && error.contains("owner older"), "{error}");
     assert_eq!(fs::read(dir.path().join("threads.db")).unwrap(), before);
     drop(older);
     Store::open(dir.path(), options()).unwrap();

@@ -171,13 +171,13 @@ async fn a_log_that_was_taken_away_after_a_kill_is_reported() {
 
     type Change<'c> = Box<dyn Fn(Vec<u8>) -> Option<Vec<u8>> + 'c>;
     let changes: [(&str, Change<'_>); 8] = [
-        ("does not begin as a log", Box::new(|_| Some(b"hello\n".repeat(5000)))),
-        ("does not begin as a log", Box::new(|_| Some(b"x".to_vec()))),
-        ("does not begin as a log", Box::new(|log| Some(vec![0; log.len()]))),
+        ("the header of its log is invalid", Box::new(|_| Some(b"hello\n".repeat(5000)))),
+        ("the header of its log is invalid", Box::new(|_| Some(b"x".to_vec()))),
+        ("the header of its log is invalid", Box::new(|log| Some(vec![0; log.len()]))),
         ("its log is damaged", Box::new(|log| Some([&[0; 32], &log[32..]].concat()))),
-        ("pages of its log are gone", Box::new(|log| Some(log[..log.len() / 2 + 11].to_vec()))),
-        ("its log is gone", Box::new(|_| None)),
-        ("its log is gone", Box::new(|_| Some(Vec::new()))),
+        ("pages of its log are missing", Box::new(|log| Some(log[..log.len() / 2 + 11].to_vec()))),
+        ("its log is missing", Box::new(|_| None)),
+        ("its log is missing", Box::new(|_| Some(Vec::new()))),
         ("another log", Box::new(|_| Some(other.clone()))),
     ];
     for (expected, change) in changes {

@@ -1,6 +1,5 @@
-//! Makes what was put back fit together: threads whose own row is lost come back under their id as
-//! far as their turns tell, segments leave out the turns that are lost. Then says, thread by thread,
-//! what is missing.
+//! Makes salvaged rows consistent: recreates threads whose row is lost from their turns, and removes lost
+//! turns from segments. Then reports the losses of each thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +12,8 @@ use crate::error::Failure;
 use crate::lineage::{Lineage, Segment};
 use crate::{content, keys, removal};
 
-/// Adds rows for threads whose own is lost: under the id that an index tells, or a made-up one. What
-/// was deleted stays deleted.
+/// Recreates the lost rows of threads, with the id from an index or a generated one. Deleted threads stay
+/// deleted.
 pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Result<(), Failure> {
     let ids = lost_ids(conn, scan)?;
     let used = conn
@@ -37,7 +36,7 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
         let last = last.max(last_with_history(conn, thread)?);
         let unlisted = Listed::default();
         let listed = scan.indexed.listed.get(&thread);
-        // Lists leave out threads without a turn, and so do their indexes.
+        // Lists and their indexes omit threads without a turn.
         let was_listed = listed.is_some();
         let listed = listed.unwrap_or(&unlisted);
         let times = || listed.times.iter().copied();
@@ -70,7 +69,7 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
                 deleted,
                 listed.folder.as_deref().unwrap_or_default(),
                 listed.archived,
-                // A kind that lists show when nobody asks for one.
+                // A kind that lists show by default.
                 listed.source_kind.as_deref().unwrap_or("cli")
             ],
         )?;
@@ -78,7 +77,7 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
             losses.threads.insert(thread);
         }
     }
-    // A row that is older than its turns would give the next turn a place that is taken.
+    // A row that is older than its turns would assign a used ordinal to the next turn.
     conn.execute(
         "UPDATE thread SET turn_count = max(turn_count, 1), last_ordinal = newest.pk & ?1
          FROM (SELECT thread, max(pk) AS pk FROM turn GROUP BY thread) AS newest
@@ -88,7 +87,7 @@ pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Res
     Ok(())
 }
 
-/// Key of the last place of a thread that has history, if that is not before its first turn.
+/// The key of the last position of a thread with history, unless it is before its first turn.
 fn last_with_history(conn: &Connection, thread: i64) -> Result<Option<i64>, Failure> {
     let places = keys::turns_of(thread);
     let entries = keys::entries_of(places.start, places.end - 1);
@@ -98,7 +97,7 @@ fn last_with_history(conn: &Connection, thread: i64) -> Result<Option<i64>, Fail
     Ok(newest.map(keys::turn_of).filter(|place| keys::ordinal(*place) > 0))
 }
 
-/// What stands in place of the id of a deleted thread.
+/// The stored id of a deleted thread.
 fn deleted_id(thread: i64) -> String {
     format!("deleted:{thread}")
 }
@@ -123,7 +122,7 @@ fn lost_ids(conn: &Connection, scan: &Scan) -> Result<BTreeMap<i64, String>, Fai
     Ok(ids)
 }
 
-/// Finds turns that threads show and that are lost, then says what each thread lost.
+/// Finds lost turns that threads show, then reports the losses of each thread.
 pub(super) fn examine(conn: &Connection, losses: &mut Losses) -> Result<Vec<ThreadLoss>, Failure> {
     for thread in live_threads(conn)? {
         for segment in Lineage::of(conn, thread)?.segments {
@@ -135,7 +134,7 @@ pub(super) fn examine(conn: &Connection, losses: &mut Losses) -> Result<Vec<Thre
     report(conn, losses)
 }
 
-/// Lets the segments of each thread leave out the turns that are lost.
+/// Removes lost turns from the segments of each thread.
 pub(super) fn close_gaps(conn: &Connection) -> Result<(), Failure> {
     for thread in live_threads(conn)? {
         let lineage = Lineage::of(conn, thread)?;
@@ -143,7 +142,7 @@ pub(super) fn close_gaps(conn: &Connection) -> Result<(), Failure> {
         for segment in &lineage.segments {
             let mut first = segment.first;
             for turn in lost_turns(conn, segment)? {
-                // Its place stays, without a turn.
+                // The position remains, without a turn.
                 let place = keys::ordinal(turn);
                 runs.push(Segment { first, last: place - 1, ..*segment });
                 first = place;
@@ -169,7 +168,7 @@ pub(super) fn live_threads(conn: &Connection) -> Result<Vec<i64>, Failure> {
     Ok(threads)
 }
 
-/// Keys of the turns of a segment that are not there.
+/// The keys of the missing turns of a segment.
 pub(super) fn lost_turns(conn: &Connection, segment: &Segment) -> Result<Vec<i64>, Failure> {
     let turns = segment.turns()?;
     let mut there = conn.prepare_cached("SELECT pk FROM turn WHERE pk >= ?1 AND pk < ?2")?;
@@ -179,7 +178,7 @@ pub(super) fn lost_turns(conn: &Connection, segment: &Segment) -> Result<Vec<i64
     Ok(turns.filter(|turn| !there.contains(turn)).collect())
 }
 
-/// Removes what belongs to no thread or turn, and what is left of deleted threads and not shown.
+/// Deletes rows without a thread or turn, and rows of deleted threads that no thread shows.
 pub(super) fn sweep(conn: &Connection) -> Result<(), Failure> {
     for (table, orphans) in [
         ("item", "turn NOT IN (SELECT pk FROM turn)".to_owned()),
@@ -202,7 +201,7 @@ pub(super) fn sweep(conn: &Connection) -> Result<(), Failure> {
     removal::collect(conn, &deleted)
 }
 
-/// What each thread lost, by id.
+/// The losses of each thread, by id.
 fn report(conn: &Connection, losses: &Losses) -> Result<Vec<ThreadLoss>, Failure> {
     let threads = conn
         .prepare("SELECT pk, id FROM thread WHERE deleted = 0 ORDER BY pk")?
@@ -237,7 +236,7 @@ fn report(conn: &Connection, losses: &Losses) -> Result<Vec<ThreadLoss>, Failure
             (turns, "turns"),
             (records, "turns' own records (status, times, token usage)"),
             (items, "items"),
-            (history, "turns' parts of what the model has seen"),
+            (history, "turns' parts of the model's history"),
             (details, "turns' token usage or error"),
         ] {
             if count > 0 {

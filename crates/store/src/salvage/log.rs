@@ -1,5 +1,5 @@
-//! The write-ahead log of a database and the index that SQLite keeps beside it, read without SQLite.
-//! Knows the formats of both, not what is on a page.
+//! Reads the write-ahead log of a database, and the index that SQLite keeps beside it, without SQLite.
+//! Knows both formats, but not the contents of pages.
 //!
 //! Formats: <https://www.sqlite.org/fileformat2.html>, section 4, and
 //! <https://www.sqlite.org/walformat.html>, section 2.
@@ -16,69 +16,69 @@ const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 const FRAME: usize = FRAME_HEADER + PAGE;
 
-/// What a write-ahead log holds.
+/// The contents of a write-ahead log.
 #[derive(Default)]
 pub(crate) struct Log {
-    /// Where the latest committed version of each page is.
+    /// The position of the latest committed version of each page.
     pages: HashMap<u32, u64>,
     /// Pages of the database after the last commit.
     size: Option<u32>,
-    /// There are good frames behind one that is not. SQLite reads up to the first damaged frame, and
-    /// what is behind that would be lost without a word.
+    /// Whether valid frames follow a damaged one. SQLite reads only up to the first damaged frame, and
+    /// would silently lose the others.
     pub(crate) damaged: bool,
-    /// The header of the database after the last commit, when it is in the log.
+    /// The header of the database after the last commit, if the log contains it.
     pub(crate) header: Option<Vec<u8>>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     bytes: u64,
-    /// What tells this log from earlier ones in the same file; `None` when its header is damaged.
+    /// Distinguishes this log from earlier ones in the same file; `None` if its header is damaged.
     salts: Option<[u8; 8]>,
     /// Frames up to the last commit that SQLite reads.
     frames: u32,
 }
 
 impl Log {
-    /// Whether there is anything to lose in it.
+    /// Whether it contains commits.
     pub(crate) fn has_commits(&self) -> bool {
         self.damaged || !self.pages.is_empty()
     }
 
-    /// Where the latest committed version of each page is.
+    /// The position of the latest committed version of each page.
     pub(super) fn into_pages(self) -> HashMap<u32, u64> {
         self.pages
     }
 
-    /// Whether there is a log whose header cannot be read: SQLite would write over it.
+    /// Whether the header of the log is unreadable. SQLite would overwrite such a log.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.bytes > 0 && self.salts.is_none()
     }
 
-    /// What the log lacks of what its index says was committed, for people.
+    /// Describes what the log lacks of the commits in its index.
     pub(crate) fn lacks(&self, index: &LogIndex) -> Option<String> {
         let same = self.salts == Some(index.salts);
         if same && self.frames < index.frames {
             let (lost, all) = (index.frames - self.frames, index.frames);
-            return Some(format!("the last {lost} of {all} pages of its log are gone"));
+            return Some(format!("the last {lost} of {all} pages of its log are missing"));
         }
-        // What was copied into the database is not missed.
+        // Frames that were copied into the database are not needed.
         (!same && index.copied < index.frames).then(|| match self.bytes {
-            0 => "its log is gone".to_owned(),
-            _ => "another log has taken the place of its log".to_owned(),
+            0 => "its log is missing".to_owned(),
+            _ => "another log is at the path of its log".to_owned(),
         })
     }
 
-    /// Whether the database lacks pages at its end, also with what the log holds. `header` is the
-    /// begin of the database file, which has `bytes` bytes.
+    /// Whether the database lacks pages at its end that the log does not contain either. `header` is the
+    /// beginning of the database file, which has `bytes` bytes.
     pub(crate) fn shows_truncation(&self, bytes: u64, header: &[u8]) -> bool {
         let number = |at: usize| word(header, at, true);
-        // The count in the header is good when it was made at the last change.
+        // The page count in the header is valid if it was updated with the last change.
         let noted = if number(24) == number(92) { number(28) } else { 0 };
         let size = self.size.unwrap_or(noted);
         let held = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
         (held.saturating_add(1)..=size).any(|page| !self.pages.contains_key(&page))
     }
 
-    /// Reads a log. Each frame is checked with the checksum that the one before it noted, so that
-    /// one damaged frame does not cost those behind it.
+    /// Reads a log. Checks each frame with the checksum that the previous one contains, so that a damaged
+    /// frame does not invalidate later ones.
     pub(crate) fn read(path: &Path) -> Result<Self, StoreError> {
         let mut found = Self::default();
         let Some(mut log) = open(path)? else { return Ok(found) };
@@ -107,12 +107,12 @@ impl Log {
             let noted = (word(&frame, 16, true), word(&frame, 20, true));
             let same_log = salts.as_deref().is_none_or(|salts| *salts == frame[8..16]);
             if !same_log {
-                // Left from before the log was last started over, or damaged: the next one tells.
+                // Either from before the last restart of the log, or damaged; the next frame decides.
                 before = Some(noted);
                 bad = true;
                 continue;
             }
-            // Zeros have the checksum of zeros.
+            // The checksum of zeros is zero.
             let is_frame = word(&frame, 0, true) > 0;
             let holds = before.filter(|_| is_frame).is_some_and(|before| {
                 let sum = checksum(big_endian, before, &frame[..8]);
@@ -146,26 +146,25 @@ impl Log {
     }
 }
 
-/// What the index of a log says of it. It is a shared piece of memory backed by a file, and stays
-/// when a process is killed.
+/// The index of a log: shared memory backed by a file, which remains when a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogIndex {
     /// Committed frames.
     pub(crate) frames: u32,
-    /// Those of them that are in the database too.
+    /// Committed frames that are also in the database.
     pub(crate) copied: u32,
     salts: [u8; 8],
 }
 
 impl LogIndex {
-    /// Reads an index; `None` when there is none, or none that holds.
+    /// Reads an index; `None` if it does not exist or is invalid.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(mut file) = open(path)? else { return Ok(None) };
         let mut bytes = [0; 100];
         if !fill(&mut file, &mut bytes).map_err(|error| StoreError::io("read", path, error))? {
             return Ok(None);
         }
-        // Written twice, in the byte order of the machine; marked once it is whole.
+        // Written twice, in the machine's byte order, and marked when complete.
         let native = |at: usize| word(&bytes, at, cfg!(target_endian = "big"));
         let sum = checksum(cfg!(target_endian = "big"), (0, 0), &bytes[..40]);
         let holds = bytes[..48] == bytes[48..96] && sum == (native(40), native(44));
@@ -176,13 +175,13 @@ impl LogIndex {
         Ok(Some(Self { frames: native(16), copied: native(96), salts }))
     }
 
-    /// Bytes that the log has at least.
+    /// Smallest size of the log in bytes.
     pub(crate) fn bytes_of_log(&self) -> u64 {
         bytes_of_log(self.frames)
     }
 }
 
-/// Bytes of a log of so many frames.
+/// Size in bytes of a log with so many frames.
 pub(crate) fn bytes_of_log(frames: u32) -> u64 {
     match frames {
         0 => 0,
@@ -204,7 +203,7 @@ fn word(bytes: &[u8], at: usize, big_endian: bool) -> u32 {
     if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) }
 }
 
-/// Fills `into`; `false` when the file ends before.
+/// Fills `into`; returns `false` if the file is shorter.
 fn fill(file: &mut File, into: &mut [u8]) -> io::Result<bool> {
     match file.read_exact(into) {
         Ok(()) => Ok(true),

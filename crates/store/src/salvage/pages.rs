@@ -1,5 +1,5 @@
-//! The pages of a database file and its write-ahead log, read without SQLite: a page that cannot be
-//! read costs that page. Does not know what is on a page.
+//! Reads the pages of a database file and its write-ahead log without SQLite. An unreadable page does not
+//! affect others. Does not know the contents of pages.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::log::Log;
 use crate::StoreError;
 
-/// Every store has pages of this size; a header that says otherwise is damaged.
+/// Page size of every store, whatever a damaged header contains.
 pub(super) const PAGE: usize = 4096;
 
 /// The content of one page.
@@ -19,7 +19,7 @@ pub(super) type Page = [u8; PAGE];
 pub(super) struct Pages {
     database: Option<File>,
     log: Option<File>,
-    /// Where in the log the latest committed version of a page is.
+    /// The position of the latest committed version of each page in the log.
     logged: HashMap<u32, u64>,
     count: u32,
 }
@@ -45,10 +45,10 @@ impl Pages {
         self.count
     }
 
-    /// The content of a page. What is behind the end of the file reads as zeros.
+    /// The content of a page. Beyond the end of the file, it is zeros.
     ///
     /// # Errors
-    /// The disk cannot read it.
+    /// The disk reports a read error.
     pub(super) fn read(&self, page: u32) -> io::Result<Page> {
         let mut content = [0; PAGE];
         match (self.logged.get(&page), &self.log, &self.database) {
@@ -62,7 +62,7 @@ impl Pages {
     }
 }
 
-/// Opens a file for reading; `None` when there is none.
+/// Opens a file for reading; `None` if it does not exist.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     match files::open(path) {
         Ok(opened) => Ok(Some(opened.file)),
@@ -71,7 +71,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
-/// Reads what there is at this place.
+/// Reads the bytes that exist at this position.
 fn read_at(mut file: &File, at: u64, into: &mut [u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(at))?;
     let mut done = 0;

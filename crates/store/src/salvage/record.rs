@@ -1,5 +1,5 @@
-//! Reads rows off pages: the cells of a b-tree page, the overflow pages behind a cell, the values of
-//! a record. Everything is checked, as the pages may hold anything; a bad cell costs that cell.
+//! Reads rows from pages: the cells of a b-tree page, their overflow pages, and the values of a record.
+//! Checks everything, because a page can contain anything. A damaged cell does not affect others.
 //!
 //! Formats: <https://www.sqlite.org/fileformat2.html>, sections 1.6 and 2.1.
 
@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 
 use super::pages::{PAGE, Page, Pages};
 
-/// What a page of a b-tree is.
+/// The kind of a b-tree page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Rows of a table.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     IndexInterior,
 }
 
-/// One entry of a page.
+/// An entry of a page.
 #[derive(Debug)]
 pub(super) struct Cell {
     /// The row id; 0 on index pages.
@@ -38,9 +38,9 @@ pub(super) struct Cells<'p> {
 }
 
 impl<'p> Cells<'p> {
-    /// The cells of a page; `None` when it is not part of a b-tree.
+    /// The cells of a page; `None` if it is not a b-tree page.
     pub(super) fn of(pages: &'p Pages, page: u32, content: &'p Page) -> Option<Self> {
-        // The first page begins with the header of the file.
+        // The first page starts with the header of the file.
         let at = if page == 1 { 100 } else { 0 };
         let (kind, header) = match content[at] {
             0x0d => (Kind::TableLeaf, 8),
@@ -58,12 +58,12 @@ impl<'p> Cells<'p> {
         self.kind
     }
 
-    /// Number of cells, good and bad.
+    /// Number of cells, including damaged ones.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Where a cell begins.
+    /// The start of a cell.
     fn at(&self, index: usize) -> Option<usize> {
         let pointer = self.header + index * 2;
         let at = u16::from_be_bytes([*self.content.get(pointer)?, *self.content.get(pointer + 1)?]);
@@ -85,7 +85,7 @@ impl<'p> Cells<'p> {
         self.content[at..at + 4].try_into().map_or(0, u32::from_be_bytes)
     }
 
-    /// The cell at `index`; `None` when it cannot be read whole.
+    /// The cell at `index`; `None` if it cannot be read completely.
     pub(super) fn get(&self, index: usize) -> Option<Cell> {
         let mut at = self.at(index)?;
         if self.kind == Kind::IndexInterior {
@@ -103,8 +103,7 @@ impl<'p> Cells<'p> {
         Some(Cell { key, values: record(&payload)? })
     }
 
-    /// The payload of `size` bytes that begins at `at`, and goes on on overflow pages when it is
-    /// too large for this one.
+    /// The payload of `size` bytes at `at`, which continues on overflow pages if it does not fit.
     fn payload(&self, at: usize, size: usize) -> Option<Vec<u8>> {
         let most = match self.kind {
             Kind::TableLeaf => PAGE - 35,
@@ -131,12 +130,12 @@ impl<'p> Cells<'p> {
             payload.extend_from_slice(&page[4..4 + left]);
             next = u32::from_be_bytes(page[..4].try_into().ok()?);
         }
-        // The last page of a chain says so: a longer one belongs to another row.
+        // The last page of a chain must mark the end; otherwise the chain belongs to another row.
         (next == 0).then_some(payload)
     }
 }
 
-/// The values of a record, which has to end where they do.
+/// The values of a record, which must fill it exactly.
 fn record(bytes: &[u8]) -> Option<Vec<Value>> {
     let (header, mut at) = varint(bytes)?;
     let header = usize::try_from(header).ok().filter(|header| *header <= bytes.len())?;
@@ -171,7 +170,7 @@ fn integer(bytes: &[u8]) -> i64 {
     bytes.iter().fold(start, |number, byte| number << 8 | i64::from(*byte))
 }
 
-/// A number of one to nine bytes, and how many.
+/// A number of one to nine bytes, and its length.
 fn varint(bytes: &[u8]) -> Option<(i64, usize)> {
     let mut number: i64 = 0;
     for at in 0..8 {
@@ -205,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = record(&bytes);
         }
     }

@@ -1,5 +1,5 @@
-//! Puts the rows that a scan found into fresh tables, under the keys that they had. What is not
-//! whole is left out: text that cannot be unpacked or is not JSON, rows that belong to nothing.
+//! Inserts scanned rows into new tables, under their old keys. Omits incomplete rows: those with text that
+//! cannot be unpacked or is not JSON, and those without a parent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,31 +13,31 @@ use super::scan::{Found, Scan, Table};
 use crate::error::Failure;
 use crate::{content, keys};
 
-/// What could not be put back, by turn.
+/// The losses of a turn.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lost {
     /// The turn itself.
     pub(super) turn: bool,
-    /// Its row, which was made again from what names the turn.
+    /// Its row, which was recreated from references to the turn.
     pub(super) record: bool,
-    /// How many items.
+    /// Number of items.
     pub(super) items: u64,
-    /// Part of what the model had seen.
+    /// Part of the model's history.
     pub(super) history: bool,
-    /// Values of the turn besides its items.
+    /// Values of the turn other than its items.
     pub(super) details: bool,
 }
 
-/// All that could not be put back.
+/// All losses.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// By the key of the turn.
     pub(super) turns: BTreeMap<i64, Lost>,
-    /// Keys of threads whose row is lost or made up.
+    /// Keys of threads whose row is lost or recreated.
     pub(super) threads: BTreeSet<i64>,
     /// Keys of threads that lack optional values.
     pub(super) details: BTreeSet<i64>,
-    /// Keys of threads that lack turns of the thread they were forked from, or show too many.
+    /// Keys of threads that lack turns of their parent, or show too many.
     pub(super) lineages: BTreeSet<i64>,
 }
 
@@ -47,7 +47,7 @@ impl Losses {
     }
 }
 
-/// Fills the tables of `conn`, which are empty. Takes one transaction.
+/// Fills the empty tables of `conn`, in one transaction.
 pub(super) fn refill(conn: &Connection, pages: &Pages, scan: &Scan) -> Result<Losses, Failure> {
     let mut filling = Filling { conn, losses: Losses::default(), chunks: HashMap::new() };
     for (table, put) in [
@@ -72,7 +72,7 @@ pub(super) fn refill(conn: &Connection, pages: &Pages, scan: &Scan) -> Result<Lo
 
 type Put<'c> = fn(&mut Filling<'c>, i64, Vec<Value>) -> Result<(), Failure>;
 
-/// Rows by their place; keeps one page.
+/// Reads rows by position; caches one page.
 struct Reader<'p> {
     pages: &'p Pages,
     current: Option<(u32, Page)>,
@@ -91,19 +91,19 @@ impl Reader<'_> {
 struct Filling<'c> {
     conn: &'c Connection,
     losses: Losses,
-    /// How often each chunk is used.
+    /// Number of references to each chunk.
     chunks: HashMap<i64, i64>,
 }
 
 impl Filling<'_> {
     fn thread(&mut self, key: i64, mut values: Vec<Value>) -> Result<(), Failure> {
         if values.len() == 22 {
-            // Version 1 noted a parent and a fork point, and no ordinals.
+            // Version 1 has a parent and a fork point instead of ordinals.
             values.drain(2..4);
             let turns = values[2].clone();
             values.extend([turns, Value::Integer(0), Value::Null, Value::Integer(0)]);
         }
-        // A deleted thread that forks still show has no source and no settings.
+        // A deleted thread whose forks show its turns has no source and no settings.
         let deleted = values.last() == Some(&Value::Integer(1));
         if !deleted && (!is_json(&values[15]) || !is_json(&values[17])) {
             return Ok(());
@@ -115,7 +115,7 @@ impl Filling<'_> {
             }
         }
         values[0] = Value::Integer(key);
-        // Whoever had it is gone.
+        // The holder of the lease is dead.
         values[22] = Value::Null;
         self.insert(
             "INSERT OR IGNORE INTO thread (pk, id, turn_count, created_at, updated_at, archived,
@@ -207,7 +207,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Notes how often each chunk is used, and removes those that nothing uses.
+    /// Stores the number of references to each chunk, and deletes unused ones.
     fn count_chunks(&mut self) -> Result<(), Failure> {
         let mut count = self.conn.prepare("UPDATE chunk SET refs = ?2 WHERE id = ?1")?;
         for (chunk, refs) in &self.chunks {
@@ -243,7 +243,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Compares what is there now with what the indexes and the neighbours of what is lost say.
+    /// Compares the inserted rows with the indexes, and with the gaps between rows.
     fn compare(&mut self, scan: &Scan) -> Result<(), Failure> {
         let mut exists = self.conn.prepare("SELECT 1 FROM item WHERE pk = ?1")?;
         let mut by_turn: BTreeMap<i64, u64> = BTreeMap::new();
@@ -283,7 +283,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Whether a text can be read back.
+    /// Whether a text is readable.
     fn is_whole(&self, text: &Value, packed: &Value) -> Result<bool, Failure> {
         let Value::Blob(packed) = packed else { return Ok(is_json(text)) };
         match content::load(self.conn, String::new(), Some(packed.clone())) {
@@ -293,7 +293,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Adds a row; `false` when it does not fit the table or what is there already.
+    /// Inserts a row; returns `false` if it violates a constraint.
     fn insert(&self, sql: &str, values: Vec<Value>) -> Result<bool, Failure> {
         match self.conn.prepare_cached(sql)?.execute(params_from_iter(values)) {
             Ok(added) => Ok(added > 0),
@@ -312,7 +312,7 @@ fn references(packed: &Value) -> Vec<i64> {
     }
 }
 
-/// A client must not be sent half a value.
+/// Whether a value is complete JSON, which clients require.
 fn is_json(value: &Value) -> bool {
     matches!(value, Value::Text(text) if serde_json::from_str::<IgnoredAny>(text).is_ok())
 }

@@ -1,6 +1,5 @@
-//! Finds the rows of our tables on the pages of a damaged file, wherever they are. A row is known by
-//! its columns and by what its key says, not by the way that leads to it: so a damaged inner page
-//! costs no row.
+//! Finds the rows of the tables on all pages of a damaged file. Identifies a row by its columns and its key
+//! instead of the path through the b-tree, so a damaged interior page loses no row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -10,7 +9,7 @@ use super::pages::Pages;
 use super::record::{Cell, Cells, Kind};
 use crate::keys;
 
-/// A table whose rows are looked for.
+/// A table to salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Table {
     Thread,
@@ -20,7 +19,7 @@ pub(super) enum Table {
     Chunk,
 }
 
-/// Where a row is.
+/// The position of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Found {
     pub(super) key: i64,
@@ -28,48 +27,48 @@ pub(super) struct Found {
     pub(super) cell: u16,
 }
 
-/// What was found. Takes 16 bytes a row.
+/// The result of a scan. Takes 16 bytes per row.
 #[derive(Default)]
 pub(super) struct Scan {
-    /// Rows in the order of their keys, each key once.
+    /// The rows in the order of their keys, each key once.
     pub(super) rows: BTreeMap<Table, Vec<Found>>,
     /// Rows of `segment`.
     pub(super) segments: Vec<[i64; 5]>,
-    /// Parts of a table that cannot be read: rows with keys from the first to the second number.
+    /// Unreadable parts of a table: ranges of keys.
     pub(super) gaps: Vec<(Table, i64, i64)>,
-    /// What the indexes say is there.
+    /// The contents of the indexes.
     pub(super) indexed: Indexed,
 }
 
-/// Entries of indexes, to tell which rows are lost.
+/// Entries of indexes, which show lost rows.
 #[derive(Default)]
 pub(super) struct Indexed {
-    /// Candidates for a thread's id by its key. Indexes of leases look alike: their texts are not
-    /// ids, and may stand at several keys.
+    /// Candidates for the id of a thread, by key. Indexes of leases have the same form, but their texts
+    /// are not ids and can have several keys.
     pub(super) threads: BTreeMap<i64, BTreeSet<String>>,
-    /// What the indexes of lists say of threads, by key.
+    /// The entries of threads in the indexes of lists, by key.
     pub(super) listed: BTreeMap<i64, Listed>,
     /// Ids of turns, by key.
     pub(super) turns: BTreeMap<i64, String>,
     pub(super) items: BTreeSet<i64>,
-    /// Thread and first place of each segment.
+    /// Thread and first position of each segment.
     pub(super) segments: BTreeSet<(i64, i64)>,
 }
 
-/// What the indexes of lists say of a thread.
+/// The entry of a thread in the indexes of lists.
 #[derive(Default)]
 pub(super) struct Listed {
     pub(super) folder: Option<String>,
     pub(super) source_kind: Option<String>,
     pub(super) archived: bool,
-    /// When it was made or changed, Unix seconds.
+    /// Creation or update time in Unix seconds.
     pub(super) times: Vec<i64>,
 }
 
-/// Children of an inner page, each with the lowest and the highest key below it.
+/// Children of an interior page, each with its lowest and highest key.
 type Children = Vec<(u32, i64, i64)>;
 
-/// Looks at every page.
+/// Scans every page.
 pub(super) fn scan(pages: &Pages) -> Scan {
     let mut found = Scan::default();
     let mut leaves: HashMap<u32, Table> = HashMap::new();
@@ -106,7 +105,7 @@ pub(super) fn scan(pages: &Pages) -> Scan {
     found
 }
 
-/// Notes the rows of a page, and says of which table they are.
+/// Records the rows of a page, and returns their table.
 fn leaf(cells: &Cells<'_>, page: u32, found: &mut Scan) -> Option<Table> {
     let (mut last, mut table, mut bad) = (None, None, false);
     for at in 0..cells.count() {
@@ -144,7 +143,7 @@ fn children(cells: &Cells<'_>) -> Children {
     children
 }
 
-/// The table that a row is of, by its columns.
+/// The table of a row, by its columns.
 fn table_of(cell: &Cell) -> Option<Table> {
     use Value::{Blob, Integer, Null, Text};
     let key = cell.key;
@@ -160,7 +159,7 @@ fn table_of(cell: &Cell) -> Option<Table> {
             (keys::turn_of(key) == *turn).then_some(Table::Item)
         }
         [Null, Text(_)] | [Null, Text(_), Blob(_) | Null, Integer(0..=255), Integer(0..=1)] => {
-            // Names and previews of threads have small keys.
+            // Names and previews have the small keys of threads.
             (keys::thread_of(keys::turn_of(key)) > 0).then_some(Table::History)
         }
         [Null, Blob(hash), Integer(_), Integer(_), Blob(_)] if hash.len() == 32 => {
@@ -171,7 +170,7 @@ fn table_of(cell: &Cell) -> Option<Table> {
         {
             keys::thread_key(key).is_ok().then_some(Table::Thread)
         }
-        // As version 1 had them.
+        // The form of version 1.
         [Null, Text(_), Integer(_) | Null, Integer(_) | Null, Integer(_), Integer(_), ..]
             if cell.values.len() == 22 =>
         {
@@ -181,13 +180,13 @@ fn table_of(cell: &Cell) -> Option<Table> {
     }
 }
 
-/// Notes the entries of an index page that say something of rows.
+/// Records the entries of an index page that refer to rows.
 fn index(cells: &Cells<'_>, found: &mut Scan) {
     use Value::{Integer, Text};
     for at in 0..cells.count() {
         let Some(cell) = cells.get(at) else { continue };
         match cell.values.as_slice() {
-            // The search index notes its own version in such an entry.
+            // The search index has an entry of this form with its own version.
             [Text(id), Integer(thread)]
                 if id != "version" && keys::thread_key(*thread).is_ok() && *thread > 0 =>
             {
@@ -218,8 +217,8 @@ fn index(cells: &Cells<'_>, found: &mut Scan) {
     }
 }
 
-/// Leaves each key once, and drops rows that strayed: those of one page lie side by side, so a row
-/// between two of another page has a damaged key.
+/// Removes duplicate keys, and rows with damaged keys: the rows of a page are adjacent, so a row between two
+/// rows of another page has a damaged key.
 fn settle(rows: &[Found]) -> Vec<Found> {
     let mut once: Vec<Found> = Vec::with_capacity(rows.len());
     let mut groups = rows.chunk_by(|one, next| one.key == next.key).peekable();

@@ -1,6 +1,6 @@
-//! Makes rows of `turn` again that are lost, from what names them: their items, the index of turns,
-//! and the model's history. A turn that is made again has its place, its items and, where the index
-//! still has it, its id; it says itself that its record is lost.
+//! Recreates lost rows of `turn` from references: items, the index of turns, and the model's history. A
+//! recreated turn has its position, its items and, if the index has it, its id. Its error reports that its
+//! record is lost.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::lineage::Lineage;
 use crate::rows::status_code;
 use crate::{TurnStatus, keys};
 
-/// The turns that are made again.
+/// Recreates turns.
 pub(super) struct Turns<'s> {
     conn: &'s Connection,
     scan: &'s Scan,
-    /// JSON text: what such a turn has as its error. Without one it is interrupted.
+    /// JSON text: the error of recreated turns; `None` makes them interrupted.
     error: Option<&'s str>,
     remade: BTreeSet<i64>,
 }
@@ -28,7 +28,7 @@ impl<'s> Turns<'s> {
         Self { conn, scan, error, remade: BTreeSet::new() }
     }
 
-    /// Makes the turns again that an item or the index of turns names.
+    /// Recreates the turns that an item or the index of turns refers to.
     pub(super) fn remake_named(&mut self, losses: &mut Losses) -> Result<(), Failure> {
         let with_items = self
             .conn
@@ -45,8 +45,8 @@ impl<'s> Turns<'s> {
         lost.into_iter().try_for_each(|turn| self.remake(turn, losses))
     }
 
-    /// Makes the turns again that a thread shows and that have history: outside of what threads
-    /// show, history may stand at a place without a turn.
+    /// Recreates visible turns with history. At positions that no thread shows, history can exist
+    /// without a turn.
     pub(super) fn remake_shown(&mut self, losses: &mut Losses) -> Result<(), Failure> {
         for thread in live_threads(self.conn)? {
             for segment in Lineage::of(self.conn, thread)?.segments {
@@ -60,7 +60,7 @@ impl<'s> Turns<'s> {
         Ok(())
     }
 
-    /// Gives the turns that were made again the time of a neighbour, or of their thread.
+    /// Sets the time of recreated turns to that of an adjacent turn, or of their thread.
     pub(super) fn date(&self) -> Result<(), Failure> {
         let mut date = self.conn.prepare(
             "UPDATE turn SET started_at_ms = coalesce(
@@ -92,7 +92,7 @@ impl<'s> Turns<'s> {
         }
         let made_up = format!("00000000-0000-7000-8000-{turn:012x}");
         let known = self.scan.indexed.turns.get(&turn).unwrap_or(&made_up);
-        // A damaged entry may name an id that another turn of the thread has.
+        // A damaged entry can contain the id of another turn of the thread.
         let made = self.insert(turn, known)? || self.insert(turn, &made_up)?;
         let lost = losses.of_turn(turn);
         (lost.turn, lost.record) = (!made, made);
