@@ -22,7 +22,7 @@ use tracing::Instrument;
 use crate::error::{Error, ErrorKind};
 use crate::server::Server;
 use crate::thread::Command;
-use crate::{salvaged, warnings};
+use crate::{salvage_report, warnings};
 
 pub(crate) use caller::{Caller, Gate};
 pub(crate) use peer::{ConnectionId, Peer};
@@ -108,7 +108,7 @@ impl Server {
         self.services.configurations.send_warnings(peer).await;
         let store = self.services.store.opened();
         if let Some(salvage) = store.and_then(store::Store::salvaged) {
-            for (thread, message) in salvaged::messages(salvage) {
+            for (thread, message) in salvage_report::messages(salvage) {
                 match thread {
                     Some(thread) => warnings::send_about_thread(peer, &thread, message),
                     None => warnings::send_warning(peer, message),

@@ -5,7 +5,6 @@
 
 mod allowed;
 mod bounds;
-mod change;
 mod client_processes;
 mod command_checks;
 mod command_environment;
@@ -33,8 +32,9 @@ mod prompt_history;
 mod provider;
 mod recovery;
 mod requests;
+mod review_change;
 mod rules;
-mod salvaged;
+mod salvage_report;
 mod sandboxed;
 mod server;
 mod snapshots;

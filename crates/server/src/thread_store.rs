@@ -13,7 +13,7 @@ use crate::connections::Connections;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::recovery::{self, OrphanOutcome};
-use crate::salvaged;
+use crate::salvage_report;
 
 /// See the module.
 pub(crate) struct ThreadStore {
@@ -58,13 +58,13 @@ impl ThreadStore {
         let now = self.options.clock.now_ms();
         let options = OpenOptions {
             salvage: true,
-            lost_turn_error: Some(salvaged::lost_record()),
+            lost_turn_error: Some(salvage_report::lost_record()),
             ..OpenOptions::new(now, self.options.ids.next())
         };
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, options));
         let store = opening.await.expect("opening a store does not panic")?;
         if let Some(salvage) = store.salvaged() {
-            for (thread_id, message) in salvaged::messages(salvage) {
+            for (thread_id, message) in salvage_report::messages(salvage) {
                 tracing::warn!(target: "server::store", "{message}");
                 let params = WarningNotification { thread_id, message };
                 self.connections.notify_all::<protocol::Warning>(&params);

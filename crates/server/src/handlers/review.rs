@@ -8,12 +8,12 @@ use protocol::{
 use session::{Answer, Id, Overrides, Settings};
 
 use crate::allowed::{Allowed, MachineInput};
-use crate::change::{self, ChangeLocation, GitServices, ReviewSubject};
 use crate::connection::{Caller, Gate, Peer};
 use crate::convert;
 use crate::error::Error;
 use crate::handlers::thread::Attaching;
 use crate::handlers::turn::ask;
+use crate::review_change::{self, ChangeLocation, GitServices, ReviewSubject};
 
 use crate::server::Server;
 use crate::thread::{Command, ThreadHandle};
@@ -42,7 +42,7 @@ impl ReviewMethods<Caller> for Server {
             files: self.services.files.clone(),
             options: self.services.options.clone(),
         };
-        let located = change::locate(&git, &config, &settings, &target).await;
+        let located = review_change::locate(&git, &config, &settings, &target).await;
         let located = located.map_err(|error| error.within("`target`"))?;
         let detached = params.delivery == Some(ReviewDelivery::Detached);
         let (thread, handle) = if detached {
@@ -109,7 +109,7 @@ impl Reading {
     async fn run(self, git: GitServices, handle: ThreadHandle, peer: Arc<Peer>, thread: String) {
         let Self { config, settings, target, located, turn } = self;
         let change = tokio::select! {
-            change = change::read(&git, &config, &settings, located) => change,
+            change = review_change::read(&git, &config, &settings, located) => change,
             () = handle.clone().after_turn() => return,
         };
         if let Some(why) = &change.unread {

@@ -1,11 +1,11 @@
 //! Threads: started, resumed, forked, read, changed (specification: Threads). `lists` has the lists,
 //! `edits` the changes of threads that need not be loaded.
 
-mod coming_back;
 mod edits;
-mod given;
+mod import;
 mod inject;
 mod lists;
+mod reconnect;
 mod tools;
 
 use std::collections::HashMap;
@@ -85,7 +85,7 @@ impl ThreadMethods<Caller> for Server {
             developer_instructions: params.developer_instructions,
             config: params.config.map(|config| config.into_iter().collect()),
         };
-        let since = coming_back::position(&caller.peer, params.event_cursor)?;
+        let since = reconnect::position(&caller.peer, params.event_cursor)?;
         let (handle, overrides) = match (params.history, params.path) {
             (Some(_), Some(_)) => {
                 return Err(Error::exclusive("history", "path"));
@@ -119,7 +119,7 @@ impl ThreadMethods<Caller> for Server {
             ("lastTurnId", params.last_turn_id.is_some()),
             ("path", params.path.is_some()),
         ];
-        given::at_most_one(&given)?;
+        import::at_most_one(&given)?;
         let overrides = ClientOverrides {
             model: params.model,
             model_provider: params.model_provider,

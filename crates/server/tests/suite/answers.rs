@@ -1,4 +1,4 @@
-//! Answers of clients that cannot be used: who is told, who can still answer, and what becomes of
+//! Invalid answers of clients: who is warned, who can still answer, and what becomes of
 //! the request (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
@@ -104,18 +104,18 @@ async fn the_sender_is_warned_and_the_item_says_why() {
             let turn = peer.start_turn(&thread, "Go.").await;
             let asked = peer.asked(case.method).await;
             respond(&mut peer, &asked.id, member, answer).await;
-            let told = peer.expect("warning").await;
-            assert_eq!(told["threadId"], thread);
-            let told = told["message"].as_str().unwrap();
+            let notice = peer.expect("warning").await;
+            assert_eq!(notice["threadId"], thread);
+            let notice = notice["message"].as_str().unwrap();
             for part in [case.method, case.expected, quoted, "No other client can answer"] {
-                assert!(told.contains(part), "{part} in {told}");
+                assert!(notice.contains(part), "{part} in {notice}");
             }
-            assert!(told.matches("acceptForSession").count() < 2, "{told}");
+            assert!(notice.matches("acceptForSession").count() < 2, "{notice}");
             let item = peer.item(case.item).await;
             assert_eq!(item["status"], case.status, "{answer}");
             assert!(reason(&item).contains(quoted), "{item}");
             assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-            assert!(tool_outputs(&world)[0].contains(quoted), "the model is told");
+            assert!(tool_outputs(&world)[0].contains(quoted), "the model gets the reason");
             assert!(!world.workspace().join("made").exists());
         }
     }
@@ -132,8 +132,8 @@ async fn an_unreadable_message_that_names_a_request_is_an_invalid_answer() {
             let asked = peer.asked(COMMAND).await;
             let line = format!(r#"{{"id":{}{rest}}}"#, asked.id);
             peer.say(line.as_bytes()).await;
-            let told = warning(&mut peer).await;
-            assert!(told.contains(&line) && told.contains("is declined"), "{told}");
+            let notice = warning(&mut peer).await;
+            assert!(notice.contains(&line) && notice.contains("is declined"), "{notice}");
             peer.turn_end(&turn).await;
             if twice {
                 // Its request is closed: the complaint must not look like an answer to the client.
@@ -170,7 +170,7 @@ async fn while_another_client_can_answer_the_request_stays_open() {
             two.turn_end(&turn).await;
             assert!(
                 !two.settled().await.contains(&"warning".to_owned()),
-                "only the sender is told"
+                "only the sender is warned"
             );
         }
     }
@@ -264,8 +264,11 @@ async fn what_is_quoted_is_bounded_and_hides_nothing() {
     let asked = peer.asked(COMMAND).await;
     let long = format!("\u{202e}{}", "é".repeat(1 << 20));
     peer.decide(&asked, long).await;
-    let told = warning(&mut peer).await;
-    assert!(told.len() < 2000 && told.contains('…') && !told.contains('\u{202e}'), "{told}");
+    let notice = warning(&mut peer).await;
+    assert!(
+        notice.len() < 2000 && notice.contains('…') && !notice.contains('\u{202e}'),
+        "{notice}"
+    );
     let item = peer.item("commandExecution").await;
     assert!(reason(&item).len() < 2000);
     peer.turn_end(&turn).await;
@@ -299,7 +302,7 @@ async fn amendments_are_held_to_what_was_asked() {
         let rules = world.home().join("rules/default.rules");
         assert_eq!(rules.exists(), taken, "{prefix} for {script}: {item}");
         assert_eq!(item["status"] == "declined", !taken, "{prefix} for {script}: {item}");
-        let told = peer.settled().await.contains(&"warning".to_owned());
-        assert_eq!(told, !taken, "{prefix} for {script}");
+        let notice = peer.settled().await.contains(&"warning".to_owned());
+        assert_eq!(notice, !taken, "{prefix} for {script}");
     }
 }

@@ -1,4 +1,4 @@
-//! Approvals: who is asked, in which order things are told, and what each decision does
+//! Approvals: who is asked, in which order events are sent, and what each decision does
 //! (specification: Server-initiated requests).
 
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn check(first: Value, question: &str, decision: Value, expected: &str) {
     );
     peer.decide(&asked, decision).await;
     peer.turn_end(&turn).await;
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "idle").await;
     assert_lines(peer.transcript(), expected);
 }
 
@@ -324,7 +324,7 @@ async fn an_interrupt_resolves_the_question() {
     let asked = peer.asked(COMMAND).await;
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": turn })).await;
     peer.turn_end(&turn).await;
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "idle").await;
     // Too late: nothing happens.
     peer.decide(&asked, "accept").await;
     peer.settled().await;

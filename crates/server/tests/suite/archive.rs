@@ -116,8 +116,8 @@ async fn names_are_set_announced_and_searched() {
     peer.run_turn(&thread, "One.").await;
     let name = |thread: &str, name: &str| json!({ "threadId": thread, "name": name });
     assert_eq!(peer.call("thread/name/set", name(&thread, "  Straßenbahn ")).await, json!({}));
-    let told = other.expect("thread/name/updated").await;
-    assert_eq!(told, json!({ "threadId": thread, "threadName": "Straßenbahn" }));
+    let notice = other.expect("thread/name/updated").await;
+    assert_eq!(notice, json!({ "threadId": thread, "threadName": "Straßenbahn" }));
     assert_eq!(listed(&mut peer, json!({ "searchTerm": "STRASSEN" })).await, [""; 0]);
     assert_eq!(
         listed(&mut peer, json!({ "searchTerm": "straße" })).await,

@@ -60,18 +60,18 @@ async fn a_command_outlives_its_turn_and_its_item_ends_where_it_began() {
     let (mut peer, thread) = open(&server).await;
     let first = peer.run_turn(&thread, "Start it.").await;
     let before =
-        peer.expect_where("item/started", |told| told["item"]["type"] == "commandExecution");
+        peer.expect_where("item/started", |notice| notice["item"]["type"] == "commandExecution");
     let id = before.await["item"]["id"].clone();
     peer.run_turn(&thread, "Type.").await;
-    let told = peer.expect_where("item/completed", |told| told["item"]["id"] == id).await;
-    assert_eq!((&told["turnId"], &told["item"]["exitCode"]), (&first["id"], &json!(0)));
+    let notice = peer.expect_where("item/completed", |notice| notice["item"]["id"] == id).await;
+    assert_eq!((&notice["turnId"], &notice["item"]["exitCode"]), (&first["id"], &json!(0)));
     let read = peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
     let turns = read["thread"]["turns"].as_array().unwrap();
     let of_turn = |turn: &Value| -> Vec<Value> {
         let items = turn["items"].as_array().unwrap().iter();
         items.filter(|item| item["type"] == "commandExecution").cloned().collect()
     };
-    assert_eq!(of_turn(&turns[0]), [told["item"].clone()]);
+    assert_eq!(of_turn(&turns[0]), [notice["item"].clone()]);
     assert!(of_turn(&turns[1]).is_empty());
 }
 
@@ -126,7 +126,7 @@ async fn the_end_of_the_server_ends_everything_that_its_commands_started() {
     until(|| sleepers(&mark) == 0).await;
 }
 
-/// How many processes sleep for so long, other than shells that know of it.
+/// How many processes sleep for that long, not counting the shells that started them.
 fn sleepers(mark: &str) -> usize {
     let wanted = format!("sleep\0{mark}\0");
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);

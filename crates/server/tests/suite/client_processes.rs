@@ -149,7 +149,7 @@ async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
     let mut peer = server.connect().await;
     let wishes = json!({ "processId": "cat", "streamStdin": true, "streamStdoutStderr": true });
     let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes)).await;
-    // Sent at once: the session is there as soon as its request was looked at.
+    // Sent at once: the process is registered as soon as its request has begun.
     let write = |text: &str, close: bool| json!({ "processId": "cat", "deltaBase64": STANDARD.encode(text), "closeStdin": close });
     peer.call("command/exec/write", write("one ", false)).await;
     peer.call("command/exec/write", write("two", true)).await;
@@ -160,7 +160,7 @@ async fn a_client_process_streams_takes_input_and_ends_before_its_response() {
     let last = lines.iter().rposition(|line| line.contains("outputDelta")).unwrap();
     let answered = lines.iter().position(|line| line.contains("exitCode")).unwrap();
     assert!(last < answered, "the answer comes after all deltas");
-    // The name is free again, and bad bytes are told.
+    // The name is free again, and invalid base64 is reported.
     let wishes = json!({ "processId": "cat", "streamStdin": true });
     let id = peer.send("command/exec", with(json!({ "command": ["cat"] }), wishes.clone())).await;
     let bad = json!({ "processId": "cat", "deltaBase64": "!!" });

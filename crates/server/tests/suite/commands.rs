@@ -97,11 +97,11 @@ async fn much_output_keeps_its_head_and_its_tail() {
         streamed.push_str(message["params"]["delta"].as_str().unwrap());
     }
     assert_eq!(streamed.len(), 3_000_000 + "first\n\nlast\n".len());
-    let told = tool_outputs(&world);
+    let notice = tool_outputs(&world);
     assert!(
-        told[0].len() < 100_000 && told[0].contains("Original token count"),
+        notice[0].len() < 100_000 && notice[0].contains("Original token count"),
         "{}",
-        told[0].len()
+        notice[0].len()
     );
 }
 

@@ -172,8 +172,8 @@ async fn what_the_provider_finds_too_long_is_compacted_and_tried_again() {
     let failed = peer.run_turn(&thread, "third").await;
     assert_eq!(failed["status"], "failed");
     for attempt in 1..=5 {
-        let told = peer.expect_where("error", |told| told["willRetry"] == true).await;
-        let message = told["error"]["message"].as_str().unwrap();
+        let notice = peer.expect_where("error", |notice| notice["willRetry"] == true).await;
+        let message = notice["error"]["message"].as_str().unwrap();
         let expected = format!("(retry {attempt} of 5 with less of the oldest history)");
         assert!(message.contains(&expected), "{message}");
     }
@@ -216,11 +216,11 @@ async fn a_compaction_that_fails_says_so_in_its_item_and_its_turn() {
         let turn = peer.turn_end(&turn).await;
         assert_eq!(turn["status"], status);
         let item = compaction_item(&mut peer, &thread).await;
-        let told = item["reason"].as_str().unwrap_or_default();
-        assert!(told.contains(reason), "{item}");
+        let notice = item["reason"].as_str().unwrap_or_default();
+        assert!(notice.contains(reason), "{item}");
         assert_eq!(item.get("reason").is_none(), status == "completed", "{item}");
         if status == "failed" {
-            assert_eq!(turn["error"]["message"], told);
+            assert_eq!(turn["error"]["message"], notice);
         }
     }
 }

@@ -31,7 +31,7 @@ fn tool<'r>(request: &'r Value, kind: &str) -> Option<&'r Value> {
     request["tools"].as_array().unwrap().iter().find(|tool| tool["type"] == kind)
 }
 
-/// Everything that the model was told, as one text.
+/// Everything that the model was sent, as one text.
 fn told(request: &Value) -> String {
     request["input"].to_string()
 }
@@ -371,7 +371,7 @@ async fn lines_of(path: &std::path::Path, count: usize) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The text of a file that somebody else writes, once it is as wanted.
+/// Waits until a file that another process writes has the expected text.
 async fn text_of(path: &std::path::Path, wanted: impl Fn(&str) -> bool) -> String {
     for _ in 0..1000 {
         match std::fs::read_to_string(path) {
@@ -580,7 +580,7 @@ async fn a_command_that_is_killed_while_the_profile_runs_never_starts() {
     let turn = peer.start_turn(&thread, "Go.").await;
     let mut open = std::fs::OpenOptions::new();
     open.write(true).custom_flags(NONBLOCKING);
-    // Fails until somebody reads.
+    // Fails until the pipe has a reader.
     let opened = async {
         loop {
             match open.open(&gate) {

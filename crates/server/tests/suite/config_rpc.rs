@@ -154,13 +154,14 @@ async fn a_file_that_breaks_keeps_its_last_good_content() {
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "One.").await;
     world.write_config(&format!("{good}\nbroken = = 1\n"));
-    let about =
-        |told: &Value| told["summary"].as_str().is_some_and(|text| text.contains("config.toml"));
-    let told = peer.expect_where("configWarning", about).await;
-    assert_eq!(told["path"], file.display().to_string());
+    let about = |notice: &Value| {
+        notice["summary"].as_str().is_some_and(|text| text.contains("config.toml"))
+    };
+    let notice = peer.expect_where("configWarning", about).await;
+    assert_eq!(notice["path"], file.display().to_string());
     let line = good.lines().count() as u64 + 2;
-    assert_eq!(told["range"]["start"], json!({ "line": line, "column": 10 }), "{told}");
-    assert!(told["details"].as_str().unwrap().contains("^"), "{told}");
+    assert_eq!(notice["range"]["start"], json!({ "line": line, "column": 10 }), "{notice}");
+    assert!(notice["details"].as_str().unwrap().contains("^"), "{notice}");
     assert_eq!(peer.run_turn(&thread, "Two.").await["status"], "completed");
     let fault = peer.refused("config/value/write", write("model", json!("x"))).await;
     assert!(fault.message.contains("correct it first"), "{}", fault.message);
@@ -176,10 +177,11 @@ async fn a_key_that_needs_a_restart_says_so() {
     let mut peer = server.connect().await;
     peer.start_thread(json!({})).await;
     peer.call("config/value/write", write("sqlite_home", json!("elsewhere"))).await;
-    let about =
-        |told: &Value| told["summary"].as_str().is_some_and(|text| text.contains("sqlite_home"));
-    let told = peer.expect_where("configWarning", about).await;
-    assert!(told["summary"].as_str().unwrap().contains("restart the server"), "{told}");
+    let about = |notice: &Value| {
+        notice["summary"].as_str().is_some_and(|text| text.contains("sqlite_home"))
+    };
+    let notice = peer.expect_where("configWarning", about).await;
+    assert!(notice["summary"].as_str().unwrap().contains("restart the server"), "{notice}");
 }
 
 #[tokio::test]
@@ -194,8 +196,8 @@ async fn features_are_listed_and_switched() {
             peer.call("experimentalFeature/list", json!({ "limit": 5, "cursor": cursor })).await;
         for one in page["data"].as_array().unwrap() {
             names.push(one["name"].clone());
-            let told = ["displayName", "description", "announcement"];
-            let is_told = told.iter().all(|member| one[member].is_string());
+            let notice = ["displayName", "description", "announcement"];
+            let is_told = notice.iter().all(|member| one[member].is_string());
             assert!(is_told || one["stage"] != "beta", "{one}");
             let works = one["stage"] != "underDevelopment";
             assert!(works || one["enabled"] == false && one["defaultEnabled"] == false, "{one}");
@@ -288,7 +290,7 @@ async fn servers_of_tools_are_read_again() {
     assert_eq!(peer.call("config/mcpServer/reload", json!({})).await, json!({}));
 }
 
-/// Opens of the user's file, heard from the kernel.
+/// Opens of the user's file, as the kernel reports them.
 #[cfg(target_os = "linux")]
 struct Opens(std::os::fd::OwnedFd);
 
@@ -343,9 +345,9 @@ async fn a_broken_project_file_is_reported_too() {
     peer.call("config/value/write", write(&key, json!("trusted"))).await;
     let thread = peer.start_thread(json!({})).await;
     std::fs::write(&file, "model = 5\n").unwrap();
-    let about = |told: &Value| told["path"] == file.display().to_string();
-    let told = peer.expect_where("configWarning", about).await;
-    assert_eq!(told["range"]["start"], json!({ "line": 1, "column": 9 }), "{told}");
+    let about = |notice: &Value| notice["path"] == file.display().to_string();
+    let notice = peer.expect_where("configWarning", about).await;
+    assert_eq!(notice["range"]["start"], json!({ "line": 1, "column": 9 }), "{notice}");
     peer.run_turn(&thread, "Go.").await;
     assert_eq!(world.model().requests().pop().unwrap()["model"], "of-the-project");
 }

@@ -14,8 +14,8 @@ async fn unknown_keys_are_warned_of_after_the_handshake() {
     let server = world.start();
     let mut peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
-    let told = peer.expect("configWarning").await;
-    let summary = told["summary"].as_str().unwrap();
+    let notice = peer.expect("configWarning").await;
+    let summary = notice["summary"].as_str().unwrap();
     assert!(summary.contains("modle") && summary.contains("config.toml"), "{summary}");
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
@@ -51,8 +51,8 @@ async fn an_invalid_configuration_file_is_reported_at_the_handshake() {
     let server = world.start();
     let mut peer = server.open(jsonrpc::Limits::default());
     peer.initialize(Value::Null).await;
-    let told = peer.expect("configWarning").await;
-    assert!(told["details"].as_str().unwrap().contains("config.toml:1"), "{told}");
+    let notice = peer.expect("configWarning").await;
+    assert!(notice["details"].as_str().unwrap().contains("config.toml:1"), "{notice}");
 }
 
 #[tokio::test]
@@ -96,6 +96,6 @@ async fn misspelt_keys_that_decide_what_may_be_done_are_refused_in_a_threads_con
     }
     // Everything else is ignored with a warning.
     peer.call("thread/start", json!({ "config": { "modle": "x" } })).await;
-    let told = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
-    assert!(told.contains("`modle`"), "{told}");
+    let notice = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    assert!(notice.contains("`modle`"), "{notice}");
 }

@@ -15,7 +15,7 @@ async fn two_connections_on_a_thread_get_the_same_bytes() {
     let thread = first.start_thread(json!({})).await;
     let mut second = server.connect().await;
     second.call("thread/resume", json!({ "threadId": thread })).await;
-    let told = |peer: &testkit::Peer| -> Vec<String> {
+    let notice = |peer: &testkit::Peer| -> Vec<String> {
         let lines = peer.raw_lines().iter();
         lines.filter(|line| line.contains("\"turnId\"")).cloned().collect()
     };
@@ -24,8 +24,8 @@ async fn two_connections_on_a_thread_get_the_same_bytes() {
         peer.turn_end(&turn).await;
         peer.settled().await;
     }
-    assert!(told(&first).len() > 8);
-    assert_eq!(told(&first), told(&second));
+    assert!(notice(&first).len() > 8);
+    assert_eq!(notice(&first), notice(&second));
 }
 
 #[tokio::test]
@@ -79,8 +79,8 @@ async fn many_threads_run_at_once() {
     }
     for (thread, turn, number) in turns {
         assert_eq!(peer.turn_end(&turn).await["status"], "completed");
-        let message = peer.expect_where("item/completed", |told| {
-            told["threadId"] == thread && told["item"]["type"] == "agentMessage"
+        let message = peer.expect_where("item/completed", |notice| {
+            notice["threadId"] == thread && notice["item"]["type"] == "agentMessage"
         });
         assert_eq!(message.await["item"]["text"], format!("Done: number {number}"));
     }

@@ -7,7 +7,7 @@ use testkit::{Peer, World};
 
 use crate::{runs, says};
 
-/// What makes a turn fail, and how that is told.
+/// What makes a turn fail, and how that is reported.
 struct Row {
     cause: Value,
     info: Value,
@@ -74,9 +74,9 @@ fn rows() -> Vec<Row> {
 async fn failing_turn(peer: &mut Peer, thread: &str) -> Value {
     let turn = peer.run_turn(thread, "Fail.").await;
     assert_eq!(turn["status"], "failed");
-    let told = peer.expect("error").await;
-    assert_eq!((&told["error"], &told["willRetry"]), (&turn["error"], &json!(false)));
-    assert_eq!((&told["threadId"], &told["turnId"]), (&json!(thread), &turn["id"]));
+    let notice = peer.expect("error").await;
+    assert_eq!((&notice["error"], &notice["willRetry"]), (&turn["error"], &json!(false)));
+    assert_eq!((&notice["threadId"], &notice["turnId"]), (&json!(thread), &turn["id"]));
     turn
 }
 
@@ -94,8 +94,8 @@ async fn check(row: Row) {
     let more = turn["error"]["additionalDetails"].as_str();
     assert!(more.unwrap_or_default().ends_with(details.unwrap_or_default()), "{cause}: {more:?}");
     assert_eq!(more.is_some(), details.is_some(), "{cause}: {more:?}");
-    let failed =
-        peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError");
+    let failed = peer
+        .expect_where("thread/status/changed", |notice| notice["status"]["type"] == "systemError");
     failed.await;
     // The thread can go on, and the failure stays on record.
     assert_eq!(peer.run_turn(&thread, "Again.").await["status"], "completed");
@@ -114,7 +114,7 @@ async fn a_provider_error_is_reported_with_its_kind() {
 #[tokio::test]
 async fn an_unreachable_provider() {
     let mut world = World::with_responses(json!([says("Never.")])).await;
-    // A port that nobody listens on: bound once, and let go.
+    // A port without a listener: bound once, and closed.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     world.config_overrides.push(format!("model_providers.scripted.base_url=\"http://{free}/v1\""));
     let server = world.start();

@@ -152,9 +152,9 @@ async fn every_call_that_fails_before_it_runs_is_shown_with_the_reason() {
             assert_eq!(started["item"]["status"], "inProgress", "{call}");
             assert_eq!(item["status"], "failed", "{call}");
         }
-        let told = reason(&item).as_str().unwrap();
-        assert!(told.contains(&why.replace("$WORK", &work)), "{call}: {told}");
-        assert_eq!(tool_outputs(&world), [told], "the model is told the same: {call}");
+        let notice = reason(&item).as_str().unwrap();
+        assert!(notice.contains(&why.replace("$WORK", &work)), "{call}: {notice}");
+        assert_eq!(tool_outputs(&world), [notice], "the model gets the same: {call}");
         let read =
             peer.call("thread/read", json!({ "threadId": thread, "includeTurns": true })).await;
         let items = read["thread"]["turns"][0]["items"].as_array().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Failures of the model: which are tried again and how that is told, and what is left of a turn
+//! Failures of the model: which are retried, how that is reported, and what is left of a turn
 //! that fails. The kinds of errors are in `error_kinds`.
 
 use serde_json::{Value, json};
@@ -95,15 +95,15 @@ async fn a_temporary_refusal_is_retried_and_reported() {
         let thread = peer.start_thread(json!({})).await;
         assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed", "{code}");
         for retry in ["(retry 1 of 3 in 0.2 s)", "(retry 2 of 3 in 0.4 s)"] {
-            let told = peer.expect("error").await;
+            let notice = peer.expect("error").await;
             assert_eq!(
-                (&told["willRetry"], &told["error"]["agentErrorInfo"]),
+                (&notice["willRetry"], &notice["error"]["agentErrorInfo"]),
                 (&json!(true), &info)
             );
-            let message = told["error"]["message"].as_str().unwrap();
+            let message = notice["error"]["message"].as_str().unwrap();
             assert!(message.contains("Later.") && message.ends_with(retry), "{message}");
             let details = format!("error code `{code}`, request id `req_1`");
-            assert_eq!(told["error"]["additionalDetails"], details);
+            assert_eq!(notice["error"]["additionalDetails"], details);
         }
     }
 }
@@ -146,10 +146,10 @@ async fn an_unreachable_provider_is_retried_and_reported() {
     let thread = peer.start_thread(json!({})).await;
     assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "failed");
     for (will_retry, end) in [(true, "(retry 1 of 1 in 0.2 s)"), (false, "(after 2 tries)")] {
-        let told = peer.expect("error").await;
-        assert_eq!(told["willRetry"], will_retry);
-        assert_eq!(told["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
-        assert!(told["error"]["message"].as_str().unwrap().ends_with(end), "{told}");
+        let notice = peer.expect("error").await;
+        assert_eq!(notice["willRetry"], will_retry);
+        assert_eq!(notice["error"]["agentErrorInfo"], "ResponseStreamConnectionFailed");
+        assert!(notice["error"]["message"].as_str().unwrap().ends_with(end), "{notice}");
     }
 }
 

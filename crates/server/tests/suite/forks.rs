@@ -40,10 +40,10 @@ async fn a_fork_and_its_parent_are_independent() {
     peer.settled().await;
     peer.forget();
     let forked = peer.call("thread/fork", json!({ "threadId": root })).await;
-    let told = peer.expect("thread/started").await;
+    let notice = peer.expect("thread/started").await;
     assert_lines(peer.transcript(), "> thread/fork\n< thread/fork\n* thread/started thread2");
     let thread = &forked["thread"];
-    assert_eq!(told["thread"], *thread);
+    assert_eq!(notice["thread"], *thread);
     let fork = thread["id"].as_str().unwrap().to_owned();
     assert_ne!(fork, root);
     assert_eq!((&thread["sessionId"], &thread["forkedFromId"]), (&json!(root), &json!(root)));
@@ -141,7 +141,7 @@ async fn a_rollback_drops_turns_for_good() {
     peer.run_turn(&thread, "new two").await;
     assert_eq!(asked(&world), ["one", "new two"]);
     let last = world.model().raw_requests().pop().unwrap();
-    assert_eq!(last.matches("<environment_context>").count(), 1, "told once");
+    assert_eq!(last.matches("<environment_context>").count(), 1, "sent once");
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -152,7 +152,7 @@ async fn a_rollback_drops_turns_for_good() {
     assert_eq!(asked(&world), ["one", "new two", "three"]);
     let rolled = peer.call("thread/rollback", back(json!(3))).await;
     assert_eq!(rolled["thread"]["turns"], json!([]));
-    // The model is told of its surroundings again, as all of that is gone too.
+    // The model is informed of its environment again, because that message was dropped too.
     peer.run_turn(&thread, "afresh").await;
     assert_eq!(asked(&world), ["afresh"]);
     let requests = world.model().raw_requests();

@@ -75,7 +75,7 @@ async fn notifications_are_opted_out_of_by_their_exact_names() {
     let mut peer = server.connect_with(json!({ "optOutNotificationMethods": names })).await;
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "Hi.").await;
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "idle").await;
     assert_lines(
         peer.transcript(),
         r#"

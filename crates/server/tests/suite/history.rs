@@ -141,7 +141,7 @@ async fn an_interrupted_turn_stays_in_the_history_as_it_was() {
     let thread = peer.start_thread(json!({})).await;
     peer.run_turn(&thread, "First.").await;
     let second = peer.start_turn(&thread, "Second.").await;
-    peer.expect_where("item/agentMessage/delta", |told| told["delta"] == "Half").await;
+    peer.expect_where("item/agentMessage/delta", |notice| notice["delta"] == "Half").await;
     peer.call("turn/interrupt", json!({ "threadId": thread, "turnId": second })).await;
     peer.run_turn(&thread, "Third.").await;
     assert_each_continues_the_one_before(&world);

@@ -127,12 +127,12 @@ async fn damage_costs_what_is_damaged() {
     assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
     let mut late = server.connect().await;
     late.notify("initialized", json!({})).await;
-    let summary = late.expect_where("warning", |told| told["threadId"].is_null()).await;
+    let summary = late.expect_where("warning", |notice| notice["threadId"].is_null()).await;
     let summary = summary["message"].as_str().unwrap().to_owned();
     assert!(summary.contains("threads.db.damaged-"), "{summary}");
-    let told = late.expect_where("warning", |told| told["threadId"].is_string()).await;
-    let hurt = told["threadId"].as_str().unwrap().to_owned();
-    assert!(told["message"].as_str().unwrap().contains(&hurt), "{told}");
+    let notice = late.expect_where("warning", |notice| notice["threadId"].is_string()).await;
+    let hurt = notice["threadId"].as_str().unwrap().to_owned();
+    assert!(notice["message"].as_str().unwrap().contains(&hurt), "{notice}");
     assert!(threads.contains(&hurt), "{hurt}");
     let page = peer.call("thread/list", json!({ "limit": 100 })).await;
     assert_eq!(page["data"].as_array().unwrap().len(), 31, "those that lost something too");
@@ -196,9 +196,9 @@ async fn a_lost_page_of_turns_hides_no_conversation() {
     assert!(lost > 0);
     let mut late = server.connect().await;
     late.notify("initialized", json!({})).await;
-    let told = late.expect_where("warning", |told| told["threadId"].is_string()).await;
-    assert!(told["message"].as_str().unwrap().contains("turns' own records"), "{told}");
-    let thread = told["threadId"].as_str().unwrap();
+    let notice = late.expect_where("warning", |notice| notice["threadId"].is_string()).await;
+    assert!(notice["message"].as_str().unwrap().contains("turns' own records"), "{notice}");
+    let thread = notice["threadId"].as_str().unwrap();
     peer.call("thread/resume", json!({ "threadId": thread })).await;
     assert_eq!(peer.run_turn(thread, "Go on.").await["status"], "completed");
     assert!(world.model().raw_requests().pop().unwrap().contains("Number "));
@@ -248,8 +248,8 @@ async fn nothing_is_reported_as_complete_after_the_database_is_removed() {
         assert_eq!(peer.run_turn(&fresh, "New.").await["status"], "completed");
         let mut late = server.connect().await;
         late.notify("initialized", json!({})).await;
-        let told = late.expect_where("warning", |told| told["threadId"].is_null()).await;
-        let said = told["message"].as_str().unwrap();
+        let notice = late.expect_where("warning", |notice| notice["threadId"].is_null()).await;
+        let said = notice["message"].as_str().unwrap();
         assert!(said.contains("more may be missing"), "{expected}: {said}");
         server.stop().await;
     }
@@ -338,8 +338,8 @@ async fn a_database_of_a_newer_version_is_left_alone() {
         ("thread/resume", json!({ "threadId": thread })),
     ] {
         let fault = peer.refused(method, params).await;
-        let told = fault.message.contains("4711") && fault.message.contains("newer program");
-        assert!(fault.code == -32603 && told, "{method}: {fault:?}");
+        let notice = fault.message.contains("4711") && fault.message.contains("newer program");
+        assert!(fault.code == -32603 && notice, "{method}: {fault:?}");
     }
     assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing is overwritten");
 }

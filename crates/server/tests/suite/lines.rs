@@ -56,7 +56,7 @@ async fn empty_lines_and_odd_framing_are_no_error() {
     }
     // An answer to a question that was never asked.
     peer.say(b"{\"id\":99,\"result\":{\"decision\":\"accept\"}}").await;
-    // A notification that nobody knows.
+    // An unknown notification.
     peer.say(b"{\"method\":\"no/such\",\"params\":{}}").await;
     lives(&mut peer).await;
     assert!(peer.settled().await.is_empty());
@@ -75,7 +75,7 @@ async fn a_line_that_is_too_long_is_skipped() {
     lives(&mut peer).await;
 }
 
-/// A picture of so many bytes that nobody can make smaller.
+/// An incompressible image of that many bytes.
 fn png(bytes: usize) -> String {
     let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
     image.resize(bytes, b'x');

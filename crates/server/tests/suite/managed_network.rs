@@ -292,8 +292,8 @@ async fn an_answer_about_a_host_that_cannot_be_used_refuses_it_and_says_so() {
         let turn = peer.start_turn(&thread, "Go.").await;
         let asked = peer.asked(COMMAND).await;
         peer.decide(&asked, decision.clone()).await;
-        let told = peer.expect("warning").await;
-        assert!(told["message"].as_str().unwrap().contains("is declined"), "{told}");
+        let notice = peer.expect("warning").await;
+        assert!(notice["message"].as_str().unwrap().contains("is declined"), "{notice}");
         let item = peer.item("commandExecution").await;
         let output = item["aggregatedOutput"].as_str().unwrap();
         assert!(output.contains("was not allowed: declined"), "{output}");

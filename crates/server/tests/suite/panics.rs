@@ -1,4 +1,4 @@
-//! A thread whose actor panics: its clients hear of it, its turn is closed at once, and it can be
+//! A thread whose actor panics: its clients are notified, its turn is closed at once, and it can be
 //! resumed.
 
 use serde_json::json;
@@ -38,8 +38,8 @@ async fn a_panic_fails_the_turn_closes_the_thread_and_leaves_it_to_be_resumed() 
             other.refused("thread/read", read).await;
             continue;
         }
-        let item =
-            other.expect_where("item/completed", |told| told["item"]["type"] == "commandExecution");
+        let item = other
+            .expect_where("item/completed", |notice| notice["item"]["type"] == "commandExecution");
         assert_eq!(item.await["item"]["status"], "failed");
         // In the store too, at once.
         let stored = other.call("thread/read", read).await;

@@ -12,10 +12,10 @@ async fn world() -> World {
 
 /// Sends each request; all are refused with -32602 and a message that has the text in it.
 async fn refused(peer: &mut Peer, cases: &[(&str, Value, &str)]) {
-    for (method, params, told) in cases {
+    for (method, params, notice) in cases {
         let fault = peer.refused(method, params.clone()).await;
         assert_eq!(fault.code, -32602, "{method} {params}: {fault:?}");
-        assert!(fault.message.contains(told), "{method} {params}: {fault:?}");
+        assert!(fault.message.contains(notice), "{method} {params}: {fault:?}");
     }
 }
 
@@ -276,8 +276,8 @@ async fn text_elements_are_returned() {
     let input = json!([{ "type": "text", "text": "Read @main.rs", "text_elements": elements }]);
     peer.run_turn_with(json!({ "threadId": thread, "input": input })).await;
     assert_eq!(peer.item("userMessage").await["content"], input);
-    let told = world.model().requests()[0]["input"].to_string();
-    assert!(told.contains("Read @main.rs") && !told.contains("shown-in-its-place"), "{told}");
+    let notice = world.model().requests()[0]["input"].to_string();
+    assert!(notice.contains("Read @main.rs") && !notice.contains("shown-in-its-place"), "{notice}");
     let read = json!({ "threadId": thread, "includeTurns": true });
     let turns = peer.call("thread/read", read.clone()).await["thread"]["turns"].clone();
     assert_eq!(turns[0]["items"][0]["content"], input);

@@ -1,4 +1,4 @@
-//! Plan mode: the agent changes nothing, whatever the thread's policy is and whoever approves
+//! Plan mode: the agent changes nothing, whatever the thread's policy and the approvals
 //! (collaboration mode `plan`).
 
 use serde_json::{Value, json};
@@ -50,10 +50,10 @@ async fn what_changes_something_is_not_offered() {
     assert!(!offered(&requests[0]).contains("require_escalated"));
     assert!(offered(&requests[1]).contains("apply_patch"));
     assert!(offered(&requests[1]).contains("require_escalated"));
-    let told = requests[0]["input"].to_string();
-    assert!(told.contains("Sandbox: read-only") && told.contains("Network: off"), "{told}");
-    let told = requests[1]["input"].to_string();
-    assert!(told.contains("Sandbox: none"), "{told}");
+    let notice = requests[0]["input"].to_string();
+    assert!(notice.contains("Sandbox: read-only") && notice.contains("Network: off"), "{notice}");
+    let notice = requests[1]["input"].to_string();
+    assert!(notice.contains("Sandbox: none"), "{notice}");
 }
 
 #[tokio::test]

@@ -48,8 +48,8 @@ async fn every_way_in_is_constrained() {
         "sandboxPolicy": { "type": "dangerFullAccess" }, "approvalPolicy": "never",
     }))
     .await;
-    let told = world.model().requests().pop().unwrap()["input"].to_string();
-    assert!(!told.contains("full access") && !told.contains("nobody can be asked"), "{told}");
+    let notice = world.model().requests().pop().unwrap()["input"].to_string();
+    assert!(!notice.contains("full access") && !notice.contains("nobody can be asked"), "{notice}");
     let resumed = json!({ "threadId": thread, "sandbox": "dangerFullAccess" });
     assert_eq!(peer.call("thread/resume", resumed).await["sandbox"]["type"], "workspaceWrite");
     let written = json!({
@@ -138,8 +138,8 @@ async fn settings_are_constrained_once_the_requirements_forbid_them() {
     peer.run_turn(&stored, "One.").await;
     std::fs::write(world.system_dir().join("requirements.toml"), MODES).unwrap();
     peer.run_turn(&loaded, "Two.").await;
-    let told = world.model().requests().pop().unwrap()["input"].to_string();
-    assert!(told.contains("Sandbox: commands can read all files and write in"), "{told}");
+    let notice = world.model().requests().pop().unwrap()["input"].to_string();
+    assert!(notice.contains("Sandbox: commands can read all files and write in"), "{notice}");
     server.stop().await;
     let server = world.start();
     let mut peer = server.connect().await;
@@ -174,7 +174,7 @@ async fn a_reason_names_the_file_that_it_comes_from() {
     assert!(outputs[1].contains(&format!("{}:4", own.display())), "{outputs:?}");
     // The first file allows it, the second one does not.
     peer.call("thread/start", json!({ "sandbox": "dangerFullAccess" })).await;
-    let told = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
-    assert!(told.contains("danger-full-access"), "{told}");
-    assert!(told.contains(&own.display().to_string()), "{told}");
+    let notice = peer.expect("configWarning").await["summary"].as_str().unwrap().to_owned();
+    assert!(notice.contains("danger-full-access"), "{notice}");
+    assert!(notice.contains(&own.display().to_string()), "{notice}");
 }

@@ -300,10 +300,10 @@ async fn a_detached_review_has_its_own_thread() {
     let started = peer.call("review/start", params).await;
     let review = started["reviewThreadId"].as_str().unwrap().to_owned();
     assert_ne!(review, thread);
-    let told = peer.expect("thread/started").await;
-    assert_eq!(told["thread"]["id"], review);
-    assert_eq!(told["thread"]["forkedFromId"], thread);
-    assert_eq!(told["thread"]["source"], json!({ "subAgent": "review" }));
+    let notice = peer.expect("thread/started").await;
+    assert_eq!(notice["thread"]["id"], review);
+    assert_eq!(notice["thread"]["forkedFromId"], thread);
+    assert_eq!(notice["thread"]["source"], json!({ "subAgent": "review" }));
     peer.item("exitedReviewMode").await;
     let ended = peer.expect("turn/completed").await;
     assert_eq!(

@@ -109,8 +109,8 @@ async fn rules_of_a_project_hold_when_it_is_trusted() {
         let thread = thread(&mut peer, "never").await;
         peer.run_turn(&thread, "Go.").await;
         assert_eq!(world.workspace().join("made").exists(), !trusted);
-        let told = peer.transcript().iter().any(|line| line.contains("configWarning"));
-        assert_eq!(told, !trusted, "{:?}", peer.transcript());
+        let notice = peer.transcript().iter().any(|line| line.contains("configWarning"));
+        assert_eq!(notice, !trusted, "{:?}", peer.transcript());
     }
 }
 
@@ -180,7 +180,7 @@ async fn everything_is_asked_about_while_a_file_cannot_be_read() {
     assert_eq!(asked.params["reason"], json!(summary));
     peer.decide(&asked, "accept").await;
     let asked = peer.asked(COMMAND).await;
-    // The file is mended while the question is open: the next command is judged by it.
+    // The file is fixed while the request is open: the next command is assessed by it.
     write(world.home(), "broken.rules", "prefix_rule(pattern=['touch'], decision='forbidden')");
     peer.decide(&asked, "decline").await;
     peer.turn_end(&turn).await;

@@ -86,7 +86,7 @@ fn fifo(path: &Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Appends lines until told to stop, but no more than a disk can spare.
+/// Appends lines until it is stopped, up to a bound.
 fn grow(path: &Path) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
     const MOST: usize = 64 << 20;
     let mut file = fs::File::create(path).unwrap();
@@ -109,7 +109,7 @@ fn grow(path: &Path) -> (Arc<AtomicBool>, std::thread::JoinHandle<()>) {
 enum Outcome {
     /// Refused with these words.
     Refused(String),
-    /// It went on; what the client or the model was told of the file, if anything.
+    /// It continued; what the client or the model was sent about the file, if anything.
     WentOn(String),
 }
 
@@ -233,8 +233,8 @@ impl Place {
                 };
                 assert_eq!(peer.run_turn(&thread, "Hi.").await["status"], "completed");
                 peer.settled().await;
-                let told = peer.transcript().iter().filter(|line| line.contains("configWarning"));
-                WentOn(told.cloned().collect::<Vec<_>>().join("\n"))
+                let notice = peer.transcript().iter().filter(|line| line.contains("configWarning"));
+                WentOn(notice.cloned().collect::<Vec<_>>().join("\n"))
             }
         }
     }
@@ -292,12 +292,12 @@ fn check(place: Place, kind: &str, said: &str, outcome: &Outcome) {
             let is_told = is_long.iter().any(|words| why.contains(words));
             assert!(kind != "10 GB sparse" || is_told, "{place:?}, {kind}: {why}");
         }
-        WentOn(told) => {
+        WentOn(notice) => {
             // What was read of a file that grows is text, and within the bound.
             let is_read = kind == "growing" && matches!(place, Instructions | CompactPrompt);
-            assert!(place.goes_on() || is_read, "{place:?}, {kind} was accepted: {told}");
+            assert!(place.goes_on() || is_read, "{place:?}, {kind} was accepted: {notice}");
             let is_told = matches!(place, ProjectDoc | Rules);
-            assert!(!special || !is_told || told.contains(said), "{place:?}, {kind}: {told}");
+            assert!(!special || !is_told || notice.contains(said), "{place:?}, {kind}: {notice}");
         }
     }
 }

@@ -153,7 +153,7 @@ async fn an_interrupt_ends_a_turn_in_the_middle_of_a_message() {
     let interrupt = json!({ "threadId": thread, "turnId": turn });
     assert_eq!(peer.call("turn/interrupt", interrupt.clone()).await, json!({}));
     assert_eq!(peer.turn_end(&turn).await["status"], "interrupted");
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "idle").await;
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "idle").await;
     let fault = peer.refused("turn/interrupt", interrupt).await;
     assert_eq!(fault.message, "no active turn to interrupt");
     assert_lines(

@@ -1,4 +1,5 @@
-//! Turns that only talk: messages, reasoning, plans, searches; what is told, and in which order.
+//! Turns without tools: messages, reasoning, plans, searches; which events are sent, and in which
+//! order.
 
 use serde_json::{Value, json};
 use testkit::{World, assert_lines};
@@ -17,7 +18,7 @@ async fn check(responses: Value, params: Value, expected: &str) {
         turn[name] = value.clone();
     }
     peer.run_turn_with(turn).await;
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] != "active").await;
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] != "active").await;
     assert_lines(peer.transcript(), expected);
 }
 
@@ -179,14 +180,14 @@ async fn token_usage_is_reported_and_summed() {
     let thread = peer.start_thread(json!({})).await;
     for times in 1..=2 {
         let turn = peer.run_turn(&thread, "Hi.").await;
-        let told = peer.expect("thread/tokenUsage/updated").await;
-        assert_eq!((&told["threadId"], &told["turnId"]), (&json!(thread), &turn["id"]));
+        let notice = peer.expect("thread/tokenUsage/updated").await;
+        assert_eq!((&notice["threadId"], &notice["turnId"]), (&json!(thread), &turn["id"]));
         for (part, times) in [("last", 1), ("total", times)] {
             let expected = json!({ "totalTokens": 120 * times, "inputTokens": 100 * times,
                 "cachedInputTokens": 64 * times, "outputTokens": 20 * times,
                 "reasoningOutputTokens": 5 * times });
-            assert_eq!(told["tokenUsage"][part], expected, "{part}");
+            assert_eq!(notice["tokenUsage"][part], expected, "{part}");
         }
-        assert!(told["tokenUsage"]["modelContextWindow"].as_i64().unwrap() > 0);
+        assert!(notice["tokenUsage"]["modelContextWindow"].as_i64().unwrap() > 0);
     }
 }

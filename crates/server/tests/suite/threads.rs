@@ -36,8 +36,8 @@ async fn a_start_is_answered_before_it_is_announced() {
     assert_eq!(started["model"], "gpt-5");
     assert_eq!(started["modelProvider"], "scripted");
     assert_eq!(started["cwd"], world.workspace().display().to_string());
-    let told = peer.expect("thread/started").await;
-    assert_eq!(&told["thread"], thread);
+    let notice = peer.expect("thread/started").await;
+    assert_eq!(&notice["thread"], thread);
     assert_lines(peer.transcript(), "> thread/start\n< thread/start\n* thread/started thread1");
 }
 

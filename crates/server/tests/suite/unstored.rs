@@ -83,7 +83,7 @@ async fn a_turn_whose_end_cannot_be_stored_has_failed() {
     assert_eq!(ended["status"], "failed");
     let error = ended["error"]["message"].as_str().unwrap();
     assert!(error.contains("the thread cannot be stored"), "{error}");
-    peer.expect_where("thread/status/changed", |told| told["status"]["type"] == "systemError")
+    peer.expect_where("thread/status/changed", |notice| notice["status"]["type"] == "systemError")
         .await;
     // That it failed could be stored.
     world.crash();
@@ -139,7 +139,7 @@ async fn facts_that_cannot_be_stored_are_not_sent() {
 
 #[tokio::test]
 async fn an_end_that_could_not_be_stored_is_stored_once_the_store_works_again() {
-    // What comes first when it does: somebody reads, the next turn begins, the thread is unloaded.
+    // What happens first once it works again: a read, the next turn, or the unloading of the thread.
     for next in ["thread/turns/list", "thread/read", "turn/start", "unload"] {
         let world = world(says("Hello.")).await;
         let server = world.start();

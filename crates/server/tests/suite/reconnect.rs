@@ -1,5 +1,5 @@
-//! Clients that lost their connection and come back with a cursor (docs/coming-back.md): what they
-//! saw, what is told again and what follows make up the whole.
+//! Clients that lost their connection and reconnect with a cursor (docs/coming-back.md): the events
+//! that they saw, those that are replayed and those that follow are complete.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ async fn the_rest_of_a_stream_follows_in_one_piece() {
     let delta = first.expect("item/agentMessage/delta").await;
     let mut text = delta["delta"].as_str().unwrap().to_owned();
     let cursor = first.cursor(&thread).unwrap().to_owned();
-    // Another one hears more meanwhile.
+    // Another client gets more events meanwhile.
     let mut watching = server.connect_with(capabilities()).await;
     watching.call("thread/resume", json!({ "threadId": thread })).await;
     first.expect("item/agentMessage/delta").await;
@@ -339,7 +339,7 @@ async fn a_connection_may_be_cut_anywhere() {
                     if let Some(cursor) = &view.cursor {
                         params["eventCursor"] = cursor.as_str().into();
                     }
-                    // What was told before the answer is not of this thread.
+                    // Notifications before the response are not about this thread.
                     let resumed = peer.call("thread/resume", params).await;
                     view.resumed(&resumed);
                     peer.forget();
