@@ -34,12 +34,20 @@ pub enum OpenError {
     /// Its store.
     #[error("store: {0}")]
     Store(#[from] DatabaseError),
-    /// A folder that is not there and cannot be made.
-    #[error("the folder {0} cannot be made: {1}")]
-    Folder(PathBuf, std::io::Error),
-    /// Where limits are counted.
+    /// A missing folder that cannot be created.
+    #[error("the folder {} cannot be created: {source}; create it, or change its permissions", path.display())]
+    Folder {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The state file of the limits.
     #[error("limits: {0}")]
-    Limits(String),
+    LimitsFile(#[from] ratelimit::StateError),
+    /// The shared store of the limits.
+    #[error("limits: {0}")]
+    LimitsStore(#[from] ratelimit::Unavailable),
     /// TLS to upstreams.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] http_client::TlsError),
@@ -202,7 +210,7 @@ async fn open_limits(
                 StoreUrl::Postgres(_) => folder.join("gateway.limits"),
             };
             let memory = Memory::open(&path, clock.now());
-            memory.map(Limits::Memory).map_err(|error| OpenError::Limits(error.to_string()))
+            Ok(Limits::Memory(memory?))
         }
         LimitsUrl::Redis { url, lease, durable } => {
             let options = RedisOptions {
@@ -214,7 +222,7 @@ async fn open_limits(
                 durable: *durable,
             };
             let redis = Redis::connect(options).await;
-            redis.map(Limits::Redis).map_err(|error| OpenError::Limits(error.to_string()))
+            Ok(Limits::Redis(redis?))
         }
     }
 }
@@ -228,5 +236,5 @@ fn make_private(folder: &Path) -> Result<(), OpenError> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|error| OpenError::Folder(folder.to_owned(), error))
+    builder.create(folder).map_err(|source| OpenError::Folder { path: folder.to_owned(), source })
 }

@@ -13,7 +13,7 @@ use http_client::{HttpClient, PoolOptions, TlsError};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::uri::PathAndQuery;
-use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 pub(crate) use body::OutBody;
 pub(crate) use failure::{Failure, Scrub, too_large, too_slow};
@@ -93,32 +93,44 @@ impl Client {
     }
 }
 
+/// Why a server did not accept posted JSON.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PostError {
+    /// The URL is invalid.
+    #[error("the request cannot be sent: {0}")]
+    Invalid(#[from] hyper::http::Error),
+    /// There was no answer.
+    #[error(transparent)]
+    Failed(#[from] Failure),
+    /// It answered with an error.
+    #[error("it answered {0}")]
+    Refused(StatusCode),
+}
+
 impl Client {
-    /// Posts JSON to somebody who is no model server: a collector of traces.
+    /// Posts JSON to a server that is not an upstream: a collector of traces.
     ///
     /// # Errors
-    /// In words, when it is not taken.
+    /// When the server does not accept it.
     pub(crate) async fn post_json(
         &self,
         url: &str,
         body: bytes::Bytes,
         patience: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), PostError> {
         let json = HeaderValue::from_static("application/json");
-        let request = Request::post(url)
-            .header(header::CONTENT_TYPE, json)
-            .body(OutBody::whole(body))
-            .map_err(|error| error.to_string())?;
+        let request =
+            Request::post(url).header(header::CONTENT_TYPE, json).body(OutBody::whole(body))?;
         let answered = async {
             let answer = self.http.request(request).await;
-            let answer = answer.map_err(|error| Failure::of(&error).to_string())?;
+            let answer = answer.map_err(|error| Failure::of(&error))?;
             let status = answer.status();
-            // Read to its end, so that the connection serves again; what it says does not matter.
+            // Read to the end, so that the connection can be reused; the content does not matter.
             let _ = http_body_util::Limited::new(answer.into_body(), 64 << 10).collect().await;
-            if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
+            if status.is_success() { Ok(()) } else { Err(PostError::Refused(status)) }
         };
-        let late = || Err("it did not answer in time".to_owned());
-        tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| late())
+        let answered = tokio::time::timeout(patience, answered).await;
+        answered.unwrap_or(Err(PostError::Failed(Failure::Silent)))
     }
 }
 

@@ -100,7 +100,7 @@ impl Redis {
         draws: &[Draw<'_>],
     ) -> Result<Decision, Unavailable> {
         for draw in draws {
-            wire::check(draw.bound).map_err(Unavailable::Full)?;
+            wire::check(draw.bound)?;
         }
         let shared = &self.shared;
         let asked = match shared.table.start(organization, request, draws, shared.now()) {
@@ -146,7 +146,7 @@ impl Redis {
         let shared = &self.shared;
         let mut args = vec![shared.durable()];
         for draw in draws {
-            wire::check(draw.bound).map_err(Unavailable::Full)?;
+            wire::check(draw.bound)?;
             wire::push_draw(&mut args, shared.options.node, draw, wire::Terms::default());
         }
         let keys = shared.keys(organization);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, StatusCode, header};
+use http_client::retry;
+use hyper::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -125,16 +126,18 @@ fn may_be_tried_again(error: &ApiError) -> bool {
         || error.code() == Some("upstream_rate_limited")
 }
 
-/// Twice as long each time, and up to half as long again, so that lines do not come back together;
-/// or what the model server asks for, if that is longer.
-fn pause(job: &Job, error: &ApiError, backoff: Duration, failures: u32) -> Duration {
+/// The pause before the next attempt: half of it is jitter, and the upstream can ask for longer, up to
+/// [`LONGEST_PAUSE`].
+fn pause(job: &Job, error: &ApiError, first: Duration, failures: u32) -> Duration {
+    let policy =
+        retry::Policy { first, longest: LONGEST_PAUSE, longest_asked: Duration::MAX, jitter: 0.5 };
     let mut chance = [0];
     job.gateway.random.fill(&mut chance);
-    let pause = backoff.saturating_mul(1 << (failures - 1).min(16));
-    let pause = pause + pause / 2 * u32::from(chance[0]) / 255;
-    let asked = error.find_header(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let asked = asked.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or(0);
-    pause.max(Duration::from_secs(asked)).min(LONGEST_PAUSE)
+    let pause = policy.wait(failures, None).unwrap_or(LONGEST_PAUSE);
+    let pause = policy.with_jitter(pause, f64::from(chance[0]) / 255.0);
+    let header = |name: &str| error.find_header(name.parse().ok()?)?.to_str().ok();
+    let asked = retry::requested_wait(header).unwrap_or_default();
+    pause.max(asked).min(LONGEST_PAUSE)
 }
 
 fn good(job: &Job, request: &str, whole: &Whole) -> Outcome {

@@ -1,6 +1,6 @@
-//! The connection to the store: one, shared by all calls, made again in the background when it is
-//! lost, and the library of functions that is loaded where it is missing. It knows nothing of what
-//! the functions say.
+//! The connection to the store: one, shared by all calls and re-established in the background when it
+//! is lost. Loads the library of functions where it is missing. It does not know what the functions
+//! do.
 //!
 //! While there is no connection a call fails at once. A call waits for at most [`PATIENCE`].
 
@@ -15,11 +15,11 @@ use tokio::time::timeout;
 
 use crate::RedisOptions;
 
-/// How long an answer is waited for.
+/// Longest wait for an answer.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
-/// The shortest and the longest time between two attempts to connect.
+/// Shortest and longest pause between two attempts to connect.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
-/// The library's name; another version of its text or its data has another one.
+/// The library's name; each version of its text or its data has its own.
 const LIBRARY: &str = "limits_1";
 const TEXT: &str = include_str!("limits.lua");
 
@@ -31,17 +31,17 @@ pub(super) struct Link {
     /// Counts connections: a call that fails ends the one that it used, and no later one.
     generation: AtomicU64,
     lost: Notify,
-    /// Whether this node may call an empty store a new one.
+    /// Whether this node may take an empty store for a new one.
     may_be_new: AtomicBool,
-    place: String,
+    address: String,
 }
 
-/// Why a call has no answer.
+/// Why a call has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CallError {
-    /// Nothing was done.
+    /// It had no effect.
     NotDone(String),
-    /// It may have been done.
+    /// It may have taken effect.
     Unknown(String),
 }
 
@@ -54,18 +54,19 @@ impl CallError {
 }
 
 impl Link {
-    /// Errors: the URL is none.
+    /// # Errors
+    /// The URL is invalid.
     pub(super) fn new(options: &RedisOptions) -> Result<Self, RedisError> {
         let client = Client::open(options.url.as_str())?;
-        // Without user and password: it stands in messages.
-        let place = client.get_connection_info().addr().to_string();
+        // Without user and password: messages contain it.
+        let address = client.get_connection_info().addr().to_string();
         Ok(Self {
             client,
             connection: Mutex::default(),
             generation: AtomicU64::new(0),
             lost: Notify::new(),
             may_be_new: AtomicBool::new(options.first_start),
-            place,
+            address,
         })
     }
 
@@ -84,7 +85,7 @@ impl Link {
         command.arg(format!("{LIBRARY}_{function}")).arg(keys.len()).arg(keys).arg(args);
         let generation = self.generation.load(Ordering::Acquire);
         let Some(mut connection) = self.lock().clone() else {
-            return Err(CallError::NotDone(format!("{} is not connected", self.place)));
+            return Err(CallError::NotDone(format!("{} is not connected", self.address)));
         };
         let first = self.ask(&mut connection, generation, &command).await;
         match first {
@@ -107,13 +108,13 @@ impl Link {
             Ok(Err(error)) => Err(self.failed(generation, error)),
             Err(_) => {
                 self.give_up(generation);
-                Err(CallError::Unknown(format!("{} is silent", self.place)))
+                Err(CallError::Unknown(format!("{} does not answer", self.address)))
             }
         }
     }
 
     fn failed(&self, generation: u64, error: RedisError) -> CallError {
-        let reason = format!("{}: {error}", self.place);
+        let reason = format!("{}: {error}", self.address);
         let Some(code) = error.code() else {
             self.give_up(generation);
             return CallError::Unknown(reason);
@@ -124,7 +125,7 @@ impl Link {
         CallError::NotDone(reason)
     }
 
-    /// The connection of that generation is of no more use.
+    /// Drops the connection of that generation, unless it was replaced.
     fn give_up(&self, generation: u64) {
         let mut connection = self.lock();
         if self.generation.load(Ordering::Acquire) == generation && connection.take().is_some() {
@@ -132,7 +133,7 @@ impl Link {
         }
     }
 
-    /// Connects, and connects again whenever the connection is lost; it never ends.
+    /// Connects, and reconnects whenever the connection is lost. Never returns.
     pub(super) async fn stay_connected(self: Arc<Self>) {
         let mut pause = BACKOFF.0;
         loop {
@@ -149,7 +150,7 @@ impl Link {
     }
 
     /// One attempt to connect.
-    pub(super) async fn connect(&self) -> Result<(), String> {
+    pub(super) async fn connect(&self) -> Result<(), CallError> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(None);
@@ -160,9 +161,10 @@ impl Link {
             Ok::<_, RedisError>(connection)
         };
         let connection = timeout(2 * PATIENCE, attempt).await;
-        let connection = connection.map_err(|_| format!("{} is silent", self.place))?;
-        let connection = connection.map_err(|error| format!("{}: {error}", self.place))?;
-        // From now on an empty store is one that was emptied.
+        let failed = |reason: String| CallError::NotDone(format!("{}: {reason}", self.address));
+        let connection = connection.map_err(|_| failed("it does not answer".to_owned()))?;
+        let connection = connection.map_err(|error| failed(error.to_string()))?;
+        // From now on an empty store is one that was emptied, not a new one.
         self.may_be_new.store(false, Ordering::Release);
         let mut current = self.lock();
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -170,8 +172,8 @@ impl Link {
         Ok(())
     }
 
-    /// Loads the library where it is missing. It carries the store's present run, and since when
-    /// what the store remembers is everything: since always for one that is new, else since now.
+    /// Loads the library if it is missing. It carries the id of the store's current run, and the time
+    /// since which the store's memory is complete: always for a new store, else now.
     async fn load(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
         let mut list = redis::cmd("FUNCTION");
         list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY);
@@ -190,7 +192,7 @@ impl Link {
         let mut load = redis::cmd("FUNCTION");
         load.arg("LOAD").arg(text);
         match load.query_async::<String>(connection).await {
-            // Another node was quicker.
+            // Another node has loaded it in the meantime.
             Err(error) if error.to_string().contains("already exists") => Ok(()),
             other => other.map(|_| ()),
         }

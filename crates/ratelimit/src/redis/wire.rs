@@ -1,6 +1,6 @@
 //! What is said to the functions of the library, and how their answers are read. No I/O.
 
-use crate::{Bound, Decision, Draw, Micros, Remedy, State};
+use crate::{Bound, Decision, Draw, Micros, Remedy, State, Unavailable};
 
 /// Amounts and limits above it count as it: the store's numbers are doubles.
 pub(super) const LARGEST: u64 = 1 << 50;
@@ -67,11 +67,14 @@ pub(super) fn key(organization: &str, what: &str) -> String {
     key
 }
 
-/// Whether the store can count this.
-pub(super) fn check(bound: Bound) -> Result<(), String> {
+/// Checks that the store can count within this bound.
+pub(super) fn check(bound: Bound) -> Result<(), Unavailable> {
     match bound {
         Bound::Rate { limit, .. } if limit.window == 0 || limit.window >= LONGEST => {
-            Err(format!("a window of {} µs cannot be counted in the store", limit.window))
+            Err(Unavailable::Full(format!(
+                "the store cannot count over a window of {} µs",
+                limit.window
+            )))
         }
         _ => Ok(()),
     }
