@@ -29,23 +29,23 @@ use gateway_policy::error::ApiError;
 use crate::Services;
 
 /// Largest body, in bytes.
-const MOST_BODY: usize = 256 << 10;
+const MAX_BODY: usize = 256 << 10;
 
 /// Everything under `/v1/organizations` and `/v1/organization`. Requests for these paths go to this
 /// router as a whole: it answers for those that it does not have, too.
 pub(crate) fn router(context: Arc<Services>) -> Router {
     Router::new()
-        .merge(of_organizations())
-        .merge(of_projects())
-        .merge(of_keys())
-        .merge(of_money())
-        .fallback(nothing)
-        .method_not_allowed_fallback(no_such_method)
-        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .merge(organizations_routes())
+        .merge(projects_routes())
+        .merge(keys_routes())
+        .merge(money_routes())
+        .fallback(unknown_resource)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(context)
 }
 
-fn of_organizations() -> Router<Arc<Services>> {
+fn organizations_routes() -> Router<Arc<Services>> {
     Router::new()
         .route("/v1/organizations", get(organizations::list).post(organizations::create))
         .route(
@@ -67,7 +67,7 @@ fn of_organizations() -> Router<Arc<Services>> {
         )
 }
 
-fn of_projects() -> Router<Arc<Services>> {
+fn projects_routes() -> Router<Arc<Services>> {
     Router::new()
         .route("/v1/organization/projects", get(projects::list).post(projects::create))
         .route("/v1/organization/projects/{p}", get(projects::get).post(projects::update))
@@ -76,7 +76,7 @@ fn of_projects() -> Router<Arc<Services>> {
         .route("/v1/organization/projects/{p}/rate_limits/{id}", post(rate_limits::update))
 }
 
-fn of_keys() -> Router<Arc<Services>> {
+fn keys_routes() -> Router<Arc<Services>> {
     let accounts = "/v1/organization/projects/{p}/service_accounts";
     let keys = "/v1/organization/projects/{p}/api_keys";
     Router::new()
@@ -93,7 +93,7 @@ fn of_keys() -> Router<Arc<Services>> {
         .route(&format!("{accounts}/{{id}}/api_keys"), post(service_accounts::create_key))
 }
 
-fn of_money() -> Router<Arc<Services>> {
+fn money_routes() -> Router<Arc<Services>> {
     let mut router = Router::new()
         .route("/v1/organization/usage/export", get(export::export))
         .route("/v1/organization/usage/{page}", get(usage::usage))
@@ -114,7 +114,7 @@ fn of_money() -> Router<Arc<Services>> {
 }
 
 /// What is not here. Who may not ask is told that first.
-async fn nothing(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> ApiError {
+async fn unknown_resource(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> ApiError {
     match authority {
         Err(error) => error,
         Ok(_) => ApiError::not_found(
@@ -124,7 +124,7 @@ async fn nothing(authority: Result<Authority, ApiError>, uri: hyper::Uri) -> Api
     }
 }
 
-async fn no_such_method(method: hyper::Method, uri: hyper::Uri) -> ApiError {
+async fn method_not_allowed(method: hyper::Method, uri: hyper::Uri) -> ApiError {
     let message = format!("{} does not take {method} requests.", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

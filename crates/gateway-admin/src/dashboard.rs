@@ -26,7 +26,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 
 use attempts::Attempts;
 use context::Context;
-use page::{Failure, Told};
+use page::{Failure, LogLine};
 use session::SignedOut;
 
 /// All routes at and below `/dashboard`.
@@ -75,7 +75,7 @@ const SECURITY: [(HeaderName, &str); 7] = [
 ];
 
 async fn secured(mut response: Response) -> Response {
-    if let Some(Told(why)) = response.extensions().get() {
+    if let Some(LogLine(why)) = response.extensions().get() {
         tracing::warn!("dashboard: {why}");
     }
     let headers = response.headers_mut();

@@ -5,7 +5,7 @@ use memchr::memchr2;
 
 use super::json::count_scalars;
 use super::usage::{Draft, Usage, milliseconds};
-use super::watched::{Field, Place, field};
+use super::watched::{Container, Field, field};
 use super::words;
 
 /// The longest key, id or number that is kept; longer ones are passed.
@@ -65,7 +65,7 @@ pub(super) struct Walk {
     pub(super) seen: Seen,
     /// The text of a whole answer counts as output, not that of an event.
     whole: bool,
-    stack: [(Place, bool); MAX_WATCHED],
+    stack: [(Container, bool); MAX_WATCHED],
     depth: usize,
     /// Objects and arrays open within one that is not watched.
     skipped: u64,
@@ -87,7 +87,7 @@ impl Walk {
         Self {
             seen: Seen::default(),
             whole,
-            stack: [(Place::Root, true); MAX_WATCHED],
+            stack: [(Container::Root, true); MAX_WATCHED],
             depth: 0,
             skipped: 0,
             lexed: Lexed::Between,
@@ -95,7 +95,7 @@ impl Walk {
             high: None,
             token: Vec::new(),
             too_long: false,
-            field: Field::Into(Place::Root),
+            field: Field::Into(Container::Root),
             value: true,
             usage: Draft::default(),
         }
@@ -108,7 +108,7 @@ impl Walk {
         self.lexed = Lexed::Between;
         self.escape = Escape::No;
         self.high = None;
-        self.field = Field::Into(Place::Root);
+        self.field = Field::Into(Container::Root);
         self.value = true;
         std::mem::take(&mut self.seen)
     }
@@ -185,7 +185,7 @@ impl Walk {
     }
 
     /// Where the next value or key stands.
-    fn place(&self) -> Option<Place> {
+    fn container(&self) -> Option<Container> {
         self.depth.checked_sub(1).map(|top| self.stack[top].0)
     }
 
@@ -194,33 +194,33 @@ impl Walk {
         if self.depth == 0 || self.in_object() {
             return;
         }
-        self.field = match self.place() {
-            Some(Place::Data) => {
+        self.field = match self.container() {
+            Some(Container::Data) => {
                 count_one(&mut self.seen.data_entries);
                 Field::Unwatched
             }
-            Some(Place::Choices) => {
+            Some(Container::Choices) => {
                 count_one(&mut self.seen.choices);
-                Field::Into(Place::Output)
+                Field::Into(Container::Output)
             }
-            Some(Place::Output) => Field::Into(Place::Output),
+            Some(Container::Output) => Field::Into(Container::Output),
             _ => Field::Unwatched,
         };
     }
 
     fn open(&mut self, object: bool) {
         self.begin_value();
-        let place = match self.field {
-            Field::Into(place) if self.depth < MAX_WATCHED => place,
-            Field::Text if self.depth < MAX_WATCHED => Place::Output,
+        let container = match self.field {
+            Field::Into(container) if self.depth < MAX_WATCHED => container,
+            Field::Text if self.depth < MAX_WATCHED => Container::Output,
             _ => return self.open_unwatched(),
         };
-        let fits = match place {
-            Place::Data | Place::Choices => !object,
-            Place::Output => true,
+        let fits = match container {
+            Container::Data | Container::Choices => !object,
+            Container::Output => true,
             _ => object,
         };
-        if place == Place::Usage {
+        if container == Container::Usage {
             self.seen.has_usage = true;
             self.usage = Draft::default();
             self.seen.usage_invalid |= !object;
@@ -228,12 +228,12 @@ impl Walk {
         if !fits {
             return self.open_unwatched();
         }
-        match place {
-            Place::Data => self.seen.data_entries = Some(0),
-            Place::Choices => self.seen.choices = Some(0),
+        match container {
+            Container::Data => self.seen.data_entries = Some(0),
+            Container::Choices => self.seen.choices = Some(0),
             _ => {}
         }
-        self.stack[self.depth] = (place, object);
+        self.stack[self.depth] = (container, object);
         self.depth += 1;
         self.value = !object;
     }
@@ -247,9 +247,9 @@ impl Walk {
 
     fn close(&mut self) {
         // What closes nothing is no JSON.
-        let Some(place) = self.place() else { return };
+        let Some(container) = self.container() else { return };
         self.depth -= 1;
-        if place == Place::Usage {
+        if container == Container::Usage {
             match self.usage.finish() {
                 Ok(Some(usage)) => self.seen.usage = Some(usage),
                 Ok(None) => {}
@@ -270,9 +270,9 @@ impl Walk {
             self.begin_value();
             match self.field {
                 Field::Id if self.seen.id.is_none() => Use::Keep,
-                Field::Type if self.place() == Some(Place::Root) => Use::Keep,
+                Field::Type if self.container() == Some(Container::Root) => Use::Keep,
                 Field::Duration | Field::Number(_) => Use::Keep,
-                Field::Delta | Field::Text | Field::Into(Place::Output) => Use::Count,
+                Field::Delta | Field::Text | Field::Into(Container::Output) => Use::Count,
                 _ => Use::Pass,
             }
         } else {
@@ -378,7 +378,7 @@ impl Walk {
             Use::Key => {
                 self.field = match self.too_long {
                     true => Field::Unwatched,
-                    false => field(self.place(), &self.token, self.whole),
+                    false => field(self.container(), &self.token, self.whole),
                 };
                 return;
             }
@@ -386,7 +386,7 @@ impl Walk {
             _ => {}
         }
         if self.skipped == 0 {
-            if let Field::Into(Place::Usage) = self.field {
+            if let Field::Into(Container::Usage) = self.field {
                 self.seen.usage_invalid = true;
             }
             self.after_value();
@@ -407,8 +407,8 @@ impl Walk {
 
     fn duration(&mut self) {
         let Some(duration) = milliseconds(&self.token) else { return };
-        match self.place() {
-            Some(Place::Usage) => self.usage.duration_ms = Some(duration),
+        match self.container() {
+            Some(Container::Usage) => self.usage.duration_ms = Some(duration),
             _ => self.seen.duration_ms = self.seen.duration_ms.or(Some(duration)),
         }
     }
@@ -435,7 +435,7 @@ impl Walk {
             Field::Number(_) if self.too_long => self.usage.invalid = true,
             Field::Number(count) => self.usage.set(count, &self.token),
             Field::Duration => self.duration(),
-            Field::Into(Place::Usage) if self.token != b"null" => {
+            Field::Into(Container::Usage) if self.token != b"null" => {
                 self.seen.has_usage = true;
                 self.seen.usage_invalid = true;
             }

@@ -4,7 +4,7 @@ use super::usage::Count;
 
 /// Where in the value something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Container {
     Root,
     /// The member `response` of an event.
     Response,
@@ -26,36 +26,36 @@ pub(super) enum Field {
     Duration,
     Text,
     Number(Count),
-    Into(Place),
+    Into(Container),
 }
 
-/// What `key` names in an object that stands at `place`. The text of a `whole` answer is output,
+/// What `key` names in an object that stands at `container`. The text of a `whole` answer is output,
 /// that of an event is told in deltas.
-pub(super) fn field(place: Option<Place>, key: &[u8], whole: bool) -> Field {
+pub(super) fn field(container: Option<Container>, key: &[u8], whole: bool) -> Field {
     use Field::{Delta, Duration, Id, Into, Number, Text, Type, Unwatched};
-    match (place, key) {
-        (Some(Place::Root | Place::Response), key) => match key {
+    match (container, key) {
+        (Some(Container::Root | Container::Response), key) => match key {
             b"id" => Id,
             b"type" => Type,
-            b"usage" => Into(Place::Usage),
+            b"usage" => Into(Container::Usage),
             b"duration" => Duration,
-            b"data" if place == Some(Place::Root) => Into(Place::Data),
+            b"data" if container == Some(Container::Root) => Into(Container::Data),
             b"delta" => Delta,
-            b"response" if place == Some(Place::Root) => Into(Place::Response),
-            b"choices" => Into(Place::Choices),
-            b"output" if whole => Into(Place::Output),
+            b"response" if container == Some(Container::Root) => Into(Container::Response),
+            b"choices" => Into(Container::Choices),
+            b"output" if whole => Into(Container::Output),
             _ => Unwatched,
         },
-        (Some(Place::Usage), key) => match key {
+        (Some(Container::Usage), key) => match key {
             b"input_tokens" | b"prompt_tokens" => Number(Count::Input),
             b"output_tokens" | b"completion_tokens" => Number(Count::Output),
             b"total_tokens" => Number(Count::Total),
-            b"input_tokens_details" | b"prompt_tokens_details" => Into(Place::UsageDetails),
+            b"input_tokens_details" | b"prompt_tokens_details" => Into(Container::UsageDetails),
             b"seconds" => Duration,
             _ => Unwatched,
         },
-        (Some(Place::UsageDetails), b"cached_tokens") => Number(Count::Cached),
-        (Some(Place::Output), key) if holds_output(key) => Text,
+        (Some(Container::UsageDetails), b"cached_tokens") => Number(Count::Cached),
+        (Some(Container::Output), key) if holds_output(key) => Text,
         _ => Unwatched,
     }
 }

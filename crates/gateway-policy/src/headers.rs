@@ -31,7 +31,7 @@ static PROJECT_TOKENS: Names = [
 
 /// What the headers of an answer say of the limits: those that were looked at last.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shown {
+pub struct LimitHeaders {
     requests: Option<Left>,
     tokens: Option<Left>,
     project_tokens: Option<Left>,
@@ -44,7 +44,7 @@ struct Left {
     state: State,
 }
 
-impl Shown {
+impl LimitHeaders {
     /// The meters' states after a decision.
     #[must_use]
     pub fn new(plan: &Plan, demand: &Demand, states: &[State]) -> Self {

@@ -78,7 +78,7 @@ pub struct Demand {
 
 /// What it really took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct Consumed {
     /// Input and output tokens; `None`: nobody said, the estimate stands.
     pub tokens: Option<u64>,
     /// Images made.
@@ -89,7 +89,7 @@ pub struct Taken {
     pub cost: Option<MicroDollars>,
 }
 
-impl Taken {
+impl Consumed {
     /// What a request takes that the upstream failed: its count, and nothing else.
     pub const NOTHING: Self =
         Self { tokens: Some(0), images: Some(0), audio_milliseconds: Some(0), cost: Some(0) };
@@ -216,7 +216,7 @@ impl Plan {
 
     /// What it really took, in the order of [`Plan::draws`].
     #[must_use]
-    pub fn settlement(&self, demand: &Demand, taken: &Taken) -> Vec<Option<u64>> {
+    pub fn settlement(&self, demand: &Demand, taken: &Consumed) -> Vec<Option<u64>> {
         self.meters(demand).map(|meter| meter.taken(taken)).collect()
     }
 
@@ -275,7 +275,7 @@ impl Meter {
         }
     }
 
-    fn taken(&self, taken: &Taken) -> Option<u64> {
+    fn taken(&self, taken: &Consumed) -> Option<u64> {
         match self.dimension {
             Dimension::RequestsPerMinute
             | Dimension::RequestsPerDay

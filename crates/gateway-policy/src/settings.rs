@@ -18,7 +18,7 @@ pub use catalog::{Catalog, LimitSet, Model, NO_MODEL, Price, Shutdown, TierSetti
 pub use error::SettingsError;
 use hyper::Uri;
 use hyper::header::HeaderValue;
-pub use resolve::Surroundings;
+pub use resolve::LoadContext;
 
 use crate::tenants::Tier;
 

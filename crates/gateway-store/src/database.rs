@@ -1,7 +1,7 @@
 //! The store: one thin layer over an embedded SQLite file and over PostgreSQL, which take the same
 //! SQL. It knows statements and rows; what they mean is said in `records`.
 //!
-//! Every call is bounded: at most [`MOST_WAITING`] wait at once and none longer than [`PATIENCE`]
+//! Every call is bounded: at most [`MAX_WAITING`] wait at once and none longer than [`PATIENCE`]
 //! (a report: [`REPORT_PATIENCE`]). A store that is away is an error, and is tried again by the next
 //! call. Placeholders are `$1`, `$2` …; sums are cast (`CAST(SUM(x) AS BIGINT)`).
 
@@ -16,8 +16,8 @@ mod tls;
 mod value;
 
 pub use error::DatabaseError;
-pub use lane::{MOST_WAITING, PATIENCE, REPORT_PATIENCE};
-pub use statement::{Done, Statement};
+pub use lane::{MAX_WAITING, PATIENCE, REPORT_PATIENCE};
+pub use statement::{Statement, StatementResult};
 pub use value::{Row, Value};
 
 use lane::Lane;
@@ -67,7 +67,10 @@ impl Database {
     ///
     /// # Errors
     /// See [`DatabaseError`]. After `Unavailable` it is not known whether it happened.
-    pub async fn transact(&self, statements: Vec<Statement>) -> Result<Vec<Done>, DatabaseError> {
+    pub async fn transact(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<StatementResult>, DatabaseError> {
         self.run(Lane::Write, statements).await
     }
 
@@ -80,7 +83,7 @@ impl Database {
         &self,
         lane: Lane,
         statements: Vec<Statement>,
-    ) -> Result<Vec<Done>, DatabaseError> {
+    ) -> Result<Vec<StatementResult>, DatabaseError> {
         match &self.0 {
             Backend::Sqlite(sqlite) => sqlite.run(lane, statements).await,
             Backend::Postgres(postgres) => postgres.run(lane, statements).await,

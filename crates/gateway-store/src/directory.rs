@@ -32,7 +32,7 @@ pub const CAPACITY: usize = 131_072;
 /// How often the list of changes is read.
 pub const POLL: Duration = Duration::from_millis(250);
 /// Keys that are looked up in the store at once; more are refused as unavailable.
-const MOST_LOADING: usize = 512;
+const MAX_LOADING: usize = 512;
 /// How long a key that does not exist is remembered, and how many of them.
 const UNKNOWN: (Micros, usize) = (1_000_000, 4096);
 /// Polls between two times of upkeep: a minute.

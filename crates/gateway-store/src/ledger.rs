@@ -3,8 +3,8 @@
 //!
 //! Recording never waits. Rows are written in groups, some fifty milliseconds after they were
 //! recorded; a process that is killed loses those. While the store is away they wait in memory.
-//! Beyond [`MOST_ROWS`], requests of one minute, key, model and status are folded into one row, so
-//! that every sum stays exact; beyond [`MOST_FOLDED`] of these they are lost, which is counted and
+//! Beyond [`MAX_ROWS`], requests of one minute, key, model and status are folded into one row, so
+//! that every sum stays exact; beyond [`MAX_FOLDED`] of these they are lost, which is counted and
 //! told. Who asks [`Ledger::has_room`] before it serves a request never loses one.
 
 mod entry;
@@ -20,10 +20,10 @@ use std::time::Duration;
 pub use entry::{Endpoint, Entry};
 pub use export::{Cursor, Exported, export};
 use queue::Queue;
-pub use queue::{MOST_FOLDED, MOST_ROWS};
+pub use queue::{MAX_FOLDED, MAX_ROWS};
 pub use spend::{MonthSpend, month_spend, month_spend_by, month_spend_of};
 use tokio::sync::{Notify, watch};
-pub use usage::{GroupBy, MOST_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
+pub use usage::{GroupBy, MAX_SUMS, ModelUse, Sum, TooMany, UsageQuery, sums, users_of};
 
 use crate::database::{Database, DatabaseError};
 

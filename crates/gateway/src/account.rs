@@ -9,7 +9,7 @@ use ratelimit::RequestId;
 use crate::metrics;
 use crate::state::Gateway;
 use crate::traces;
-use gateway_policy::plan::{Demand, Plan, Taken};
+use gateway_policy::plan::{Consumed, Demand, Plan};
 use gateway_policy::settings::{Model, Price};
 use gateway_policy::tenants::Caller;
 use gateway_store::ledger::{Endpoint, Entry};
@@ -184,7 +184,7 @@ impl Traced {
 /// What a request is charged.
 struct Bill {
     status: u16,
-    taken: Taken,
+    taken: Consumed,
     input: u64,
     cached: u64,
     output: u64,
@@ -226,7 +226,7 @@ impl Facts {
         let (input, cached) = (usage.input_tokens.into(), usage.cached_input_tokens.into());
         let output = usage.output_tokens.into();
         let cost = self.price.map_or(0, |price| price.of(input, cached, output));
-        let taken = Taken {
+        let taken = Consumed {
             tokens: Some(usage.total_tokens.into()),
             images,
             audio_milliseconds: audio,
@@ -249,7 +249,7 @@ impl Facts {
     fn as_reserved(&self, status: u16, images: Option<u64>, audio: Option<u64>) -> Bill {
         Bill {
             status,
-            taken: Taken { images, audio_milliseconds: audio, ..Taken::default() },
+            taken: Consumed { images, audio_milliseconds: audio, ..Consumed::default() },
             input: self.demand.tokens,
             cached: 0,
             output: 0,
@@ -267,7 +267,7 @@ impl Facts {
         let input = self.input_estimate.min(tokens);
         let cost = self.price.map_or(0, |price| price.of(self.input_estimate, 0, output));
         let cost = cost.min(self.demand.cost);
-        let taken = Taken { tokens: Some(tokens), cost: Some(cost), ..Taken::default() };
+        let taken = Consumed { tokens: Some(tokens), cost: Some(cost), ..Consumed::default() };
         Bill {
             status,
             taken,
@@ -306,7 +306,7 @@ impl Bill {
     fn nothing(status: u16) -> Self {
         Self {
             status,
-            taken: Taken::NOTHING,
+            taken: Consumed::NOTHING,
             input: 0,
             cached: 0,
             output: 0,

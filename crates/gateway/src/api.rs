@@ -1,7 +1,6 @@
 //! The handlers of the hosted API, one file per resource. Which path leads to which of them is decided
 //! in `serve/router.rs`.
 
-mod asked;
 mod batch_lines;
 pub(crate) mod batches;
 mod exchange;
@@ -13,13 +12,14 @@ pub(crate) mod models;
 mod owned;
 pub(crate) mod refused;
 mod relay;
+mod request_body;
 mod upload;
 mod upstream_files;
 
 use hyper::Response;
 
-pub(crate) use batch_lines::{LineOf, line, read_line};
-pub(crate) use exchange::{Exchange, Recognised};
+pub(crate) use batch_lines::{LineRequest, line, read_line};
+pub(crate) use exchange::{Exchange, ResolvedModel};
 pub(crate) use relay::Whole;
 
 use crate::serve::answer::AnswerBody;

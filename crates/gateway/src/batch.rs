@@ -36,7 +36,7 @@ const TIDY_EVERY: u32 = 60;
 /// Steps of a round of tidying: each takes some thousand lines.
 const TIDY_STEPS: u32 = 20;
 /// Batches that a node works at, at once. What is beyond waits in the store.
-const MOST_BATCHES: usize = 64;
+const MAX_BATCHES: usize = 64;
 /// Begins to run batches, for as long as there is a gateway.
 pub(crate) fn start(gateway: &Arc<Gateway>) {
     let runner = &gateway.batches;
@@ -91,7 +91,7 @@ async fn round(
     polls: u32,
 ) -> Result<(), gateway_store::database::DatabaseError> {
     let database = &gateway.database;
-    while running.len() < MOST_BATCHES {
+    while running.len() < MAX_BATCHES {
         let now = gateway.clock.now();
         if !batches::waits(database, now).await? {
             break;

@@ -14,7 +14,7 @@ use crate::object_owners::ObjectOwners;
 use crate::spend::Spend;
 use crate::state::{Gateway, Ids};
 use crate::trace_export;
-use crate::upstream::{self, Scrub};
+use crate::upstream::{self, SecretMask};
 use gateway_policy::dates::seconds;
 use gateway_policy::environment::{Clock, Environment};
 use gateway_policy::settings::{LimitsUrl, Settings, StoreUrl};
@@ -90,7 +90,7 @@ impl Gateway {
             database,
             limits,
             spend,
-            room: Default::default(),
+            body_memory: Default::default(),
             upstreams: upstream::Client::new()?,
             traces: Default::default(),
             metrics,
@@ -129,7 +129,7 @@ impl Gateway {
     /// writes it: also a library may log what it sends.
     #[must_use]
     pub fn redact(&self, line: &[u8]) -> Vec<u8> {
-        Scrub::keys(&self.settings.load()).clean(line)
+        SecretMask::keys(&self.settings.load()).replace(line)
     }
 
     /// Writes what is not written yet. To be called when no request is under way any more.

@@ -1,12 +1,12 @@
-//! Serving HTTP: connections, where requests go, and what every answer has. The handlers are in `api`
+//! OpenRequests HTTP: connections, where requests go, and what every answer has. The handlers are in `api`
 //! and in the crate `gateway-admin`.
 
 pub(crate) mod answer;
 mod authenticate;
 mod connections;
+mod idle_timeout;
 pub(crate) mod intake;
 mod pages;
-mod patient;
 pub(crate) mod router;
 mod service;
 

@@ -18,7 +18,7 @@ use gateway_store::database::Database;
 use gateway_store::ledger;
 
 /// Alerts remembered as logged; beyond it some may be logged again.
-const MOST_ALERTED: usize = 100_000;
+const MAX_ALERTED: usize = 100_000;
 
 /// See the module.
 pub(crate) struct Spend {
@@ -109,7 +109,7 @@ impl Spend {
 
     fn is_new(&self, alert: &SpendAlert, month: u32) -> bool {
         let mut alerted = self.alerted.lock().unwrap_or_else(PoisonError::into_inner);
-        if alerted.len() >= MOST_ALERTED {
+        if alerted.len() >= MAX_ALERTED {
             alerted.clear();
         }
         alerted.insert((alert.id.clone(), month))

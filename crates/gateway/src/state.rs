@@ -9,7 +9,7 @@ use ratelimit::{Limits, RequestId};
 use crate::batch::Runner;
 use crate::metrics::Metrics;
 use crate::object_owners::ObjectOwners;
-use crate::serve::intake::Room;
+use crate::serve::intake::BodyMemory;
 use crate::spend::Spend;
 use crate::traces::Traces;
 use crate::upstream;
@@ -48,7 +48,7 @@ pub struct Gateway {
     /// Chance.
     pub(crate) random: Arc<dyn Random>,
     /// Memory for large bodies.
-    pub(crate) room: Room,
+    pub(crate) body_memory: BodyMemory,
     /// Numbers for requests.
     pub(crate) ids: Ids,
 }

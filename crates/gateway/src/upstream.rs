@@ -4,7 +4,7 @@
 mod body;
 mod failure;
 mod headers;
-mod veil;
+mod redactor;
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use hyper::http::uri::PathAndQuery;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 
 pub(crate) use body::OutBody;
-pub(crate) use failure::{Failure, Scrub, too_large, too_slow};
+pub(crate) use failure::{Failure, SecretMask, too_large, too_slow};
 pub(crate) use headers::{for_client, for_upstream};
-pub(crate) use veil::Veil;
+pub(crate) use redactor::Redactor;
 
 use gateway_policy::settings::{Base, Upstream};
 

@@ -161,11 +161,11 @@ fn divided_up(level: u128, by: u64) -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Minima {
     /// Made when there is a first one: most meters are seldom in use.
-    entries: Option<Box<[Low; MOST_MINIMA]>>,
+    entries: Option<Box<[Low; MAX_MINIMA]>>,
     len: usize,
 }
 
-const MOST_MINIMA: usize = 8;
+const MAX_MINIMA: usize = 8;
 
 /// A low level, and when it was that. Its halves stand alone: so it takes a quarter less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,11 +191,11 @@ impl Minima {
         while self.len > 0 && entries[self.len - 1].level() >= level {
             self.len -= 1;
         }
-        if self.len == MOST_MINIMA {
+        if self.len == MAX_MINIMA {
             // The two that differ least become one: the older has the lower level, the newer stands
             // for longer. So what is lost is small even with many requests open at once.
-            let nearest = (0..MOST_MINIMA - 1)
-                .min_by_key(|at| entries[at + 1].level() - entries[*at].level());
+            let nearest =
+                (0..MAX_MINIMA - 1).min_by_key(|at| entries[at + 1].level() - entries[*at].level());
             let nearest = nearest.unwrap_or(0);
             entries[nearest + 1].halves = entries[nearest].halves;
             entries.copy_within(nearest + 1.., nearest);

@@ -240,7 +240,7 @@ proptest! {
             all.extend(&debts);
             let right = level_of(limit, &all, now);
             prop_assert!(bucket.level >= right, "{} < {right}", bucket.level);
-            if moments <= MOST_MINIMA {
+            if moments <= MAX_MINIMA {
                 prop_assert_eq!(bucket.level, right);
             }
         }

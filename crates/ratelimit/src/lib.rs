@@ -17,7 +17,7 @@ pub use bucket::Bucket;
 pub use decision::{Bound, Decision, Draw, Remedy, RequestId, State, Unavailable};
 pub use limits::Limits;
 pub use memory::Memory;
-pub use redis::{KNOWN, Redis, RedisOptions};
+pub use redis::{REQUEST_MEMORY, Redis, RedisOptions};
 pub use state::{StateError, check_state, empty_state};
 
 /// A moment or a span, in microseconds.
@@ -29,9 +29,9 @@ pub const MINUTE: Micros = 60_000_000;
 pub const DAY: Micros = 86_400_000_000;
 
 /// Reservations that are open at once, in all.
-pub const MOST_OPEN: usize = 262_144;
+pub const MAX_OPEN: usize = 262_144;
 /// How long until a reservation counts as one whose owner is gone.
-pub const FORGOTTEN: Micros = DAY;
+pub const ABANDONED_AFTER: Micros = DAY;
 
 /// So many units a window. The bucket refills continuously and holds one window's worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

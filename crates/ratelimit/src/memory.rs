@@ -2,8 +2,8 @@
 //! lock, that of the organization's share of the table: so it is atomic over everything that a
 //! request draws on, and decisions of different organizations seldom meet.
 //!
-//! Bounds: [`MOST_OPEN`] reservations are open at once, and more are refused as unavailable. One
-//! that nobody settles within [`crate::FORGOTTEN`] is closed as it was reserved, unless it holds something.
+//! Bounds: [`MAX_OPEN`] reservations are open at once, and more are refused as unavailable. One
+//! that nobody settles within [`crate::ABANDONED_AFTER`] is closed as it was reserved, unless it holds something.
 //! A meter that is as good as new, and that no open reservation has drawn on, is dropped when its
 //! turn comes to be looked at.
 
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::shard::{Entry, Open, Shard};
 use crate::state::{self, StateError, StateFile};
-use crate::{Bound, Decision, Draw, MOST_OPEN, Micros, RequestId, State, Unavailable};
+use crate::{Bound, Decision, Draw, MAX_OPEN, Micros, RequestId, State, Unavailable};
 
 /// Shares of the table.
 const SHARDS: usize = 64;
@@ -39,7 +39,7 @@ impl Default for Memory {
     fn default() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (hasher, open) = (RandomState::default(), AtomicUsize::new(0));
-        Self { shards, hasher, open, most_open: MOST_OPEN, file: None }
+        Self { shards, hasher, open, most_open: MAX_OPEN, file: None }
     }
 }
 

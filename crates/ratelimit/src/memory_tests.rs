@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{DAY, FORGOTTEN};
+use crate::{ABANDONED_AFTER, DAY};
 use crate::{Limit, MINUTE, Remedy};
 
 const SECOND: u64 = 1_000_000;
@@ -194,9 +194,9 @@ fn too_many_open_requests_are_refused_and_lost_ones_end() {
     memory.reserve("org", 1, &[rate("tpm", 10, 100)], 0).expect("it is open already");
     // A day later nobody waits for them any more; what is held is held.
     let served =
-        (0..32).any(|_| memory.reserve("org", 3, &[rate("tpm", 10, 100)], FORGOTTEN).is_ok());
+        (0..32).any(|_| memory.reserve("org", 3, &[rate("tpm", 10, 100)], ABANDONED_AFTER).is_ok());
     assert!(served && memory.open_requests() == 2);
-    assert_eq!(used(&memory, &[held(0)], FORGOTTEN), [7]);
+    assert_eq!(used(&memory, &[held(0)], ABANDONED_AFTER), [7]);
 }
 
 #[test]

@@ -14,8 +14,8 @@
 //!   give theirs back within a fraction of a second. Money is leased like rates: what a node had
 //!   when it died counts as spent. Held amounts are not leased.
 //! - A call that is not answered in half a second is taken as done. If it was, its reservation stays
-//!   charged; asked again under the same number within [`KNOWN`], it is charged once. What is to be
-//!   told (refunds, debts) is told until it is known to have been heard, and counts once.
+//!   charged; asked again under the same number within [`REQUEST_MEMORY`], it is charged once. What is to be
+//!   told (refunds, debts) is told until it is known to have been reply_time, and counts once.
 //! - A store that was restarted, or was replaced by a replica, may remember less than it answered:
 //!   its rates begin as if used up, and refill. Its money has to be seeded from the ledger again
 //!   ([`Unavailable::Unseeded`]). Both are spared by [`RedisOptions::durable`] and, for a store that
@@ -42,16 +42,16 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{Bound, Decision, Draw, Micros, RequestId, State, Unavailable};
 use link::{CallError, Link};
-use local::Heard;
+use local::ReplyTime;
 pub use options::RedisOptions;
-use table::{Asked, Batch, Start, Table};
+use table::{Batch, PendingCall, Start, Table};
 
 /// How long the store knows the number of a request that it has admitted.
-pub const KNOWN: Duration = Duration::from_secs(60);
+pub const REQUEST_MEMORY: Duration = Duration::from_secs(60);
 /// The same for a request that holds something: its owner may ask again when it starts again.
-const KNOWN_HELD: Duration = Duration::from_hours(40 * 24);
+const HELD_REQUEST_MEMORY: Duration = Duration::from_hours(40 * 24);
 /// How often the store is told what there is to tell.
-const TELL: Duration = Duration::from_millis(20);
+const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 /// How many batches are told at once.
 const AT_ONCE: usize = 64;
 
@@ -88,7 +88,7 @@ impl Redis {
         // Whoever starts before the store does finds it later.
         let _ = link.connect().await;
         let connecting = tokio::spawn(link.stay_connected()).abort_handle();
-        let telling = tokio::spawn(shared.clone().tell_always()).abort_handle();
+        let telling = tokio::spawn(shared.clone().report_forever()).abort_handle();
         Ok(Self { shared, tasks: [connecting, telling] })
     }
 
@@ -116,7 +116,7 @@ impl Redis {
         let bounds: Vec<_> = draws.iter().map(|draw| (draw.bound, draw.amount)).collect();
         let (answer, decision) = oneshot::channel();
         let (shared, organization) = (shared.clone(), organization.to_owned());
-        // Whatever becomes of the caller, the answer is heard.
+        // Whatever becomes of the caller, the answer is reply_time.
         tokio::spawn(async move {
             let decision = shared.ask(&organization, request, &asked, &bounds).await;
             if let Err(Ok(Decision::Admitted(_))) = answer.send(decision) {
@@ -192,8 +192,8 @@ impl Redis {
         let shared = &self.shared;
         let telling = async {
             while !shared.table.is_quiet() && shared.link.is_up() {
-                shared.clone().tell(true).await;
-                tokio::time::sleep(TELL / 10).await;
+                shared.clone().report(true).await;
+                tokio::time::sleep(REPORT_INTERVAL / 10).await;
             }
         };
         let _ = tokio::time::timeout(2 * link::PATIENCE, telling).await;
@@ -233,11 +233,11 @@ impl Shared {
         &self,
         organization: &str,
         request: RequestId,
-        asked: &Asked,
+        asked: &PendingCall,
         bounds: &[(Bound, u64)],
     ) -> Result<Decision, Unavailable> {
         let holds = bounds.iter().any(|(bound, _)| matches!(bound, Bound::Held { .. }));
-        let known = if holds { KNOWN_HELD } else { KNOWN };
+        let known = if holds { HELD_REQUEST_MEMORY } else { REQUEST_MEMORY };
         let mut keys = self.keys(organization);
         keys.push(wire::key(organization, &format!("request:{request:x}")));
         let mut args = vec![self.lease_ms(), self.durable()];
@@ -262,9 +262,9 @@ impl Shared {
             2 => Some(store.saturating_sub(known.as_micros() as u64)),
             _ => None,
         };
-        let heard = Heard { now: self.now(), store, until: 0, renewed: *verdict == 1 };
+        let reply_time = ReplyTime { now: self.now(), store, until: 0, renewed: *verdict == 1 };
         let asked = (asked, bounds);
-        self.table.answered(organization, request, asked, &told, (since, heard));
+        self.table.answered(organization, request, asked, &told, (since, reply_time));
         self.pending.notify_one();
         match verdict {
             0 => Ok(wire::refused(&told)),
@@ -274,33 +274,33 @@ impl Shared {
     }
 
     /// Tells the store what there is to tell, whenever there is something; it never ends.
-    async fn tell_always(self: Arc<Self>) {
+    async fn report_forever(self: Arc<Self>) {
         let mut rounds = 0;
         loop {
             if self.table.is_quiet() {
                 self.pending.notified().await;
             }
-            tokio::time::sleep(TELL).await;
+            tokio::time::sleep(REPORT_INTERVAL).await;
             if self.link.is_up() {
-                self.clone().tell(false).await;
+                self.clone().report(false).await;
             }
             rounds += 1;
             self.table.sweep(rounds, self.now());
         }
     }
 
-    async fn tell(self: Arc<Self>, all: bool) {
+    async fn report(self: Arc<Self>, all: bool) {
         let mut running = JoinSet::new();
         for batch in self.table.batches(self.now(), all) {
             if running.len() >= AT_ONCE {
                 running.join_next().await;
             }
-            running.spawn(self.clone().tell_one(batch));
+            running.spawn(self.clone().report_one(batch));
         }
         running.join_all().await;
     }
 
-    async fn tell_one(self: Arc<Self>, batch: Batch) {
+    async fn report_one(self: Arc<Self>, batch: Batch) {
         let mut keys = self.keys(&batch.organization);
         let node = format!("node:{:x}", self.options.node);
         keys.push(wire::key(&batch.organization, &node));
@@ -313,8 +313,8 @@ impl Shared {
         };
         let store = reply.get(1).and_then(|store| Micros::try_from(*store).ok()).unwrap_or(0);
         let told = (reply.first() == Some(&1)).then(|| wire::read_changed(&reply[2..]));
-        let heard = Heard { now: self.now(), store, until: 0, renewed: true };
-        self.table.done(&batch, told.as_deref(), sent, heard);
+        let reply_time = ReplyTime { now: self.now(), store, until: 0, renewed: true };
+        self.table.done(&batch, told.as_deref(), sent, reply_time);
     }
 }
 

@@ -6,7 +6,9 @@ use hashbrown::{HashMap, HashTable};
 
 use crate::meter::{Meter, Reserved};
 use crate::state::{Place, StateFile};
-use crate::{Bound, Decision, Draw, FORGOTTEN, Micros, Remedy, RequestId, State, Unavailable};
+use crate::{
+    ABANDONED_AFTER, Bound, Decision, Draw, Micros, Remedy, RequestId, State, Unavailable,
+};
 
 /// Every so many decisions a meter is looked at, whether it is still needed.
 const SWEEP_EVERY: u32 = 4;
@@ -269,7 +271,7 @@ impl Shard {
                 let entry = entries[one.place].as_ref();
                 entry.is_some_and(|entry| matches!(entry.meter, Meter::Held { .. }))
             };
-            if now.saturating_sub(open.since) < FORGOTTEN || open.reserved.iter().any(holds) {
+            if now.saturating_sub(open.since) < ABANDONED_AFTER || open.reserved.iter().any(holds) {
                 return true;
             }
             for one in &open.reserved {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use anyhow::Context;
 use gateway::Gateway;
 use gateway_policy::environment as gateway_environment;
-use gateway_policy::settings::{Settings, Surroundings};
+use gateway_policy::settings::{LoadContext, Settings};
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
@@ -122,7 +122,7 @@ impl Source {
         let environment = |name: &str| self.environment.variable(name);
         let folder = self.folder();
         let around =
-            Surroundings { environment: &environment, folder: &folder, offline: &self.offline };
+            LoadContext { environment: &environment, folder: &folder, offline: &self.offline };
         match &self.config {
             Some(path) => Settings::load(&self.environment.cwd.join(path), around),
             None => Settings::read("", Path::new("(no configuration)"), around),

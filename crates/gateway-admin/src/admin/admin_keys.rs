@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::authority;
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 
 use gateway_store::records::admin_keys::{self, AdminKey};
 
@@ -15,7 +15,7 @@ pub(super) async fn list(
     State(context): Shared,
     Subject(organization): Subject,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let page = parameters.page(false)?;
     parameters.end()?;
     output::list(&admin_keys::list(&context.database, &organization.id, &page).await?, show)
@@ -25,7 +25,7 @@ pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
     let end = input::end_of(&mut fields, now)?;
@@ -42,7 +42,7 @@ pub(super) async fn get(
     State(context): Shared,
     Subject(organization): Subject,
     Path(id): Path<String>,
-) -> Answer {
+) -> JsonResult {
     let found = admin_keys::get(&context.database, &organization.id, &id).await?;
     Ok(Json(show(&found.ok_or_else(|| output::not_found("admin key", &id))?)))
 }
@@ -51,7 +51,7 @@ pub(super) async fn revoke(
     State(context): Shared,
     Subject(organization): Subject,
     Path(id): Path<String>,
-) -> Answer {
+) -> JsonResult {
     let done = admin_keys::revoke(&context.database, &organization.id, &id).await?;
     done.ok_or_else(|| output::not_found("admin key", &id))?;
     output::deleted("organization.admin_api_key.deleted", &id)

@@ -27,7 +27,7 @@ pub(super) enum Authority {
 
 impl Authority {
     /// Refuses all but the configured token.
-    pub(super) fn everything(&self) -> Result<(), ApiError> {
+    pub(super) fn require_everything(&self) -> Result<(), ApiError> {
         match self {
             Self::Everything => Ok(()),
             Self::Organization(_) => Err(insufficient()),
@@ -35,7 +35,7 @@ impl Authority {
     }
 
     /// Refuses admin keys of other organizations.
-    pub(super) fn over(&self, organization: &str) -> Result<(), ApiError> {
+    pub(super) fn require_organization(&self, organization: &str) -> Result<(), ApiError> {
         match self {
             Self::Organization(id) if **id != *organization => Err(insufficient()),
             _ => Ok(()),

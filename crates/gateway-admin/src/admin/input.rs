@@ -15,10 +15,10 @@ use gateway_policy::error::ApiError;
 use gateway_store::records::Page;
 
 /// Longest life of a key and longest grace: ten years.
-pub(super) const MOST_SECONDS: u64 = 10 * 366 * 86_400;
+pub(super) const MAX_SECONDS: u64 = 10 * 366 * 86_400;
 
 /// Longest name, in characters.
-const MOST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 /// A body: an object whose fields are taken one by one. No body is an empty object.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Fields {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let text = text.trim().to_owned();
         let is_fit = !text.is_empty()
-            && text.chars().count() <= MOST_NAME
+            && text.chars().count() <= MAX_NAME
             && !text.chars().any(char::is_control);
         let expected = "a text of 1 to 256 characters without control characters";
         if is_fit { Ok(Some(text)) } else { Err(invalid(name, expected)) }
@@ -260,6 +260,6 @@ pub(super) fn end_of(
     fields: &mut Fields,
     now: ratelimit::Micros,
 ) -> Result<Option<ratelimit::Micros>, ApiError> {
-    let seconds = fields.integer("expires_in_seconds", 1..=MOST_SECONDS)?;
+    let seconds = fields.integer("expires_in_seconds", 1..=MAX_SECONDS)?;
     Ok(seconds.map(|seconds| now.saturating_add(seconds * 1_000_000)))
 }

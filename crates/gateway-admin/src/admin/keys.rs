@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 use super::projects;
 use crate::Services;
 use gateway_policy::error::ApiError;
@@ -18,7 +18,7 @@ pub(super) async fn list(
     Subject(organization): Subject,
     Path(project): Path<String>,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let page = parameters.page(false)?;
     let access = parameters.one("owner_project_access")?;
     parameters.end()?;
@@ -38,7 +38,7 @@ pub(super) async fn create(
     Subject(organization): Subject,
     Path(project): Path<String>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
     let expires_at = input::end_of(&mut fields, now)?;
@@ -56,7 +56,7 @@ pub(super) async fn get(
     State(context): Shared,
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
-) -> Answer {
+) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let found = keys::get(&context.database, &project, &id).await?;
     Ok(Json(show(&context, &found.ok_or_else(|| missing(&id))?).await?))
@@ -68,7 +68,7 @@ pub(super) async fn update(
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let now = context.clock.now();
     let end = input::end_of(&mut fields, now)?;
     fields.end()?;
@@ -85,7 +85,7 @@ pub(super) async fn revoke(
     State(context): Shared,
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
-) -> Answer {
+) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let done = keys::revoke(&context.database, &project, &id, context.clock.now()).await?;
     done.ok_or_else(|| missing(&id))?;
@@ -98,8 +98,8 @@ pub(super) async fn rotate(
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
-) -> Answer {
-    let grace = fields.integer("grace_seconds", 0..=input::MOST_SECONDS)?.unwrap_or(0) * 1_000_000;
+) -> JsonResult {
+    let grace = fields.integer("grace_seconds", 0..=input::MAX_SECONDS)?.unwrap_or(0) * 1_000_000;
     fields.end()?;
     projects::active(&context, &organization, &project).await?;
     let (now, random) = (context.clock.now(), &*context.random);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::authority::{Authority, Subject, missing};
 use super::input::{Fields, Parameters, invalid};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{Organization, Tier};
@@ -15,14 +15,14 @@ use gateway_store::records::payments::{self, Payment};
 use gateway_store::records::{DEFAULT_ORGANIZATION, organizations};
 
 /// Largest payment: ten billion dollars.
-const MOST_CENTS: u64 = 1_000_000_000_000;
+const MAX_CENTS: u64 = 1_000_000_000_000;
 
 pub(super) async fn list(
     State(context): Shared,
     authority: Authority,
     mut parameters: Parameters,
-) -> Answer {
-    authority.everything()?;
+) -> JsonResult {
+    authority.require_everything()?;
     let page = parameters.page(false)?;
     parameters.end()?;
     output::list(&organizations::list(&context.database, &page).await?, show)
@@ -32,8 +32,8 @@ pub(super) async fn create(
     State(context): Shared,
     authority: Authority,
     mut fields: Fields,
-) -> Answer {
-    authority.everything()?;
+) -> JsonResult {
+    authority.require_everything()?;
     let name = fields.required("name", Fields::name)?;
     let tier = tier(&mut fields)?.unwrap_or_default();
     fields.end()?;
@@ -46,8 +46,8 @@ pub(super) async fn get(
     State(context): Shared,
     authority: Authority,
     Path(id): Path<String>,
-) -> Answer {
-    authority.over(&id)?;
+) -> JsonResult {
+    authority.require_organization(&id)?;
     let found = organizations::get(&context.database, &id).await?;
     Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
 }
@@ -57,8 +57,8 @@ pub(super) async fn update(
     authority: Authority,
     Path(id): Path<String>,
     mut fields: Fields,
-) -> Answer {
-    authority.everything()?;
+) -> JsonResult {
+    authority.require_everything()?;
     let (name, tier) = (fields.name("name")?, tier(&mut fields)?);
     fields.end()?;
     let now = context.clock.now();
@@ -72,8 +72,8 @@ pub(super) async fn delete(
     State(context): Shared,
     authority: Authority,
     Path(id): Path<String>,
-) -> Answer {
-    authority.everything()?;
+) -> JsonResult {
+    authority.require_everything()?;
     if id == DEFAULT_ORGANIZATION {
         let message = "The default organization cannot be deleted.";
         return Err(ApiError::bad_request("default_organization", message));
@@ -89,8 +89,8 @@ pub(super) async fn payments(
     authority: Authority,
     Path(id): Path<String>,
     mut parameters: Parameters,
-) -> Answer {
-    authority.over(&id)?;
+) -> JsonResult {
+    authority.require_organization(&id)?;
     let page = parameters.page(false)?;
     parameters.end()?;
     organizations::get(&context.database, &id).await?.ok_or_else(|| missing(&id))?;
@@ -102,9 +102,9 @@ pub(super) async fn pay(
     authority: Authority,
     Path(id): Path<String>,
     mut fields: Fields,
-) -> Answer {
-    authority.everything()?;
-    let range = 1..=MOST_CENTS;
+) -> JsonResult {
+    authority.require_everything()?;
+    let range = 1..=MAX_CENTS;
     let cents = fields.required("amount_cents", |fields, name| fields.integer(name, range))?;
     fields.end()?;
     let settings = context.settings.load_full();
@@ -120,7 +120,7 @@ pub(super) async fn pay(
     Ok(Json(shown))
 }
 
-pub(super) async fn retention(Subject(organization): Subject) -> Answer {
+pub(super) async fn retention(Subject(organization): Subject) -> JsonResult {
     Ok(Json(show_retention(organization.zero_data_retention)))
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn retain(
     State(context): Shared,
     Subject(organization): Subject,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let retention = fields.required("retention_type", Fields::text)?;
     fields.end()?;
     let zero = match retention.as_str() {

@@ -15,10 +15,10 @@ use gateway_store::records::Listed;
 /// The state of a handler.
 pub(super) type Shared = State<Arc<Services>>;
 /// What a handler returns.
-pub(super) type Answer = Result<Json<Value>, ApiError>;
+pub(super) type JsonResult = Result<Json<Value>, ApiError>;
 
 /// A list of items that are shown so.
-pub(super) fn list<T>(listed: &Listed<T>, show: impl Fn(&T) -> Value) -> Answer {
+pub(super) fn list<T>(listed: &Listed<T>, show: impl Fn(&T) -> Value) -> JsonResult {
     Ok(Json(list_of(listed.items.iter().map(show).collect(), listed.has_more)))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn list_of(data: Vec<Value>, has_more: bool) -> Value {
 }
 
 /// Something is gone.
-pub(super) fn deleted(object: &str, id: &str) -> Answer {
+pub(super) fn deleted(object: &str, id: &str) -> JsonResult {
     Ok(Json(json!({ "object": object, "id": id, "deleted": true })))
 }
 

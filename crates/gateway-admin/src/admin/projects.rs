@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::authority;
 use super::authority::Subject;
 use super::input::{Fields, Parameters, invalid};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 use crate::Services;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Organization;
@@ -17,7 +17,7 @@ pub(super) async fn list(
     State(context): Shared,
     Subject(organization): Subject,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let with_archived = parameters.boolean("include_archived")?.unwrap_or(false);
     let page = parameters.page(false)?;
     parameters.end()?;
@@ -29,7 +29,7 @@ pub(super) async fn create(
     State(context): Shared,
     Subject(organization): Subject,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let name = fields.required("name", Fields::name)?;
     let region = region(&context, &mut fields)?.flatten();
     fields.end()?;
@@ -43,7 +43,7 @@ pub(super) async fn get(
     State(context): Shared,
     Subject(organization): Subject,
     Path(id): Path<String>,
-) -> Answer {
+) -> JsonResult {
     Ok(Json(show(&any(&context, &organization, &id).await?)))
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn update(
     Subject(organization): Subject,
     Path(id): Path<String>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let name = fields.name("name")?;
     let region = region(&context, &mut fields)?;
     fields.end()?;
@@ -71,7 +71,7 @@ pub(super) async fn archive(
     Subject(organization): Subject,
     Path(id): Path<String>,
     fields: Fields,
-) -> Answer {
+) -> JsonResult {
     fields.end()?;
     active(&context, &organization, &id).await?;
     let now = context.clock.now();

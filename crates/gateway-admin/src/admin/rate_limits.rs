@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{Fields, Parameters};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 use super::projects;
 
 use gateway_policy::error::ApiError;
@@ -25,7 +25,7 @@ pub(super) async fn list(
     Subject(organization): Subject,
     Path(project): Path<String>,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let mut page = parameters.list_page()?;
     parameters.end()?;
     projects::any(&context, &organization, &project).await?;
@@ -57,7 +57,7 @@ pub(super) async fn update(
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let settings = context.settings.load_full();
     let name = id.strip_prefix(PREFIX);
     let found = name.and_then(|name| Some((name, settings.catalog.find(name)?)));
@@ -106,7 +106,7 @@ fn own<'a>(
 /// One of the limits, by its name on the wire.
 struct Dimension {
     name: &'static str,
-    /// Shown even where nothing is limited.
+    /// LimitHeaders even where nothing is limited.
     always: bool,
     get: fn(&ProjectLimits) -> Option<u64>,
     set: fn(&mut ProjectLimits, Option<u64>),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{self, Fields, Parameters, invalid};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 use super::projects;
 
 use gateway_policy::error::ApiError;
@@ -19,7 +19,7 @@ pub(super) async fn list(
     Subject(organization): Subject,
     Path(project): Path<String>,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let page = parameters.page(false)?;
     parameters.end()?;
     projects::any(&context, &organization, &project).await?;
@@ -31,7 +31,7 @@ pub(super) async fn create(
     Subject(organization): Subject,
     Path(project): Path<String>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let now = context.clock.now();
     let name = fields.required("name", Fields::name)?;
     let end = input::end_of(&mut fields, now)?;
@@ -55,7 +55,7 @@ pub(super) async fn get(
     State(context): Shared,
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
-) -> Answer {
+) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let found = service_accounts::get(&context.database, &project, &id).await?;
     Ok(Json(show(&found.ok_or_else(|| missing(&id))?)))
@@ -66,7 +66,7 @@ pub(super) async fn update(
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let (name, role) = (fields.name("name")?, fields.text("role")?);
     fields.end()?;
     if !matches!(role.as_deref(), None | Some("member" | "owner")) {
@@ -84,7 +84,7 @@ pub(super) async fn delete(
     State(context): Shared,
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
-) -> Answer {
+) -> JsonResult {
     projects::any(&context, &organization, &project).await?;
     let now = context.clock.now();
     let done = service_accounts::delete(&context.database, &project, &id, now).await?;
@@ -98,7 +98,7 @@ pub(super) async fn create_key(
     Subject(organization): Subject,
     Path((project, id)): Path<(String, String)>,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let now = context.clock.now();
     let (name, end) = (fields.name("name")?, input::end_of(&mut fields, now)?);
     fields.end()?;
@@ -109,7 +109,7 @@ pub(super) async fn create_key(
     let name = name.as_deref();
     let made = service_accounts::create_key(database, &project, &id, name, end, now, random);
     let (key, text) = made.await?.ok_or_else(|| {
-        let most = service_accounts::MOST_KEYS;
+        let most = service_accounts::MAX_KEYS;
         let message = format!("A service account has at most {most} keys: revoke one first.");
         ApiError::bad_request("too_many_keys", message)
     })?;

@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use super::authority::Subject;
 use super::input::{Fields, Parameters, invalid};
-use super::output::{self, Answer, Shared};
+use super::output::{self, JsonResult, Shared};
 use super::projects;
 use crate::Services;
 use gateway_policy::dates::month;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::{MicroDollars, Organization};
 use gateway_store::ledger::month_spend_of;
-use gateway_store::records::spend::{self, Alert, MOST_ALERTS, Scope};
+use gateway_store::records::spend::{self, Alert, MAX_ALERTS, Scope};
 
 /// Largest threshold: ten billion dollars.
-const MOST_CENTS: u64 = 1_000_000_000_000;
+const MAX_CENTS: u64 = 1_000_000_000_000;
 /// Most recipients of an alert.
-const MOST_RECIPIENTS: usize = 50;
+const MAX_RECIPIENTS: usize = 50;
 
 /// Names in the path: `p` where it is about a project, `id` where it is about one alert.
 type Names = Path<HashMap<String, String>>;
@@ -74,7 +74,7 @@ pub(super) async fn limit(
     State(context): Shared,
     Subject(organization): Subject,
     Path(names): Names,
-) -> Answer {
+) -> JsonResult {
     let target = Target::find(&context, organization, &names, false).await?;
     let hard = target.hard.ok_or_else(no_limit)?;
     show_limit(&context, &target, hard).await
@@ -85,7 +85,7 @@ pub(super) async fn set_limit(
     Subject(organization): Subject,
     Path(names): Names,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let cents = threshold(&mut fields)?;
     fields.end()?;
     let target = Target::find(&context, organization, &names, true).await?;
@@ -97,7 +97,7 @@ pub(super) async fn delete_limit(
     State(context): Shared,
     Subject(organization): Subject,
     Path(names): Names,
-) -> Answer {
+) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     target.hard.ok_or_else(no_limit)?;
     set(&context, &target, None).await?;
@@ -109,7 +109,7 @@ pub(super) async fn alerts(
     Subject(organization): Subject,
     Path(names): Names,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let page = parameters.page(false)?;
     parameters.end()?;
     let target = Target::find(&context, organization, &names, false).await?;
@@ -121,7 +121,7 @@ pub(super) async fn alert(
     State(context): Shared,
     Subject(organization): Subject,
     Path(names): Names,
-) -> Answer {
+) -> JsonResult {
     let target = Target::find(&context, organization, &names, false).await?;
     let id = &names["id"];
     let found = spend::alert(&context.database, target.id(), id).await?;
@@ -133,7 +133,7 @@ pub(super) async fn create_alert(
     Subject(organization): Subject,
     Path(names): Names,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let cents = threshold(&mut fields)?;
     let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string();
     fields.end()?;
@@ -142,7 +142,7 @@ pub(super) async fn create_alert(
     let (database, scope) = (&context.database, target.scope());
     let made = spend::add_alert(database, scope, cents, &channel, now, random).await?;
     let alert = made.ok_or_else(|| {
-        let message = format!("There can be at most {MOST_ALERTS} spend alerts: delete one first.");
+        let message = format!("There can be at most {MAX_ALERTS} spend alerts: delete one first.");
         ApiError::bad_request("too_many_spend_alerts", message)
     })?;
     context.apply_changes().await;
@@ -154,7 +154,7 @@ pub(super) async fn update_alert(
     Subject(organization): Subject,
     Path(names): Names,
     mut fields: Fields,
-) -> Answer {
+) -> JsonResult {
     let threshold_cents = threshold(&mut fields)?;
     let channel = channel(&mut fields)?.unwrap_or(Value::Null).to_string().into();
     fields.end()?;
@@ -172,7 +172,7 @@ pub(super) async fn delete_alert(
     State(context): Shared,
     Subject(organization): Subject,
     Path(names): Names,
-) -> Answer {
+) -> JsonResult {
     let target = Target::find(&context, organization, &names, true).await?;
     let id = &names["id"];
     let now = context.clock.now();
@@ -197,7 +197,7 @@ fn threshold(fields: &mut Fields) -> Result<u64, ApiError> {
             return Err(invalid(name, only));
         }
     }
-    fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MOST_CENTS))
+    fields.required("threshold_amount", |fields, name| fields.integer(name, 0..=MAX_CENTS))
 }
 
 /// `notification_channel`: kept and shown for whoever sends mail; the gateway sends none.
@@ -207,7 +207,7 @@ fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
     let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() <= 320);
     let recipients = channel["recipients"].as_array();
     let is_fit = channel["type"] == "email"
-        && recipients.is_some_and(|list| list.len() <= MOST_RECIPIENTS && list.iter().all(is_text))
+        && recipients.is_some_and(|list| list.len() <= MAX_RECIPIENTS && list.iter().all(is_text))
         && (channel["subject_prefix"].is_null() || is_text(&channel["subject_prefix"]));
     if !is_fit {
         return Err(invalid(name, "{\"type\": \"email\", \"recipients\": [up to 50 addresses]}"));
@@ -219,7 +219,7 @@ fn channel(fields: &mut Fields) -> Result<Option<Value>, ApiError> {
     })))
 }
 
-async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> Answer {
+async fn show_limit(context: &Services, target: &Target, hard: MicroDollars) -> JsonResult {
     let month = month(context.clock.now());
     let (organization, project) = (&target.organization.id, target.project.as_deref());
     let spent = month_spend_of(&context.database, organization, project, month).await?;

@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::authority::Subject;
 use super::input::{Parameters, invalid, missing};
-use super::output::{Answer, Shared};
+use super::output::{JsonResult, Shared};
 use crate::Services;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
 use gateway_policy::tenants::Organization;
-use gateway_store::ledger::{Endpoint, GroupBy, MOST_SUMS, Sum, UsageQuery, sums};
+use gateway_store::ledger::{Endpoint, GroupBy, MAX_SUMS, Sum, UsageQuery, sums};
 
 /// The last second that can be asked for, in the year 9999.
 const LAST: u64 = 253_402_300_799;
 /// Most projects, keys or models that a query names.
-const MOST_NAMES: usize = 100;
+const MAX_NAMES: usize = 100;
 
 /// A page of buckets.
 struct Asked {
@@ -32,7 +32,7 @@ pub(super) async fn usage(
     Subject(organization): Subject,
     Path(page): Path<String>,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let endpoint = Endpoint::named(&page).ok_or_else(|| {
         ApiError::not_found("unknown_url", format!("This gateway has no usage of `{page}`."))
     })?;
@@ -55,7 +55,7 @@ pub(super) async fn costs(
     State(context): Shared,
     Subject(organization): Subject,
     mut parameters: Parameters,
-) -> Answer {
+) -> JsonResult {
     let group_by = group_by(&mut parameters, |name| match name {
         "project_id" => Some(|group| group.project = true),
         "api_key_id" => Some(|group| group.key = true),
@@ -141,8 +141,8 @@ pub(super) fn span(
 
 fn names(parameters: &mut Parameters, name: &'static str) -> Result<Vec<Box<str>>, ApiError> {
     let names = parameters.all(name);
-    if names.len() > MOST_NAMES {
-        return Err(invalid(name, &format!("at most {MOST_NAMES} names")));
+    if names.len() > MAX_NAMES {
+        return Err(invalid(name, &format!("at most {MAX_NAMES} names")));
     }
     Ok(names.into_iter().map(Into::into).collect())
 }
@@ -163,11 +163,11 @@ fn group_by(
     Ok(group)
 }
 
-async fn answer(context: &Services, asked: Asked, show: impl Fn(&Sum) -> Value) -> Answer {
+async fn answer(context: &Services, asked: Asked, show: impl Fn(&Sum) -> Value) -> JsonResult {
     let query = &asked.query;
     let found = sums(&context.database, query).await?.map_err(|_| {
         let message = format!(
-            "That has more than {MOST_SUMS} results a page: ask for fewer buckets, or group by less."
+            "That has more than {MAX_SUMS} results a page: ask for fewer buckets, or group by less."
         );
         ApiError::bad_request("too_many_results", message)
     })?;

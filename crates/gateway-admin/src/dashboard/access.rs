@@ -24,7 +24,7 @@ use gateway_store::records::admin_keys;
 /// The cookie of a session.
 pub(super) const COOKIE_NAME: &str = "gateway_dashboard";
 /// Cookies of that name that are looked at: another site of the same domain may have set some.
-const MOST_COOKIES: usize = 4;
+const MAX_COOKIES: usize = 4;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Access {
     }
 
     /// Refuses what this credential does not open, in the words for what does not exist.
-    pub(super) fn over(&self, organization: &str) -> Result<(), Failure> {
+    pub(super) fn check_organization(&self, organization: &str) -> Result<(), Failure> {
         match self.only() {
             Some(only) if only != organization => Err(Failure::no_organization(organization)),
             _ => Ok(()),
@@ -118,7 +118,7 @@ pub(super) async fn session(
     token: &Secret,
 ) -> Result<Option<Session>, Failure> {
     let now = context.services.clock.now();
-    let values = cookies(headers).take(MOST_COOKIES);
+    let values = cookies(headers).take(MAX_COOKIES);
     let mut found = values.filter_map(|value| Session::open(value, token, seconds(now)));
     let Some(session) = found.find(|session| !context.signed_out.holds(session)) else {
         return Ok(None);

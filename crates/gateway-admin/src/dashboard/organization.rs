@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::access::Access;
 use super::context::Shared;
-use super::page::{self, Asked, Failure, Frame, refreshes};
+use super::page::{self, Failure, Frame, QueryResult, refreshes};
 use super::text::{count, date, money, percent, short};
 use gateway_store::records::organizations;
 pub(super) use limits::{Row, list};
@@ -41,10 +41,10 @@ pub(super) async fn page(
     access: Access,
     Path(id): Path<String>,
     address: Uri,
-    query: Asked<Query>,
+    query: QueryResult<Query>,
 ) -> Result<Html<String>, Failure> {
-    access.over(&id)?;
-    let query = page::asked(query)?;
+    access.check_organization(&id)?;
+    let query = page::read_query(query)?;
     let services = &context.services;
     let found = organizations::get(&services.database, &id).await?;
     let organization = Arc::new(found.ok_or_else(|| Failure::no_organization(&id))?);

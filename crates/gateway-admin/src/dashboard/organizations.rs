@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::access::Access;
 use super::chart::bar;
 use super::context::Shared;
-use super::page::{self, Asked, Failure, Frame, refreshes};
+use super::page::{self, Failure, Frame, QueryResult, refreshes};
 use super::text::{date, money, month, query_value};
 use gateway_policy::dates;
 use gateway_policy::settings::Settings;
@@ -37,13 +37,13 @@ pub(super) async fn page(
     State(context): Shared,
     access: Access,
     address: Uri,
-    query: Asked<Query>,
+    query: QueryResult<Query>,
 ) -> Result<Response, Failure> {
     if let Some(only) = access.only() {
         let target = format!("/dashboard/organizations/{}", query_value(only));
         return Ok(Redirect::to(&target).into_response());
     }
-    let query = page::asked(query)?;
+    let query = page::read_query(query)?;
     let services = &context.services;
     let now = services.clock.now();
     let text: String = query.q.trim().chars().take(LONGEST).collect();

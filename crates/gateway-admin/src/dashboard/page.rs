@@ -16,13 +16,13 @@ use super::text::query_value;
 use gateway_store::database::DatabaseError;
 
 /// A page's query, which may be unreadable.
-pub(super) type Asked<T> = Result<Query<T>, QueryRejection>;
+pub(super) type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
 /// What a query asks for.
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn asked<T>(query: Asked<T>) -> Result<T, Failure> {
+pub(super) fn read_query<T>(query: QueryResult<T>) -> Result<T, Failure> {
     query.map(|Query(asked)| asked).map_err(|_| Failure::Query)
 }
 
@@ -126,7 +126,7 @@ pub(super) fn refreshes(address: &Uri) -> bool {
 
 /// What of an answer is for the operator: it is put into the log.
 #[derive(Clone, Debug)]
-pub(super) struct Told(pub(super) Arc<str>);
+pub(super) struct LogLine(pub(super) Arc<str>);
 
 /// Why there is no such page for whoever asks.
 #[derive(Debug)]
@@ -247,7 +247,7 @@ impl IntoResponse for Failure {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         if let Self::Fault(why) = self {
-            response.extensions_mut().insert(Told(why.into()));
+            response.extensions_mut().insert(LogLine(why.into()));
         }
         response
     }

@@ -13,7 +13,7 @@ use super::access::Access;
 use super::context::Shared;
 use super::live;
 use super::organization::{Row, list, of_project, spent};
-use super::page::{self, Asked, Failure, Frame, refreshes};
+use super::page::{self, Failure, Frame, QueryResult, refreshes};
 use super::text::{date, moment, query_value};
 use crate::Services;
 use gateway_policy::dates::seconds;
@@ -41,10 +41,10 @@ pub(super) async fn page(
     access: Access,
     Path((id, project)): Path<(String, String)>,
     address: Uri,
-    query: Asked<Query>,
+    query: QueryResult<Query>,
 ) -> Result<Html<String>, Failure> {
-    access.over(&id)?;
-    let query = page::asked(query)?;
+    access.check_organization(&id)?;
+    let query = page::read_query(query)?;
     let services = &context.services;
     let (database, now) = (&services.database, services.clock.now());
     let found = organizations::get(database, &id).await?;

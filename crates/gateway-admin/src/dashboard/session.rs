@@ -21,7 +21,7 @@ const LONGEST: usize = 1024;
 /// What the seal is for, so that no other use of the token makes one.
 const PURPOSE: &str = "gateway dashboard session 1\n";
 /// Sessions remembered as ended.
-const MOST_ENDED: usize = 4096;
+const MAX_ENDED: usize = 4096;
 
 /// An open session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl SignedOut {
     pub(super) fn end(&self, session: &Session, now: i64) {
         let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ended.retain(|_, expires_at| *expires_at > now);
-        if ended.len() >= MOST_ENDED {
+        if ended.len() >= MAX_ENDED {
             let first = ended.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone());
             first.and_then(|id| ended.remove(&id));
         }
@@ -143,10 +143,10 @@ mod tests {
         let last = session();
         ended.end(&last, 1000);
         assert!(ended.holds(&last) && !ended.holds(&session()));
-        for _ in 0..MOST_ENDED + 10 {
+        for _ in 0..MAX_ENDED + 10 {
             ended.end(&session(), 1000);
         }
-        assert_eq!(ended.0.lock().unwrap().len(), MOST_ENDED);
+        assert_eq!(ended.0.lock().unwrap().len(), MAX_ENDED);
     }
 
     proptest! {

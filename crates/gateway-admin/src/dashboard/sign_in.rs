@@ -12,14 +12,14 @@ use serde::Deserialize;
 
 use super::access::{self, COOKIE_NAME};
 use super::context::{Context, Shared};
-use super::page::{self, Asked, Failure, Frame};
+use super::page::{self, Failure, Frame, QueryResult};
 use super::session::{LIFETIME, Session};
 use gateway_policy::dates::seconds;
 
 /// What says in newer browsers where a request comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Largest form, in bytes.
-const MOST_FORM: usize = 8192;
+const MAX_FORM: usize = 8192;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -37,10 +37,10 @@ struct Filled {
 /// `GET /dashboard/sign-in`.
 pub(super) async fn form(
     State(context): Shared,
-    next: Asked<Next>,
+    next: QueryResult<Next>,
 ) -> Result<Html<String>, Failure> {
     access::configured(&context)?;
-    Ok(show(&page::asked(next)?.next, false))
+    Ok(show(&page::read_query(next)?.next, false))
 }
 
 /// `POST /dashboard/sign-in`.
@@ -79,7 +79,7 @@ pub(super) async fn sign_out(
 async fn read(context: &Context, request: Request) -> Result<Filled, Failure> {
     let patience = context.services.settings.load().server.body_timeout;
     let (parts, body) = request.into_parts();
-    let body = axum::body::Body::new(http_body_util::Limited::new(body, MOST_FORM));
+    let body = axum::body::Body::new(http_body_util::Limited::new(body, MAX_FORM));
     let filled = Form::from_request(Request::from_parts(parts, body), &());
     match tokio::time::timeout(patience, filled).await {
         Ok(Ok(Form(filled))) => Ok(filled),

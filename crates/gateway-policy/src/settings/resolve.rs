@@ -22,7 +22,7 @@ const OFFLINE: &str = "offline";
 
 /// What a file does not say.
 #[derive(Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct LoadContext<'a> {
     /// Looks up a variable of the environment.
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     /// Where relative paths of the file begin, and where the store is by default.
@@ -36,7 +36,7 @@ impl Settings {
     ///
     /// # Errors
     /// One line that names the file, the line and the key.
-    pub fn load(path: &Path, around: Surroundings<'_>) -> Result<Self, SettingsError> {
+    pub fn load(path: &Path, around: LoadContext<'_>) -> Result<Self, SettingsError> {
         let text = files::read_text(path, MAX_FILE_BYTES)
             .map_err(|error| SettingsError::unreadable(path, &error.into_io()))?;
         Self::read(&text, path, around)
@@ -46,7 +46,7 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Settings::load`].
-    pub fn read(text: &str, path: &Path, around: Surroundings<'_>) -> Result<Self, SettingsError> {
+    pub fn read(text: &str, path: &Path, around: LoadContext<'_>) -> Result<Self, SettingsError> {
         let file: File =
             toml::from_str(text).map_err(|error| SettingsError::syntax(path, text, &error))?;
         let first = first_upstream(text);
@@ -61,7 +61,7 @@ fn first_upstream(text: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-fn resolve(file: File, first: Option<&str>, around: Surroundings<'_>) -> Result<Settings, Fault> {
+fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<Settings, Fault> {
     static VERSIONS: AtomicU64 = AtomicU64::new(1);
     let mut upstreams = Vec::new();
     for (name, upstream) in &file.upstreams {
@@ -124,7 +124,7 @@ pub(super) fn upstream_named(
 fn resolve_upstream(
     name: &str,
     upstream: &file::Upstream,
-    around: Surroundings<'_>,
+    around: LoadContext<'_>,
 ) -> Result<Upstream, Fault> {
     let key = |last| ["upstreams", name, last];
     let secret = match &upstream.env_key {
@@ -167,7 +167,7 @@ fn resolve_upstream(
     })
 }
 
-fn offline(around: Surroundings<'_>) -> Result<Upstream, Fault> {
+fn offline(around: LoadContext<'_>) -> Result<Upstream, Fault> {
     let file = file::Upstream {
         base_url: around.offline.to_owned(),
         env_key: None,

@@ -8,7 +8,7 @@ pub(crate) const OFFLINE: &str = "http://127.0.0.1:9/v1";
 
 fn read(text: &str) -> Result<Settings, String> {
     let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| "secret-key".to_owned());
-    let around = Surroundings {
+    let around = LoadContext {
         environment: &environment,
         folder: Path::new("/etc/gateway"),
         offline: OFFLINE,

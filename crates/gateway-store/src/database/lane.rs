@@ -7,7 +7,7 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a report may take.
 pub const REPORT_PATIENCE: Duration = Duration::from_secs(30);
 /// Most calls that wait; the next one is refused.
-pub const MOST_WAITING: usize = 1024;
+pub const MAX_WAITING: usize = 1024;
 /// How often a transaction that lost against another one is tried.
 pub(super) const ATTEMPTS: u32 = 6;
 

@@ -17,9 +17,9 @@ use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
 
 use super::error::DatabaseError;
-use super::lane::{ATTEMPTS, Lane, MOST_WAITING, PATIENCE};
+use super::lane::{ATTEMPTS, Lane, MAX_WAITING, PATIENCE};
 use super::postgres_error::Failure;
-use super::statement::{Done, Statement};
+use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 use super::{migrations, tls};
 
@@ -64,7 +64,7 @@ impl Postgres {
             }))
             .build()
             .map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        let (waiting, reports) = (Semaphore::new(MOST_WAITING), Semaphore::new(REPORTS));
+        let (waiting, reports) = (Semaphore::new(MAX_WAITING), Semaphore::new(REPORTS));
         let postgres = Self { pool, waiting, reports };
         let mut client = postgres.client().await?;
         migrations::postgres(&mut client).await?;
@@ -75,7 +75,7 @@ impl Postgres {
         &self,
         lane: Lane,
         statements: Vec<Statement>,
-    ) -> Result<Vec<Done>, DatabaseError> {
+    ) -> Result<Vec<StatementResult>, DatabaseError> {
         let too_many = |_| DatabaseError::Unavailable("too many calls wait for it".into());
         let _place = self.waiting.try_acquire().map_err(too_many)?;
         let calls = async {
@@ -97,7 +97,11 @@ impl Postgres {
         }
     }
 
-    async fn attempt(&self, lane: Lane, statements: &[Statement]) -> Result<Vec<Done>, Failure> {
+    async fn attempt(
+        &self,
+        lane: Lane,
+        statements: &[Statement],
+    ) -> Result<Vec<StatementResult>, Failure> {
         let mut lent = Lent(Some(self.client().await?));
         let Some(client) = &mut lent.0 else { return Ok(Vec::new()) };
         let result = match (lane, statements) {
@@ -143,7 +147,7 @@ async fn transact(
     client: &mut Object,
     lane: Lane,
     statements: &[Statement],
-) -> Result<Vec<Done>, Failure> {
+) -> Result<Vec<StatementResult>, Failure> {
     let transaction = client.transaction().await?;
     if lane == Lane::Report {
         transaction.batch_execute(&bound(lane).replacen("SET", "SET LOCAL", 1)).await?;
@@ -161,7 +165,10 @@ async fn transact(
     Ok(results)
 }
 
-async fn execute<C: GenericClient>(client: &C, statement: &Statement) -> Result<Done, Failure> {
+async fn execute<C: GenericClient>(
+    client: &C,
+    statement: &Statement,
+) -> Result<StatementResult, Failure> {
     let prepared = match &statement.sql {
         Cow::Borrowed(sql) => client.prepare_cached(sql).await?,
         Cow::Owned(sql) => client.prepare(sql).await?,
@@ -173,7 +180,7 @@ async fn execute<C: GenericClient>(client: &C, statement: &Statement) -> Result<
         rows.push(read(&row)?);
     }
     let affected = stream.rows_affected().unwrap_or(rows.len() as u64);
-    Ok(Done { affected, rows })
+    Ok(StatementResult { affected, rows })
 }
 
 fn read(row: &tokio_postgres::Row) -> Result<Row, Failure> {

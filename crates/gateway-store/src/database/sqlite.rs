@@ -13,9 +13,9 @@ use rusqlite::{Connection, InterruptHandle, ToSql};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::{DatabaseError, sqlite_error};
-use super::lane::{Lane, MOST_WAITING};
+use super::lane::{Lane, MAX_WAITING};
 use super::migrations;
-use super::statement::{Done, Statement};
+use super::statement::{Statement, StatementResult};
 use super::value::{Row, Value};
 
 /// How long a lock of another process is waited for: below the patience of a call.
@@ -56,7 +56,7 @@ struct Job {
     /// Tells it from others.
     identity: Arc<()>,
     statements: Vec<Statement>,
-    reply: oneshot::Sender<Result<Vec<Done>, DatabaseError>>,
+    reply: oneshot::Sender<Result<Vec<StatementResult>, DatabaseError>>,
 }
 
 impl Sqlite {
@@ -80,7 +80,7 @@ impl Sqlite {
         &self,
         lane: Lane,
         statements: Vec<Statement>,
-    ) -> Result<Vec<Done>, DatabaseError> {
+    ) -> Result<Vec<StatementResult>, DatabaseError> {
         let worker = match lane {
             Lane::Read => &self.read,
             Lane::Report => &self.report,
@@ -106,7 +106,7 @@ impl Sqlite {
 
 impl Worker {
     fn start(file: &Path, lane: Lane) -> Result<Self, DatabaseError> {
-        let (jobs, queue) = mpsc::channel(MOST_WAITING);
+        let (jobs, queue) = mpsc::channel(MAX_WAITING);
         let current = Arc::new(Mutex::new(Current::default()));
         let (file, shown) = (file.to_owned(), Arc::clone(&current));
         std::thread::Builder::new()
@@ -181,7 +181,7 @@ fn run(
     texts: &mut Texts,
     lane: Lane,
     statements: &[Statement],
-) -> Result<Vec<Done>, DatabaseError> {
+) -> Result<Vec<StatementResult>, DatabaseError> {
     if lane != Lane::Write {
         let read = |statement| execute(connection, texts, statement).map_err(sqlite_error);
         return statements.iter().map(read).collect();
@@ -204,7 +204,7 @@ fn execute(
     connection: &Connection,
     texts: &mut Texts,
     statement: &Statement,
-) -> rusqlite::Result<Done> {
+) -> rusqlite::Result<StatementResult> {
     let mut prepared = match &statement.sql {
         Cow::Borrowed(sql) => connection.prepare_cached(texts.numbered(sql))?,
         Cow::Owned(sql) => connection.prepare_cached(&numbered(sql))?,
@@ -217,7 +217,7 @@ fn execute(
     let columns = prepared.column_count();
     if columns == 0 {
         let affected = prepared.raw_execute()?;
-        return Ok(Done { affected: affected as u64, rows: Vec::new() });
+        return Ok(StatementResult { affected: affected as u64, rows: Vec::new() });
     }
     let mut found = prepared.raw_query();
     let mut rows = Vec::new();
@@ -225,7 +225,7 @@ fn execute(
         let values = (0..columns).map(|column| Ok(value(row.get_ref(column)?)));
         rows.push(Row(values.collect::<rusqlite::Result<_>>()?));
     }
-    Ok(Done { affected: rows.len() as u64, rows })
+    Ok(StatementResult { affected: rows.len() as u64, rows })
 }
 
 /// Static statements with SQLite's placeholders, each rewritten once. SQLite binds `?1` by its number,

@@ -32,14 +32,14 @@ impl Statement {
         self
     }
 
-    pub(super) fn is_met(&self, done: &Done) -> bool {
+    pub(super) fn is_met(&self, done: &StatementResult) -> bool {
         self.expected.is_none_or(|expected| done.affected == expected)
     }
 }
 
 /// A statement's result.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct StatementResult {
     /// Rows changed, or yielded.
     pub affected: u64,
     /// Rows yielded.

@@ -7,7 +7,7 @@ use std::sync::Weak;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::slots::{OrganizationSlot, ProjectSlot};
-use super::{Directory, KeySlot, MOST_LOADING, Refusal, lock};
+use super::{Directory, KeySlot, MAX_LOADING, Refusal, lock};
 use crate::database::DatabaseError;
 use crate::records::{keys, organizations, projects};
 use gateway_policy::dates::seconds;
@@ -23,7 +23,7 @@ impl Directory {
             let mut loading = lock(&self.loading);
             if let Some(same) = loading.get(&hash) {
                 Arc::clone(same)
-            } else if loading.len() >= MOST_LOADING {
+            } else if loading.len() >= MAX_LOADING {
                 return Err(unavailable("too many keys are looked up"));
             } else {
                 Arc::clone(loading.entry(hash).or_default())

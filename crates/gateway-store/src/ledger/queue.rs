@@ -7,9 +7,9 @@ use super::State;
 use super::entry::{Endpoint, Entry};
 
 /// Most rows that wait as they are: some 20 MB.
-pub const MOST_ROWS: usize = 65_536;
+pub const MAX_ROWS: usize = 65_536;
 /// Most folded rows.
-pub const MOST_FOLDED: usize = 16_384;
+pub const MAX_FOLDED: usize = 16_384;
 /// Rows are folded within a minute: the narrowest bucket of usage.
 const MINUTE: u64 = ratelimit::MINUTE;
 
@@ -54,7 +54,7 @@ impl Queue {
         let fold = Fold::of(&entry);
         if let Some(row) = self.folded.get_mut(&fold) {
             row.add(&entry);
-        } else if self.folded.len() < MOST_FOLDED {
+        } else if self.folded.len() < MAX_FOLDED {
             let request = "folded".into();
             self.folded.insert(fold, Row { entry: Entry { request, ..entry }, requests: 1 });
         } else {
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.rows.len() + self.taken < MOST_ROWS && self.folded.is_empty()
+        self.rows.len() + self.taken < MAX_ROWS && self.folded.is_empty()
     }
 
     /// The oldest rows; they count as waiting until they are [`Queue::settle`]d.
@@ -77,7 +77,7 @@ impl Queue {
             let keys = std::mem::take(&mut self.folded);
             let mut folded = keys.into_values();
             rows.extend(folded.by_ref().take(most));
-            // What is left waits as rows: at most MOST_FOLDED of them.
+            // What is left waits as rows: at most MAX_FOLDED of them.
             self.rows.extend(folded);
         }
         if self.rows.is_empty() {
@@ -153,15 +153,15 @@ mod tests {
     fn beyond_the_bound_rows_are_folded_and_no_sum_changes() {
         let mut queue = Queue::default();
         let entry = |key: usize| Entry { cost: 3, ..super::super::tests::entry(key as u64) };
-        for key in 0..MOST_ROWS {
+        for key in 0..MAX_ROWS {
             assert!(queue.has_room());
             queue.push(entry(key)).expect("there is room");
         }
         assert!(!queue.has_room());
-        for key in 0..MOST_FOLDED * 2 {
-            queue.push(entry(key % MOST_FOLDED)).expect("it is folded");
+        for key in 0..MAX_FOLDED * 2 {
+            queue.push(entry(key % MAX_FOLDED)).expect("it is folded");
         }
-        assert_eq!(queue.push(entry(MOST_FOLDED)), Err(3));
+        assert_eq!(queue.push(entry(MAX_FOLDED)), Err(3));
         assert_eq!((queue.state().lost_requests, queue.state().lost_cost), (1, 3));
         let (mut requests, mut cost) = (0, 0);
         loop {
@@ -173,7 +173,7 @@ mod tests {
             cost += rows.iter().map(|row| row.entry.cost).sum::<u64>();
             queue.settle(rows.len());
         }
-        assert_eq!(requests, (MOST_ROWS + 2 * MOST_FOLDED) as u64);
+        assert_eq!(requests, (MAX_ROWS + 2 * MAX_FOLDED) as u64);
         assert_eq!((requests, cost), (queue.recorded(), requests * 3));
         assert_eq!(queue.state().waiting, 0);
     }

@@ -8,7 +8,7 @@ use super::writer::number;
 use crate::database::{Database, DatabaseError, Row, Statement, Value};
 
 /// Most sums that a query may have.
-pub const MOST_SUMS: usize = 20_000;
+pub const MAX_SUMS: usize = 20_000;
 
 /// What to sum up. Moments are Unix seconds.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ pub struct Sum {
     pub cost: u64,
 }
 
-/// There are more than [`MOST_SUMS`].
+/// There are more than [`MAX_SUMS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
@@ -80,7 +80,7 @@ pub async fn sums(
     query: &UsageQuery,
 ) -> Result<Result<Vec<Sum>, TooMany>, DatabaseError> {
     let rows = database.report(statement(query)).await?;
-    if rows.len() > MOST_SUMS {
+    if rows.len() > MAX_SUMS {
         return Ok(Err(TooMany));
     }
     rows.iter().map(|row| read(row, query.group_by)).collect::<Result<_, _>>().map(Ok)
@@ -172,7 +172,7 @@ fn statement(query: &UsageQuery) -> Statement {
         "SELECT at / $1 AS bucket, {}, {SUMS} FROM ledger WHERE {conditions} \
          GROUP BY bucket{by} ORDER BY bucket{by} LIMIT {}",
         columns.join(", "),
-        MOST_SUMS + 1
+        MAX_SUMS + 1
     );
     Statement::composed(sql, values)
 }

@@ -13,7 +13,7 @@ use gateway_policy::settings::Secret;
 
 const COLUMNS: &str = "id, name, role, created_at";
 /// Most keys of one account, so that it can be deleted in one transaction.
-pub const MOST_KEYS: u32 = 1000;
+pub const MAX_KEYS: u32 = 1000;
 
 /// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub async fn create(
 }
 
 /// One more key for an account. `None`: there is no such account in a project that is not archived,
-/// or it has [`MOST_KEYS`].
+/// or it has [`MAX_KEYS`].
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -89,7 +89,7 @@ pub async fn create_key(
     let check = Statement::new(
         "UPDATE service_accounts SET name = name WHERE id = $1 \
          AND (SELECT COUNT(*) FROM keys WHERE service_account = $1) < $2",
-        [id.into(), MOST_KEYS.into()],
+        [id.into(), MAX_KEYS.into()],
     );
     let statements = vec![check.expecting(1), keys::insert(&key).expecting(1)];
     Ok(found(database.transact(statements).await)?.map(|_| (key, text)))

@@ -12,7 +12,7 @@ use gateway_policy::environment::Random;
 use gateway_policy::tenants::{MicroDollars, SpendAlert};
 
 /// Most alerts of an organization or a project.
-pub const MOST_ALERTS: u32 = 100;
+pub const MAX_ALERTS: u32 = 100;
 
 /// Whose limit it is, by id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +90,14 @@ pub async fn set_hard(
 pub async fn alerts_of(database: &Database, scope: &str) -> Result<Vec<SpendAlert>, DatabaseError> {
     let sql = "SELECT id, threshold_cents FROM spend_alerts WHERE scope = $1 \
                ORDER BY threshold_cents, id LIMIT $2";
-    let values = [Value::from(scope), MOST_ALERTS.into()];
+    let values = [Value::from(scope), MAX_ALERTS.into()];
     let rows = database.query(Statement::new(sql, values)).await?;
     let read =
         |row: &Row| Ok(SpendAlert { id: row.text(0)?, threshold: from_cents(row.count(1)?) });
     rows.iter().map(read).collect()
 }
 
-/// Adds an alert. `None`: there is no such organization or project, or it has [`MOST_ALERTS`].
+/// Adds an alert. `None`: there is no such organization or project, or it has [`MAX_ALERTS`].
 ///
 /// # Errors
 /// See [`DatabaseError`].
@@ -121,7 +121,7 @@ pub async fn add_alert(
         (&id).into(),
         threshold_cents.into(),
         channel.into(),
-        MOST_ALERTS.into(),
+        MAX_ALERTS.into(),
     ];
     let insert = Statement::composed(sql, values).expecting(1);
     let made = change(database, scope, vec![insert], now).await?;

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 
-use super::asked::Asked;
 use super::relay::Whole;
+use super::request_body::RequestBody;
 use super::{Exchange, generate};
 use crate::serve::router::{self, Api, Generation, Route};
 use gateway_body::Kind;
@@ -24,7 +24,7 @@ pub(crate) const ENDPOINTS: [&str; 7] = [
 
 /// What must be known of a line before it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct LineOf {
+pub(crate) struct LineRequest {
     /// The model, as the line calls it.
     pub(crate) model: Option<String>,
     /// Its estimate of input tokens.
@@ -39,10 +39,11 @@ pub(crate) struct LineOf {
 ///
 /// # Errors
 /// 400, as a client would be answered.
-pub(crate) fn read_line(endpoint: &str, body: &Bytes) -> Result<LineOf, ApiError> {
+pub(crate) fn read_line(endpoint: &str, body: &Bytes) -> Result<LineRequest, ApiError> {
     let generation = generation(endpoint)?;
-    let asked = Asked::read(body, generation, &HeaderMap::new()).map_err(|(error, _)| error)?;
-    Ok(LineOf {
+    let asked =
+        RequestBody::read(body, generation, &HeaderMap::new()).map_err(|(error, _)| error)?;
+    Ok(LineRequest {
         model: asked.model(body).map(Into::into),
         tokens: asked.input_estimate(),
         streams: asked.streams(),

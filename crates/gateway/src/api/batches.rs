@@ -23,12 +23,12 @@ use gateway_store::records::ids;
 const WINDOW: &str = "24h";
 const WINDOW_SECONDS: i64 = 86_400;
 /// Longest request of this resource.
-const MOST_BODY: u64 = 1 << 20;
+const MAX_BODY: u64 = 1 << 20;
 /// How long the check of a file is waited for; then the batch is shown as it is.
 const PATIENCE: Duration = Duration::from_secs(30);
-const MOST_METADATA: usize = 16;
+const MAX_METADATA: usize = 16;
 /// Bytes of a key and of a value of metadata.
-const LONGEST_METADATA: (usize, usize) = (64, 512);
+const MAX_METADATA_BYTES: (usize, usize) = (64, 512);
 
 /// See the module.
 pub(crate) async fn answer(
@@ -65,9 +65,11 @@ struct ExpiresAfter {
 
 async fn create(exchange: &Exchange, mut incoming: Incoming) -> Answered {
     let server = exchange.settings.server;
-    let most = server.max_body_bytes.min(MOST_BODY);
+    let most = server.max_body_bytes.min(MAX_BODY);
     let body =
-        intake::whole(&mut incoming, most, server.body_timeout, exchange.room()).await?.bytes;
+        intake::read_whole(&mut incoming, most, server.body_timeout, exchange.body_reservation())
+            .await?
+            .bytes;
     let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| {
         let message = format!("The body is not valid: {error}.");
         ApiError::bad_request("invalid_json", message)
@@ -163,11 +165,11 @@ fn required(value: Option<String>, name: &'static str) -> Result<String, ApiErro
 }
 
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<Box<str>, ApiError> {
-    let (key, value) = LONGEST_METADATA;
+    let (key, value) = MAX_METADATA_BYTES;
     let fits = |(name, text): (&String, &String)| name.len() <= key && text.len() <= value;
-    if metadata.len() > MOST_METADATA || !metadata.iter().all(fits) {
+    if metadata.len() > MAX_METADATA || !metadata.iter().all(fits) {
         let message = format!(
-            "Metadata has at most {MOST_METADATA} keys of {key} bytes, with values of {value}."
+            "Metadata has at most {MAX_METADATA} keys of {key} bytes, with values of {value}."
         );
         return Err(ApiError::invalid_value("metadata", message));
     }
@@ -179,14 +181,14 @@ async fn list(exchange: &Exchange, query: &str) -> Answered {
     let (database, project) = (&exchange.gateway.database, &exchange.caller.project.id);
     let listed = batches::list(database, project, &paging.page()).await;
     let listed = listed.map_err(|_| ApiError::store_unavailable())?;
-    let entries: Vec<Shown<'_>> = listed.items.iter().map(Shown::of).collect();
+    let entries: Vec<BatchObject<'_>> = listed.items.iter().map(BatchObject::of).collect();
     let ids = listed.items.iter().map(|batch| &*batch.id);
     Ok(listing::page(&entries, ids, listed.has_more))
 }
 
 async fn show(exchange: &Exchange, id: &str) -> Answered {
     let batch = find(exchange, id).await?;
-    Ok(listing::json(&Shown::of(&batch)))
+    Ok(listing::json(&BatchObject::of(&batch)))
 }
 
 async fn find(exchange: &Exchange, id: &str) -> Result<Batch, ApiError> {
@@ -214,7 +216,7 @@ async fn cancel(exchange: &Exchange, id: &str) -> Answered {
 
 /// A batch as clients see it.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct BatchObject<'a> {
     id: &'a str,
     object: &'static str,
     endpoint: &'a str,
@@ -271,7 +273,7 @@ struct OutputDetails {
     reasoning_tokens: u64,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> BatchObject<'a> {
     fn of(batch: &'a Batch) -> Self {
         let raw = |text: &Option<Box<str>>| {
             text.as_deref().and_then(|text| RawValue::from_string(text.to_owned()).ok())

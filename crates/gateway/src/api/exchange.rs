@@ -8,10 +8,10 @@ use ratelimit::{Decision, Limits, RequestId, State};
 
 use crate::account::{Account, End, Facts, Traced, request_id};
 use crate::metrics::Rejected;
-use crate::serve::intake::Place;
+use crate::serve::intake::BodyReservation;
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
-use gateway_policy::headers::Shown;
+use gateway_policy::headers::LimitHeaders;
 use gateway_policy::plan::{Demand, Dimension, Plan, Scope};
 use gateway_policy::settings::{Base, Model, Price, Settings, Upstream};
 use gateway_policy::tenants::Caller;
@@ -39,7 +39,7 @@ pub(crate) struct Exchange {
     /// Headers of its answer: announcements.
     pub(crate) headers: HeaderMap,
     /// What its answer tells of the limits.
-    pub(crate) shown: Shown,
+    pub(crate) shown: LimitHeaders,
     /// A batch runs it: it draws on money alone, at the batch's price (specification: Synchronous
     /// traffic vs Batch API).
     pub(crate) batch: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Exchange {
 
 /// A model that a request is for, and what it draws on.
 #[derive(Clone)]
-pub(crate) struct Recognised {
+pub(crate) struct ResolvedModel {
     /// What the client called it.
     pub(crate) name: Box<str>,
     /// What it is.
@@ -63,7 +63,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 404 when there is none, or it is gone.
-    pub(crate) fn recognise(&mut self, name: &str) -> Result<Recognised, ApiError> {
+    pub(crate) fn resolve_model(&mut self, name: &str) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.find(name) else {
             return Err(announce::unknown(name));
         };
@@ -75,7 +75,7 @@ impl Exchange {
     ///
     /// # Errors
     /// 404 without a model server for them.
-    pub(crate) fn without_model(&mut self) -> Result<Recognised, ApiError> {
+    pub(crate) fn without_model(&mut self) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.no_model() else {
             let message = "No model server is there for requests without a model.";
             return Err(ApiError::not_found("not_found", message));
@@ -84,7 +84,7 @@ impl Exchange {
         self.use_model(gateway_policy::settings::NO_MODEL, model)
     }
 
-    fn use_model(&mut self, name: &str, model: Arc<Model>) -> Result<Recognised, ApiError> {
+    fn use_model(&mut self, name: &str, model: Arc<Model>) -> Result<ResolvedModel, ApiError> {
         if let Some(shutdown) = model.shutdown.as_ref().filter(|_| !model.is_served(self.now)) {
             return Err(announce::gone(name, shutdown));
         }
@@ -96,7 +96,7 @@ impl Exchange {
             price = model.batch_price.or(price);
         }
         self.model = Some(Arc::clone(&model));
-        Ok(Recognised { name: name.into(), model, plan, price })
+        Ok(ResolvedModel { name: name.into(), model, plan, price })
     }
 
     /// Reserves what the request asks for, and notes the headers of the limits. On an error the
@@ -106,7 +106,7 @@ impl Exchange {
     /// 429 when it does not fit, 503 when the limits cannot be known.
     pub(crate) async fn reserve(
         &mut self,
-        recognised: &Recognised,
+        resolved: &ResolvedModel,
         demand: Demand,
         endpoint: Endpoint,
         input_estimate: u64,
@@ -115,10 +115,10 @@ impl Exchange {
             // What cannot be written down is not served.
             return Err(ApiError::store_unavailable());
         }
-        let Recognised { name, model, plan, price } = recognised;
+        let ResolvedModel { name, model, plan, price } = resolved;
         let decision = self.decide(plan, &demand).await?;
         let (Decision::Admitted(states) | Decision::Refused { states, .. }) = &decision;
-        self.shown = Shown::new(plan, &demand, states);
+        self.shown = LimitHeaders::new(plan, &demand, states);
         if let Decision::Refused { which, remedy, states } = &decision {
             self.count_refusal(plan, &demand, *which);
             let reason = (*which, *remedy, &states[..]);
@@ -150,9 +150,9 @@ impl Exchange {
         if self.settings.catalog.no_model().is_none() {
             return Ok(());
         }
-        let recognised = self.without_model()?;
+        let resolved = self.without_model()?;
         let demand = Demand { tokens: 1, ..Demand::default() };
-        let account = self.reserve(&recognised, demand, Endpoint::Other, 1).await?;
+        let account = self.reserve(&resolved, demand, Endpoint::Other, 1).await?;
         account.close(End::Served);
         Ok(())
     }
@@ -178,9 +178,9 @@ impl Exchange {
 
     /// Notes the headers of the limits without drawing on them: for answers to requests that are
     /// refused before they are counted.
-    pub(crate) async fn show_limits(&mut self, recognised: &Recognised) {
+    pub(crate) async fn show_limits(&mut self, resolved: &ResolvedModel) {
         let demand = Demand { tokens: 1, ..Demand::default() };
-        let draws = recognised.plan.draws(&demand, self.now);
+        let draws = resolved.plan.draws(&demand, self.now);
         let limits: &Limits = &self.gateway.limits;
         let organization = &*self.caller.organization.id;
         let states: Vec<State> = match limits.look(organization, &draws, self.now).await {
@@ -188,7 +188,7 @@ impl Exchange {
             // The error that is being answered matters more than these headers.
             Err(_) => return,
         };
-        self.shown = Shown::new(&recognised.plan, &demand, &states);
+        self.shown = LimitHeaders::new(&resolved.plan, &demand, &states);
     }
 
     fn count_refusal(&self, plan: &Plan, demand: &Demand, which: usize) {
@@ -212,8 +212,8 @@ impl Exchange {
     }
 
     /// A place for a large body of this caller.
-    pub(crate) fn room(&self) -> Place<'_> {
-        self.gateway.room.place(&self.caller.organization.id)
+    pub(crate) fn body_reservation(&self) -> BodyReservation<'_> {
+        self.gateway.body_memory.place(&self.caller.organization.id)
     }
 
     /// Where requests of this caller to `upstream` go.

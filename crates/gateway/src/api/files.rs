@@ -42,7 +42,7 @@ pub(crate) async fn answer(
     };
     exchange.count_request().await?;
     match (request.method(), below) {
-        (&Method::GET, []) => Ok(listing::json(&Shown::of(&file))),
+        (&Method::GET, []) => Ok(listing::json(&FileObject::of(&file))),
         (&Method::GET, ["content"]) => Ok(content(exchange, file)),
         (&Method::DELETE, []) => delete(exchange, &file).await,
         (method, _) => Err(listing::nothing_at(method, request.uri().path())),
@@ -64,7 +64,7 @@ pub(super) fn expiry(after: i64, param: &'static str) -> Result<i64, ApiError> {
 
 /// A file as clients see it.
 #[derive(Serialize)]
-pub(super) struct Shown<'a> {
+pub(super) struct FileObject<'a> {
     id: &'a str,
     object: &'static str,
     bytes: u64,
@@ -76,7 +76,7 @@ pub(super) struct Shown<'a> {
     status_details: Option<&'a str>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> FileObject<'a> {
     pub(super) fn of(file: &'a File) -> Self {
         Self {
             id: &file.id,
@@ -130,7 +130,7 @@ async fn list(exchange: &mut Exchange, paging: &Paging) -> Answered {
 }
 
 fn entry(file: &File) -> Option<(Box<str>, Box<RawValue>)> {
-    let shown = serde_json::value::to_raw_value(&Shown::of(file)).ok()?;
+    let shown = serde_json::value::to_raw_value(&FileObject::of(file)).ok()?;
     Some((file.id.clone(), shown))
 }
 

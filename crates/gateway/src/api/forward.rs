@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::owned::not_found;
 use super::relay::{self, Relayed};
-use super::{Answered, Exchange, Recognised};
+use super::{Answered, Exchange, ResolvedModel};
 use crate::object_owners::ObjectKind;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
@@ -26,7 +26,7 @@ use gateway_store::ledger::Endpoint;
 use gateway_store::records::owned_objects;
 
 /// Lists that are longer cannot be narrowed to what is the project's.
-const MOST_LIST: usize = 16 << 20;
+const MAX_LIST: usize = 16 << 20;
 
 /// See the module.
 pub(crate) async fn answer(
@@ -55,17 +55,17 @@ pub(super) async fn pass(
 ) -> Answered {
     let path = head.uri.path().to_owned();
     let segments = router::segments(&path)?;
-    let mut recognised = exchange.without_model()?;
-    let checked = checked(exchange, api, &segments, &mut recognised, (&head, given)).await;
+    let mut resolved = exchange.without_model()?;
+    let checked = checked(exchange, api, &segments, &mut resolved, (&head, given)).await;
     let (touched, base, body) = match checked {
         Ok(checked) => checked,
         Err(error) => {
-            exchange.show_limits(&recognised).await;
+            exchange.show_limits(&resolved).await;
             return Err(error);
         }
     };
     if let Api::Ingest(store) = api {
-        recognised.plan = recognised.plan.with_ingestion(store).into();
+        resolved.plan = resolved.plan.with_ingestion(store).into();
     }
     let demand = Demand { tokens: 1, ..Demand::default() };
     let endpoint = match segments.first() {
@@ -75,9 +75,9 @@ pub(super) async fn pass(
     if api == Api::Remix {
         remix_is_deprecated(exchange);
     }
-    let account = exchange.reserve(&recognised, demand, endpoint, 1).await?;
+    let account = exchange.reserve(&resolved, demand, endpoint, 1).await?;
     let outgoing = Outgoing {
-        upstream: &recognised.model.upstream,
+        upstream: &resolved.model.upstream,
         base: &base,
         method: head.method.clone(),
         path: head.uri.path_and_query().map_or("/", |path| path.as_str()),
@@ -110,18 +110,18 @@ async fn checked<'a>(
     exchange: &mut Exchange,
     api: Api<'_>,
     segments: &'a [&'a str],
-    recognised: &mut Recognised,
+    resolved: &mut ResolvedModel,
     (head, given): (&request::Parts, Given),
 ) -> Result<(Touched<'a>, Base, OutBody), ApiError> {
     let touched = touched(exchange, api, segments).await?;
     let body = match given {
-        Given::Client(incoming) => body(exchange, head, incoming, recognised).await?,
+        Given::Client(incoming) => body(exchange, head, incoming, resolved).await?,
         Given::Ready(body) => body,
     };
     if let Some(upstream) = &touched.upstream {
-        recognised.model = at_upstream(exchange, &recognised.model, upstream);
+        resolved.model = at_upstream(exchange, &resolved.model, upstream);
     }
-    let base = exchange.base(&recognised.model.upstream)?.clone();
+    let base = exchange.base(&resolved.model.upstream)?.clone();
     Ok((touched, base, body))
 }
 
@@ -203,7 +203,7 @@ async fn body(
     exchange: &mut Exchange,
     head: &request::Parts,
     mut incoming: Incoming,
-    recognised: &mut Recognised,
+    resolved: &mut ResolvedModel,
 ) -> Result<OutBody, ApiError> {
     let server = exchange.settings.server;
     if incoming.is_end_stream() {
@@ -218,7 +218,8 @@ async fn body(
         return Ok(OutBody::stream(incoming, server.max_body_bytes, server.body_timeout));
     }
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
-    let taken = intake::whole(&mut incoming, most, patience, exchange.room()).await?;
+    let taken =
+        intake::read_whole(&mut incoming, most, patience, exchange.body_reservation()).await?;
     let body = taken.bytes;
     if body.is_empty() {
         return Ok(OutBody::empty());
@@ -236,8 +237,8 @@ async fn body(
     if exchange.settings.catalog.find(&called).is_none() {
         return Ok(OutBody::whole(body));
     }
-    *recognised = exchange.recognise(&called)?;
-    let upstream_model = &recognised.model.upstream_model;
+    *resolved = exchange.resolve_model(&called)?;
+    let upstream_model = &resolved.model.upstream_model;
     if called == **upstream_model {
         return Ok(OutBody::whole(body));
     }
@@ -294,7 +295,7 @@ async fn gathered(relayed: Relayed) -> Result<(response::Parts, Bytes), ApiError
     while let Some(frame) = body.frame().await {
         let cut = || relay::bad_gateway("The model server's answer was cut. Please try again.");
         if let Ok(data) = frame.map_err(|_| cut())?.into_data() {
-            if whole.len() + data.len() > MOST_LIST {
+            if whole.len() + data.len() > MAX_LIST {
                 return Err(relay::bad_gateway("The list is too long. Please ask for less of it."));
             }
             whole.extend_from_slice(&data);

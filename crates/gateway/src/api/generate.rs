@@ -10,9 +10,9 @@ use hyper::header;
 use hyper::http::request;
 use hyper::{HeaderMap, Method, Request, Response};
 
-use super::asked::Asked;
 use super::relay::{self, Relayed, Whole};
-use super::{Answered, Exchange, Recognised};
+use super::request_body::RequestBody;
+use super::{Answered, Exchange, ResolvedModel};
 use crate::object_owners::ObjectKind;
 use crate::serve::answer::{AnswerBody, Watch};
 use crate::serve::intake;
@@ -32,9 +32,10 @@ pub(crate) async fn answer(
     let (head, mut incoming) = request.into_parts();
     let server = exchange.settings.server;
     let (most, patience) = (server.max_body_bytes, server.body_timeout);
-    let taken = intake::whole(&mut incoming, most, patience, exchange.room()).await?;
+    let taken =
+        intake::read_whole(&mut incoming, most, patience, exchange.body_reservation()).await?;
     let body = taken.bytes.clone();
-    let asked = match Asked::read(&body, generation, &head.headers) {
+    let asked = match RequestBody::read(&body, generation, &head.headers) {
         Ok(asked) => asked,
         Err((error, model)) => return Err(shown(exchange, error, model.as_deref()).await),
     };
@@ -58,7 +59,7 @@ pub(super) async fn whole(
         header::CONTENT_TYPE,
         header::HeaderValue::from_static("application/json"),
     )]);
-    let asked = Asked::read(&body, generation, &headers).map_err(|(error, _)| error)?;
+    let asked = RequestBody::read(&body, generation, &headers).map_err(|(error, _)| error)?;
     let (relayed, _) = relayed(exchange, generation, &asked, &body, (path, headers)).await?;
     let told =
         (generation.kind == Kind::Responses).then(|| exchange.remembers(ObjectKind::Response));
@@ -69,24 +70,24 @@ pub(super) async fn whole(
 async fn relayed(
     exchange: &mut Exchange,
     generation: Generation,
-    asked: &Asked,
+    asked: &RequestBody,
     body: &Bytes,
     (path, headers): (&str, HeaderMap),
 ) -> Result<(Relayed, bool), ApiError> {
-    let recognised = recognise(exchange, generation.kind, asked, body)?;
+    let resolved = resolve_model(exchange, generation.kind, asked, body)?;
     if let Err(error) = check(exchange, asked, body).await {
-        return Err(shown(exchange, error, Some(&recognised.name)).await);
+        return Err(shown(exchange, error, Some(&resolved.name)).await);
     }
-    let demand = demand(asked, &recognised);
-    let base = match exchange.base(&recognised.model.upstream) {
+    let demand = demand(asked, &resolved);
+    let base = match exchange.base(&resolved.model.upstream) {
         Ok(base) => base.clone(),
-        Err(error) => return Err(shown(exchange, error, Some(&recognised.name)).await),
+        Err(error) => return Err(shown(exchange, error, Some(&resolved.name)).await),
     };
     let input = asked.input_estimate();
-    let account = exchange.reserve(&recognised, demand, generation.endpoint, input).await?;
-    let (pieces, removes_usage) = edited(exchange, asked, &recognised, body);
+    let account = exchange.reserve(&resolved, demand, generation.endpoint, input).await?;
+    let (pieces, removes_usage) = edited(exchange, asked, &resolved, body);
     let outgoing = Outgoing {
-        upstream: &recognised.model.upstream,
+        upstream: &resolved.model.upstream,
         base: &base,
         method: Method::POST,
         path,
@@ -96,26 +97,26 @@ async fn relayed(
     Ok((relay::send(exchange, outgoing, account).await?, removes_usage))
 }
 
-/// An error about a request whose model can be recognised has the headers of its limits.
+/// An error about a request whose model can be resolved has the headers of its limits.
 async fn shown(exchange: &mut Exchange, error: ApiError, model: Option<&str>) -> ApiError {
-    if let Some(Ok(recognised)) = model.map(|name| exchange.recognise(name)) {
-        exchange.show_limits(&recognised).await;
+    if let Some(Ok(resolved)) = model.map(|name| exchange.resolve_model(name)) {
+        exchange.show_limits(&resolved).await;
     }
     error
 }
 
-fn recognise(
+fn resolve_model(
     exchange: &mut Exchange,
     kind: Kind,
-    asked: &Asked,
+    asked: &RequestBody,
     body: &Bytes,
-) -> Result<Recognised, ApiError> {
+) -> Result<ResolvedModel, ApiError> {
     if let Some(name) = asked.model(body) {
-        return exchange.recognise(&name);
+        return exchange.resolve_model(&name);
     }
     let default = exchange.settings.moderation_model.clone();
     match (kind, default) {
-        (Kind::Moderations, Some(name)) => exchange.recognise(&name),
+        (Kind::Moderations, Some(name)) => exchange.resolve_model(&name),
         (Kind::VideoEdits, _) => exchange.without_model(),
         _ => {
             let message = "You must provide a `model`.";
@@ -125,7 +126,7 @@ fn recognise(
 }
 
 /// ObjectKind the contract forbids, and what belongs to somebody else.
-async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), ApiError> {
+async fn check(exchange: &Exchange, asked: &RequestBody, body: &Bytes) -> Result<(), ApiError> {
     if asked.is_transparent_jpeg(body) {
         let message = "A transparent background needs an `output_format` of png or webp; jpeg has \
                        no transparency.";
@@ -141,19 +142,19 @@ async fn check(exchange: &Exchange, asked: &Asked, body: &Bytes) -> Result<(), A
 }
 
 /// The token estimate and the other amounts (specification: ObjectKind the service does, item 6).
-fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
-    if matches!(asked, Asked::Json(Kind::InputTokens, _)) {
+fn demand(asked: &RequestBody, resolved: &ResolvedModel) -> Demand {
+    if matches!(asked, RequestBody::Json(Kind::InputTokens, _)) {
         // Counting is a request; the tokens go to no model.
         return Demand { tokens: 1, ..Demand::default() };
     }
-    let (model, plan) = (&recognised.model, &recognised.plan);
+    let (model, plan) = (&resolved.model, &resolved.plan);
     let input = asked.input_estimate();
     let explicit = asked.max_tokens();
     let estimate = input.max(explicit.unwrap_or(0));
     let long_context = model.long_context_tokens.is_some_and(|most| estimate > most);
     // A default can never exceed the whole limit; what was asked for can.
     let capped = input.min(plan.most_tokens(long_context));
-    let cost = recognised.price.map_or(0, |price| {
+    let cost = resolved.price.map_or(0, |price| {
         let output = asked.most_output(model.max_output_tokens);
         price.of(input, 0, output)
     });
@@ -170,14 +171,14 @@ fn demand(asked: &Asked, recognised: &Recognised) -> Demand {
 /// did not want.
 fn edited(
     exchange: &Exchange,
-    asked: &Asked,
-    recognised: &Recognised,
+    asked: &RequestBody,
+    resolved: &ResolvedModel,
     body: &Bytes,
 ) -> (VecDeque<Bytes>, bool) {
     let mut edits = Edits::new();
     let removes_usage = match asked {
-        Asked::Json(kind, scanned) => {
-            edit_model(&mut edits, asked, &recognised.model, body);
+        RequestBody::Json(kind, scanned) => {
+            edit_model(&mut edits, asked, &resolved.model, body);
             if scanned.service_tier.is_some_and(|tier| tier.read(body) == "priority")
                 && let Some(tier) = scanned.service_tier
             {
@@ -189,8 +190,8 @@ fn edited(
                 let retention = if zero_retention { "in_memory" } else { "24h" };
                 edits.set_prompt_cache_retention(scanned, retention);
             }
-            if recognised.plan.has_hard_limit && scanned.max_tokens().is_none() {
-                let most = u32::try_from(recognised.model.max_output_tokens).unwrap_or(u32::MAX);
+            if resolved.plan.has_hard_limit && scanned.max_tokens().is_none() {
+                let most = u32::try_from(resolved.model.max_output_tokens).unwrap_or(u32::MAX);
                 match kind {
                     Kind::Responses => edits.set_max_output_tokens(scanned, most),
                     Kind::Chat => edits.set_max_completion_tokens(scanned, most),
@@ -205,8 +206,8 @@ fn edited(
             }
             asks
         }
-        Asked::Form(_) => {
-            edit_model(&mut edits, asked, &recognised.model, body);
+        RequestBody::Form(_) => {
+            edit_model(&mut edits, asked, &resolved.model, body);
             false
         }
     };
@@ -217,17 +218,17 @@ fn edited(
 }
 
 /// The name that the model server knows it by.
-fn edit_model(edits: &mut Edits, asked: &Asked, model: &Model, body: &Bytes) {
+fn edit_model(edits: &mut Edits, asked: &RequestBody, model: &Model, body: &Bytes) {
     if &*model.name == gateway_policy::settings::NO_MODEL {
         return;
     }
     match asked {
-        Asked::Json(_, scanned) => match scanned.model {
+        RequestBody::Json(_, scanned) => match scanned.model {
             Some(name) if name.read(body) == *model.upstream_model => {}
             Some(name) => edits.set_text(name, &model.upstream_model),
             None => edits.add_model(scanned, &model.upstream_model),
         },
-        Asked::Form(form) => {
+        RequestBody::Form(form) => {
             if let Some(name) = &form.model
                 && *name.text != *model.upstream_model
             {

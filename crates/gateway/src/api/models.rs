@@ -28,9 +28,9 @@ pub(crate) fn list(exchange: &Exchange) -> Response<AnswerBody> {
 /// One of them.
 pub(crate) async fn get(exchange: &mut Exchange, name: &[&str]) -> Answered {
     let name = decoded(&name.join("/"));
-    let recognised = exchange.recognise(&name)?;
-    exchange.show_limits(&recognised).await;
-    Ok(json(&Entry::of(&recognised.model, &name)))
+    let resolved = exchange.resolve_model(&name)?;
+    exchange.show_limits(&resolved).await;
+    Ok(json(&Entry::of(&resolved.model, &name)))
 }
 
 /// Decodes the percent escapes of a path segment or a query value; `+` stays as it is.

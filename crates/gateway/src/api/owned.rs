@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::Exchange;
 use crate::object_owners::ObjectKind;
-use crate::serve::answer::Told;
+use crate::serve::answer::OnObjectId;
 use gateway_policy::dates;
 use gateway_policy::error::ApiError;
 use gateway_store::records::responses::ObjectOwner;
 
 impl Exchange {
     /// What to do once the id of a new object is known: note that this project owns it.
-    pub(super) fn remembers(&self, kind: ObjectKind) -> Told {
+    pub(super) fn remembers(&self, kind: ObjectKind) -> OnObjectId {
         let gateway = Arc::clone(&self.gateway);
         let project = self.caller.project.id.clone();
         let upstream = self.model.as_ref().map(|model| model.upstream.name.clone());

@@ -14,19 +14,19 @@ use serde_json::Value;
 
 use super::Exchange;
 use crate::account::{Account, End, request_id};
-use crate::serve::answer::{AnswerBody, Passing, Told, Watch};
+use crate::serve::answer::{AnswerBody, ForwardedAnswer, OnObjectId, Watch};
 use crate::traces::Span;
-use crate::upstream::{Failure, Outgoing, Scrub, for_client};
+use crate::upstream::{Failure, Outgoing, SecretMask, for_client};
 use gateway_body::{Outcome, Reader};
 use gateway_policy::error::ApiError;
 use gateway_policy::settings::Upstream;
 
 /// Most of an error's body that is looked at; longer ones are no errors of this API.
-const MOST_ERROR: usize = 256 << 10;
+const MAX_ERROR: usize = 256 << 10;
 /// Longest list.
-const MOST_LIST: usize = 16 << 20;
+const MAX_LIST: usize = 16 << 20;
 /// Longest answer that is kept whole.
-const MOST_WHOLE: usize = 32 << 20;
+const MAX_WHOLE: usize = 32 << 20;
 const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A good answer that has begun.
@@ -86,7 +86,7 @@ pub(super) async fn send(
     if head.status.is_success() {
         return Ok(Relayed { head, body, first, account, patience: upstream.idle_timeout });
     }
-    let error = match whole(first, body, MOST_ERROR).await {
+    let error = match whole(first, body, MAX_ERROR).await {
         Some(body) => error_of(upstream, &head, &body),
         None => Failure::Strange(head.status, "too long an error".to_owned()).for_client(),
     };
@@ -109,14 +109,14 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
     let sent = gateway.upstreams.send(outgoing).await;
     let (response, first) =
         sent.and_then(|(response, first)| usable(response, first)).map_err(|failure| {
-            let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
+            let shown = SecretMask::new(upstream).replace(failure.to_string().as_bytes());
             let shown = String::from_utf8_lossy(&shown);
             let request = request_id(exchange.request);
             tracing::warn!(%request, "upstream {}: {shown}", upstream.name);
             failure.for_client()
         })?;
     let (head, body) = response.into_parts();
-    let most = if head.status.is_success() { MOST_LIST } else { MOST_ERROR };
+    let most = if head.status.is_success() { MAX_LIST } else { MAX_ERROR };
     let Some(body) = whole(first, body, most).await else {
         return Err(bad_gateway("The model server's answer was cut, or is too long."));
     };
@@ -149,7 +149,7 @@ fn failed(
     failure: &Failure,
     account: Account,
 ) -> ApiError {
-    let shown = Scrub::new(upstream).clean(failure.to_string().as_bytes());
+    let shown = SecretMask::new(upstream).replace(failure.to_string().as_bytes());
     let shown = String::from_utf8_lossy(&shown);
     let request = request_id(exchange.request);
     tracing::warn!(%request, "upstream {}: {shown}", upstream.name);
@@ -184,7 +184,7 @@ fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiErr
         );
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(body) else { return strange() };
-    let is_changed = Scrub::new(upstream).clean_json(&mut value);
+    let is_changed = SecretMask::new(upstream).replace_json(&mut value);
     if status == StatusCode::TOO_MANY_REQUESTS {
         return rate_limited(&value, &head.headers);
     }
@@ -236,7 +236,7 @@ impl Relayed {
     ///
     /// # Errors
     /// 502 when it is cut, too long, or no JSON.
-    pub(super) async fn whole(self, told: Option<Told>) -> Result<Whole, ApiError> {
+    pub(super) async fn whole(self, told: Option<OnObjectId>) -> Result<Whole, ApiError> {
         let strange = "The model server gave an answer that makes no sense.";
         let watch = match self.reader() {
             Some(reader) if !self.is_events() => Watch::Usage(reader),
@@ -248,7 +248,7 @@ impl Relayed {
         while let Some(frame) = body.frame().await {
             let cut = || bad_gateway("The model server's answer was cut.");
             let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
-            if whole.len() + data.len() > MOST_WHOLE {
+            if whole.len() + data.len() > MAX_WHOLE {
                 return Err(bad_gateway("The model server's answer is too long for a batch."));
             }
             reader.feed(&data);
@@ -267,7 +267,11 @@ impl Relayed {
     }
 
     /// The answer for the client.
-    pub(super) fn into_response(self, watch: Watch, told: Option<Told>) -> Response<AnswerBody> {
+    pub(super) fn into_response(
+        self,
+        watch: Watch,
+        told: Option<OnObjectId>,
+    ) -> Response<AnswerBody> {
         let mut headers = for_client(&self.head.headers);
         if matches!(watch, Watch::Removing(_)) {
             headers.remove(header::CONTENT_LENGTH);
@@ -279,8 +283,8 @@ impl Relayed {
         let status = self.head.status;
         let number = status.as_u16();
         let body = (self.body, self.first);
-        let passing = Passing::new(body, watch, self.account, number, self.patience, told);
-        let mut response = Response::new(AnswerBody::Passing(Box::new(passing)));
+        let passing = ForwardedAnswer::new(body, watch, self.account, number, self.patience, told);
+        let mut response = Response::new(AnswerBody::Forwarded(Box::new(passing)));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         response

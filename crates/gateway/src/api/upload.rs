@@ -11,7 +11,7 @@ use hyper::{Request, header};
 
 use super::forward::{self, Given};
 use super::{Answered, Exchange, files, listing};
-use crate::serve::intake::{self, Place};
+use crate::serve::intake::{self, BodyReservation};
 use crate::serve::router::Api;
 use crate::upstream::{OutBody, too_large, too_slow};
 use gateway_body::{FormError, Upload, boundary, purpose_so_far};
@@ -37,15 +37,15 @@ pub(super) async fn answer(exchange: &mut Exchange, request: Request<Incoming>) 
     }
     // Large bodies have their place among all others until they are stored.
     let (gateway, caller) = (Arc::clone(&exchange.gateway), Arc::clone(&exchange.caller));
-    let mut place = gateway.room.place(&caller.organization.id);
+    let mut place = gateway.body_memory.place(&caller.organization.id);
     let taken = take(&mut incoming, &boundary, server.max_body_bytes, &mut place);
     let taken = tokio::time::timeout(server.body_timeout, taken).await;
     match taken.unwrap_or_else(|_| Err(too_slow()))? {
-        Taken::Ours(body) => {
+        BufferedBody::Ours(body) => {
             exchange.count_request().await?;
             store(exchange, &body, &boundary).await
         }
-        Taken::Theirs(come) => {
+        BufferedBody::Theirs(come) => {
             let left = server.max_body_bytes.saturating_sub(come.len() as u64);
             let body = OutBody::resumed(come, incoming, left, server.body_timeout);
             forward::pass(exchange, Api::Files(&[]), head, Given::Ready(body)).await
@@ -64,7 +64,7 @@ fn form_boundary(head: &request::Parts) -> Result<String, ApiError> {
 }
 
 /// Whose a file is to be.
-enum Taken {
+enum BufferedBody {
     /// The gateway's: the whole form.
     Ours(Bytes),
     /// The model server's: what has come of it.
@@ -76,8 +76,8 @@ async fn take(
     incoming: &mut Incoming,
     boundary: &str,
     most: u64,
-    place: &mut Place<'_>,
-) -> Result<Taken, ApiError> {
+    place: &mut BodyReservation<'_>,
+) -> Result<BufferedBody, ApiError> {
     let announced = incoming.size_hint().lower().min(most);
     let mut body = BytesMut::new();
     let (mut looked, mut is_ours) = (0, false);
@@ -98,16 +98,16 @@ async fn take(
         match purpose_so_far(&body, boundary).as_deref() {
             None => {}
             Some(purpose) if is_own(purpose) => is_ours = true,
-            Some(_) => return Ok(Taken::Theirs(body.freeze())),
+            Some(_) => return Ok(BufferedBody::Theirs(body.freeze())),
         }
     }
     if is_ours {
-        return Ok(Taken::Ours(body.freeze()));
+        return Ok(BufferedBody::Ours(body.freeze()));
     }
     let upload = Upload::read(&body, boundary).map_err(|error| form_error(&error))?;
     match is_own(&upload.purpose) {
-        true => Ok(Taken::Ours(body.freeze())),
-        false => Ok(Taken::Theirs(body.freeze())),
+        true => Ok(BufferedBody::Ours(body.freeze())),
+        false => Ok(BufferedBody::Theirs(body.freeze())),
     }
 }
 
@@ -140,7 +140,7 @@ async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
         tracing::warn!("{}: {error}", file.id);
         ApiError::store_unavailable()
     })?;
-    Ok(listing::json(&files::Shown::of(&file)))
+    Ok(listing::json(&files::FileObject::of(&file)))
 }
 
 fn stays(upload: &Upload) -> Result<i64, ApiError> {

@@ -17,7 +17,7 @@ use gateway_store::records::owned_objects;
 /// Entries of a page of the model server.
 const PAGE: usize = 1000;
 /// Pages that are read for one request of a client.
-const MOST_PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 /// An entry: its id, and all of it.
 pub(super) type Entry = (Box<str>, Box<RawValue>);
@@ -44,7 +44,7 @@ pub(super) async fn list(
     }
     let base = exchange.base(&upstream)?.clone();
     let mut found = Vec::new();
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let path = path(paging, after.as_deref());
         let Some(page) = page(exchange, &upstream, &base, &path).await? else {
             return Ok((found, false));

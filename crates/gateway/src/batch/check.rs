@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::reading::Lines;
-use crate::api::{self, LineOf};
+use crate::api::{self, LineRequest};
 use crate::state::Gateway;
 use gateway_policy::dates::seconds;
 use gateway_policy::error::ApiError;
@@ -25,11 +25,11 @@ use gateway_store::records::batches::{self, Batch, Outcome, Status};
 use gateway_store::records::files;
 
 /// Most lines of a batch.
-const MOST_LINES: u64 = 50_000;
+const MAX_LINES: u64 = 50_000;
 /// Most errors that are told; the file is not read any further then.
-const MOST_ERRORS: usize = 100;
+const MAX_ERRORS: usize = 100;
 /// Longest `custom_id`, in bytes.
-const LONGEST_NAME: usize = 512;
+const MAX_NAME: usize = 512;
 /// Lines that are stored together: so many, or so many bytes.
 const TOGETHER: (usize, usize) = (200, 1 << 20);
 const DAY_SECONDS: i64 = 86_400;
@@ -61,7 +61,7 @@ pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), D
     while let Some(line) = lines.next().await? {
         checking.line(number, line.freeze()).await?;
         number += 1;
-        if checking.errors.len() >= MOST_ERRORS || checking.total > MOST_LINES {
+        if checking.errors.len() >= MAX_ERRORS || checking.total > MAX_LINES {
             break;
         }
     }
@@ -238,8 +238,8 @@ impl<'a> Checking<'a> {
             Fault::new("invalid_json_line", message)
         })?;
         let custom_id = written.custom_id.ok_or_else(|| missing("custom_id"))?;
-        if custom_id.is_empty() || custom_id.len() > LONGEST_NAME {
-            let message = format!("`custom_id` must have 1 to {LONGEST_NAME} bytes.");
+        if custom_id.is_empty() || custom_id.len() > MAX_NAME {
+            let message = format!("`custom_id` must have 1 to {MAX_NAME} bytes.");
             return Err(Fault::new("invalid_value", message).param("custom_id"));
         }
         if !self.names.insert((&*custom_id).into()) {
@@ -269,7 +269,7 @@ impl<'a> Checking<'a> {
     }
 
     /// All lines are for one model.
-    fn note_model(&mut self, line: &LineOf) -> Result<(), Fault> {
+    fn note_model(&mut self, line: &LineRequest) -> Result<(), Fault> {
         let name = line.model.as_deref().or(match line.is_moderation {
             true => self.settings.moderation_model.as_deref(),
             false => None,
@@ -296,8 +296,8 @@ impl<'a> Checking<'a> {
     }
 
     fn into_found(mut self) -> Result<Found, Vec<Fault>> {
-        if self.total > MOST_LINES {
-            let message = format!("A batch has at most {MOST_LINES} lines.");
+        if self.total > MAX_LINES {
+            let message = format!("A batch has at most {MAX_LINES} lines.");
             self.errors.push(Fault::new("too_many_tasks", message));
         }
         match self.model {

@@ -15,14 +15,14 @@ use crate::account::request_id;
 use crate::api::{self, Exchange, Whole};
 use crate::state::Gateway;
 use gateway_policy::error::ApiError;
-use gateway_policy::headers::Shown;
+use gateway_policy::headers::LimitHeaders;
 use gateway_policy::tenants::Caller;
 use gateway_store::records::batch_lines::{self, Line, Outcome};
 use gateway_store::records::batches::{Batch, Usage};
 use gateway_store::records::ids;
 
 /// Longest pause between two tries, whatever the model server asks for.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Between two tries while our own limits or store are away; these do not count.
 const OUR_PAUSE: Duration = Duration::from_secs(1);
 /// How often a result is written while the store is away, when the batch was given up.
@@ -42,7 +42,7 @@ pub(super) struct Job {
 
 /// What became of it.
 #[derive(Debug)]
-pub(super) enum Gone {
+pub(super) enum LineEnd {
     /// Its result is in the store.
     Recorded,
     /// It is another node's, or comes free with its lease.
@@ -58,28 +58,30 @@ pub(super) enum Gone {
 }
 
 /// Runs it to its end, or until `stop`.
-pub(super) async fn run(job: Job, mut stop: watch::Receiver<bool>) -> Gone {
+pub(super) async fn run(job: Job, mut stop: watch::Receiver<bool>) -> LineEnd {
     let ran = {
         let mut stop = stop.clone();
         tokio::select! {
             ran = ask(&job) => ran,
-            _ = stop.wait_for(|stop| *stop) => Ran::Stopped,
+            _ = stop.wait_for(|stop| *stop) => Attempted::Stopped,
         }
     };
     match ran {
-        Ran::Over(outcome) => record(&job, &outcome, &mut stop).await,
-        Ran::Stopped => release(&job, Gone::Released).await,
-        Ran::NoMoney(error) => release(&job, Gone::NoMoney { error, alone: job.alone }).await,
+        Attempted::Finished(outcome) => record(&job, &outcome, &mut stop).await,
+        Attempted::Stopped => release(&job, LineEnd::Released).await,
+        Attempted::NoMoney(error) => {
+            release(&job, LineEnd::NoMoney { error, alone: job.alone }).await
+        }
     }
 }
 
-enum Ran {
-    Over(Outcome),
+enum Attempted {
+    Finished(Outcome),
     NoMoney(ApiError),
     Stopped,
 }
 
-async fn ask(job: &Job) -> Ran {
+async fn ask(job: &Job) -> Attempted {
     let mut failures = 0;
     loop {
         let settings = job.gateway.settings.load_full();
@@ -94,18 +96,18 @@ async fn ask(job: &Job) -> Ran {
             model: None,
             trace: None,
             headers: HeaderMap::new(),
-            shown: Shown::default(),
+            shown: LimitHeaders::default(),
             batch: true,
         };
         let body = Bytes::copy_from_slice(job.line.body.as_bytes());
         let answered = api::line(&mut exchange, &job.batch.endpoint, body).await;
         let request = request_id(exchange.request);
         let error = match answered {
-            Ok(whole) => return Ran::Over(good(job, &request, &whole)),
+            Ok(whole) => return Attempted::Finished(good(job, &request, &whole)),
             Err(error) => error,
         };
         if error.kind_name() == "insufficient_quota" {
-            return Ran::NoMoney(error);
+            return Attempted::NoMoney(error);
         }
         if matches!(error.code(), Some("limits_unavailable" | "store_unavailable")) {
             tokio::time::sleep(OUR_PAUSE).await;
@@ -113,7 +115,7 @@ async fn ask(job: &Job) -> Ran {
         }
         failures += 1;
         if !may_be_tried_again(&error) || failures >= attempts {
-            return Ran::Over(bad(job, &request, &error));
+            return Attempted::Finished(bad(job, &request, &error));
         }
         tokio::time::sleep(pause(job, &error, backoff, failures)).await;
     }
@@ -127,17 +129,17 @@ fn may_be_tried_again(error: &ApiError) -> bool {
 }
 
 /// The pause before the next attempt: half of it is jitter, and the upstream can ask for longer, up to
-/// [`LONGEST_PAUSE`].
+/// [`MAX_PAUSE`].
 fn pause(job: &Job, error: &ApiError, first: Duration, failures: u32) -> Duration {
     let policy =
-        retry::Policy { first, longest: LONGEST_PAUSE, longest_asked: Duration::MAX, jitter: 0.5 };
+        retry::Policy { first, longest: MAX_PAUSE, longest_asked: Duration::MAX, jitter: 0.5 };
     let mut chance = [0];
     job.gateway.random.fill(&mut chance);
-    let pause = policy.wait(failures, None).unwrap_or(LONGEST_PAUSE);
+    let pause = policy.wait(failures, None).unwrap_or(MAX_PAUSE);
     let pause = policy.with_jitter(pause, f64::from(chance[0]) / 255.0);
     let header = |name: &str| error.find_header(name.parse().ok()?)?.to_str().ok();
     let asked = retry::requested_wait(header).unwrap_or_default();
-    pause.max(asked).min(LONGEST_PAUSE)
+    pause.max(asked).min(MAX_PAUSE)
 }
 
 fn good(job: &Job, request: &str, whole: &Whole) -> Outcome {
@@ -167,11 +169,11 @@ fn reasoning(body: &[u8]) -> u64 {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Answer {
-        usage: Option<Taken>,
+        usage: Option<UsageObject>,
     }
     #[derive(Default, Deserialize)]
     #[serde(default)]
-    struct Taken {
+    struct UsageObject {
         #[serde(alias = "completion_tokens_details")]
         output_tokens_details: Option<Details>,
     }
@@ -186,20 +188,20 @@ fn reasoning(body: &[u8]) -> u64 {
 }
 
 /// Writes the result down: what was paid for must not be lost.
-async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) -> Gone {
+async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) -> LineEnd {
     let (database, owner) = (&job.gateway.database, &*job.owner);
     let (mut pause, mut writes) = (Duration::from_millis(100), 0);
     loop {
         let written =
             batch_lines::finish(database, &job.batch.id, job.line.number, owner, outcome).await;
         match written {
-            Ok(Some(())) => return Gone::Recorded,
-            Ok(None) => return Gone::Lost,
+            Ok(Some(())) => return LineEnd::Recorded,
+            Ok(None) => return LineEnd::Lost,
             Err(error) if error.is_unavailable() && writes < LAST_WRITES => {}
             Err(error) => {
                 let (id, number) = (&job.batch.id, job.line.number);
                 tracing::warn!("{id}: the result of line {number}: {error}");
-                return Gone::Lost;
+                return LineEnd::Lost;
             }
         }
         if *stop.borrow() {
@@ -210,14 +212,14 @@ async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) 
     }
 }
 
-async fn release(job: &Job, gone: Gone) -> Gone {
+async fn release(job: &Job, gone: LineEnd) -> LineEnd {
     let (database, owner) = (&job.gateway.database, &*job.owner);
     match batch_lines::release(database, &job.batch.id, job.line.number, owner).await {
         Ok(Some(())) => gone,
         // It comes free with its lease.
         Ok(None) | Err(_) => match gone {
-            Gone::NoMoney { .. } => gone,
-            _ => Gone::Lost,
+            LineEnd::NoMoney { .. } => gone,
+            _ => LineEnd::Lost,
         },
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::lease::Lease;
-use super::line::{self, Gone, Job};
+use super::line::{self, Job, LineEnd};
 use super::outcome;
 use super::runner::{LEASE, Phase};
 use crate::state::Gateway;
@@ -67,13 +67,13 @@ struct Lines<'a> {
     gateway: &'a Arc<Gateway>,
     owner: &'a str,
     batch: Arc<Batch>,
-    running: JoinSet<Gone>,
+    running: JoinSet<LineEnd>,
     /// Ends lines that wait for their model server.
     stop: watch::Sender<bool>,
     /// Who asks.
     caller: Option<Arc<Caller>>,
     /// Why no more lines are run: how the others end.
-    rest: Option<Rest>,
+    rest: Option<SkipReason>,
     /// Money is nearly over: one line at a time, so that none is refused for what another one has
     /// reserved and will not need.
     alone: bool,
@@ -84,7 +84,7 @@ struct Lines<'a> {
 
 /// The code and message for lines that are not run.
 #[derive(Clone, Debug)]
-struct Rest {
+struct SkipReason {
     code: &'static str,
     message: String,
 }
@@ -172,15 +172,15 @@ impl Lines<'_> {
         Ok(())
     }
 
-    fn take(&mut self, gone: Result<Gone, tokio::task::JoinError>) {
+    fn take(&mut self, gone: Result<LineEnd, tokio::task::JoinError>) {
         match gone {
-            Ok(Gone::Recorded | Gone::Lost) => {}
-            Ok(Gone::Released) => self.is_claimable = true,
-            Ok(Gone::NoMoney { error, alone }) => {
+            Ok(LineEnd::Recorded | LineEnd::Lost) => {}
+            Ok(LineEnd::Released) => self.is_claimable = true,
+            Ok(LineEnd::NoMoney { error, alone }) => {
                 self.is_claimable = true;
                 self.alone = true;
                 if alone && self.rest.is_none() {
-                    self.rest = Some(Rest::of(&error));
+                    self.rest = Some(SkipReason::of(&error));
                 }
             }
             // Its lease frees the line.
@@ -199,7 +199,7 @@ impl Lines<'_> {
         let now = self.gateway.clock.now();
         match batch {
             Some(batch) if batch.status == Status::Cancelling => {
-                self.rest = Some(Rest::new("batch_cancelled", "The batch was cancelled."));
+                self.rest = Some(SkipReason::new("batch_cancelled", "The batch was cancelled."));
                 let since = *self.cancelled_at.get_or_insert_with(Instant::now);
                 if since.elapsed() >= CANCEL_PATIENCE {
                     self.stop.send_replace(true);
@@ -210,7 +210,7 @@ impl Lines<'_> {
                 if is_over && batch_lines::left(database, &batch.id).await? > 0 {
                     batches::expire(database, &batch.id, seconds(now)).await?;
                     let message = "The batch was not completed within its time.";
-                    self.rest = Some(Rest::new("batch_expired", message));
+                    self.rest = Some(SkipReason::new("batch_expired", message));
                     self.stop.send_replace(true);
                 }
             }
@@ -240,7 +240,7 @@ impl Lines<'_> {
             }
             Err(Refusal::Unknown) => {
                 let message = "The project of the batch is archived.";
-                self.rest.get_or_insert_with(|| Rest::new("project_archived", message));
+                self.rest.get_or_insert_with(|| SkipReason::new("project_archived", message));
             }
             // It is asked for again; what runs goes on.
             Err(Refusal::Unavailable(_)) => {}
@@ -290,7 +290,7 @@ fn patient<T>(result: Result<T, DatabaseError>) -> Result<Option<T>, DatabaseErr
     }
 }
 
-impl Rest {
+impl SkipReason {
     fn new(code: &'static str, message: &str) -> Self {
         Self { code, message: message.to_owned() }
     }

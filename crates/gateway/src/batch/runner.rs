@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 /// How long a node holds what it works at, without word from it.
 pub(crate) const LEASE: Micros = 30_000_000;
 /// Input files that are checked at once: each is held by the line, and its names.
-const MOST_CHECKS: usize = 4;
+const MAX_CHECKS: usize = 4;
 /// How long is waited for work that was told to stop at once.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 
@@ -47,7 +47,7 @@ impl Runner {
         Self {
             node: node.into(),
             leases: AtomicU64::new(0),
-            checks: Semaphore::new(MOST_CHECKS),
+            checks: Semaphore::new(MAX_CHECKS),
             lines: Arc::new(Semaphore::new(lines_per_node as usize)),
             wake: Notify::new(),
             phase: watch::Sender::new(Phase::Run),

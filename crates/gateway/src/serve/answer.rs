@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::account::{Account, End};
-use crate::upstream::Veil;
+use crate::upstream::Redactor;
 use gateway_body::{Outcome, Reader, UsageFilter};
 
 /// See the module.
@@ -20,7 +20,7 @@ pub(crate) enum AnswerBody {
     /// One piece.
     Whole(Option<Bytes>),
     /// A model server's.
-    Passing(Box<Passing>),
+    Forwarded(Box<ForwardedAnswer>),
     /// An administrator's page.
     Page(axum::body::Body),
 }
@@ -42,12 +42,12 @@ pub(crate) enum Watch {
 }
 
 /// A model server's answer on its way.
-pub(crate) struct Passing {
+pub(crate) struct ForwardedAnswer {
     upstream: Incoming,
     /// What waits to be forwarded.
     ready: VecDeque<Bytes>,
     watch: Watch,
-    veil: Veil,
+    redactor: Redactor,
     account: Option<Account>,
     status: u16,
     /// How long the model server may be silent, and since when it is.
@@ -55,24 +55,24 @@ pub(crate) struct Passing {
     silence: Pin<Box<Sleep>>,
     last: Instant,
     /// What is to happen with the outcome beside the account.
-    told: Option<Told>,
+    on_id: Option<OnObjectId>,
     /// Whether its length is known to the client.
     size: SizeHint,
     ended: bool,
 }
 
 /// Called with what was seen of the answer as soon as its id is known, once.
-pub(crate) type Told = Box<dyn FnOnce(&str) + Send + Sync>;
+pub(crate) type OnObjectId = Box<dyn FnOnce(&str) + Send + Sync>;
 
-impl Passing {
-    /// `first` is what of the body came already; `size` is the length that the client is told.
+impl ForwardedAnswer {
+    /// `first` is what of the body came already; `size` is the length that the client is on_id.
     pub(crate) fn new(
         (upstream, first): (Incoming, Option<Bytes>),
         watch: Watch,
         account: Account,
         status: u16,
         patience: Duration,
-        told: Option<Told>,
+        on_id: Option<OnObjectId>,
     ) -> Self {
         let size = match (&watch, first.as_ref()) {
             (Watch::Removing(_), _) => SizeHint::default(),
@@ -86,28 +86,28 @@ impl Passing {
             }
         };
         let last = Instant::now();
-        let mut passing = Self {
+        let mut answer = Self {
             upstream,
             ready: VecDeque::new(),
             watch,
-            veil: Veil::default(),
+            redactor: Redactor::default(),
             account: Some(account),
             status,
             patience,
             silence: Box::pin(tokio::time::sleep_until(last + patience)),
             last,
-            told,
+            on_id,
             size,
             ended: false,
         };
         if let Some(first) = first {
-            passing.take_in(first);
+            answer.take_in(first);
         }
         // A short answer is often whole by now.
-        if passing.upstream.is_end_stream() {
-            passing.end();
+        if answer.upstream.is_end_stream() {
+            answer.end();
         }
-        passing
+        answer
     }
 
     fn take_in(&mut self, piece: Bytes) {
@@ -118,22 +118,22 @@ impl Passing {
             }
             Watch::Usage(reader) => {
                 reader.feed(&piece);
-                let shown = covered(&mut self.veil, self.account.as_ref(), piece);
+                let shown = redacted(&mut self.redactor, self.account.as_ref(), piece);
                 self.ready.push_back(shown);
                 reader.id()
             }
             Watch::Removing(filter) => {
                 let mut out = Vec::new();
                 filter.feed(piece, &mut out);
-                let (veil, account) = (&mut self.veil, self.account.as_ref());
-                self.ready.extend(out.into_iter().map(|piece| covered(veil, account, piece)));
+                let (redactor, account) = (&mut self.redactor, self.account.as_ref());
+                self.ready.extend(out.into_iter().map(|piece| redacted(redactor, account, piece)));
                 filter.id()
             }
         };
-        if let (Some(id), true) = (id, self.told.is_some()) {
+        if let (Some(id), true) = (id, self.on_id.is_some()) {
             let id = id.to_owned();
-            if let Some(told) = self.told.take() {
-                told(&id);
+            if let Some(on_id) = self.on_id.take() {
+                on_id(&id);
             }
         }
     }
@@ -142,7 +142,7 @@ impl Passing {
     fn end(&mut self) {
         self.ended = true;
         let outcome = self.finish_watching();
-        self.ready.extend(self.veil.rest());
+        self.ready.extend(self.redactor.finish());
         let watched = outcome.is_some();
         let outcome = outcome.unwrap_or_default();
         let status = self.status;
@@ -171,8 +171,8 @@ impl Passing {
             Watch::Removing(filter) => {
                 let mut rest = Vec::new();
                 let outcome = filter.finish(&mut rest);
-                let (veil, account) = (&mut self.veil, self.account.as_ref());
-                self.ready.extend(rest.into_iter().map(|piece| covered(veil, account, piece)));
+                let (redactor, account) = (&mut self.redactor, self.account.as_ref());
+                self.ready.extend(rest.into_iter().map(|piece| redacted(redactor, account, piece)));
                 Some(outcome)
             }
         }
@@ -225,14 +225,14 @@ impl Passing {
 }
 
 /// A piece as the client may see it.
-fn covered(veil: &mut Veil, account: Option<&Account>, piece: Bytes) -> Bytes {
+fn redacted(redactor: &mut Redactor, account: Option<&Account>, piece: Bytes) -> Bytes {
     match account {
-        Some(account) => veil.cover(&account.facts().model.upstream, piece),
+        Some(account) => redactor.redact(&account.facts().model.upstream, piece),
         None => piece,
     }
 }
 
-impl Drop for Passing {
+impl Drop for ForwardedAnswer {
     /// The client went away.
     fn drop(&mut self) {
         if self.account.is_some() {
@@ -251,7 +251,7 @@ impl Body for AnswerBody {
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
             Self::Whole(piece) => Poll::Ready(piece.take().map(|piece| Ok(Frame::data(piece)))),
-            Self::Passing(passing) => passing.poll(context),
+            Self::Forwarded(answer) => answer.poll(context),
             Self::Page(page) => {
                 let frame = ready!(Pin::new(page).poll_frame(context));
                 Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
@@ -262,7 +262,7 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(piece) => piece.is_none(),
-            Self::Passing(passing) => passing.ended && passing.ready.is_empty(),
+            Self::Forwarded(answer) => answer.ended && answer.ready.is_empty(),
             Self::Page(page) => page.is_end_stream(),
         }
     }
@@ -272,10 +272,10 @@ impl Body for AnswerBody {
             Self::Whole(piece) => {
                 SizeHint::with_exact(piece.as_ref().map_or(0, |piece| piece.len() as u64))
             }
-            Self::Passing(passing) if passing.ended => {
-                SizeHint::with_exact(passing.ready.iter().map(|piece| piece.len() as u64).sum())
+            Self::Forwarded(answer) if answer.ended => {
+                SizeHint::with_exact(answer.ready.iter().map(|piece| piece.len() as u64).sum())
             }
-            Self::Passing(passing) => passing.size,
+            Self::Forwarded(answer) => answer.size,
             Self::Page(page) => page.size_hint(),
         }
     }

@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::answer::AnswerBody;
+use super::idle_timeout::{IdleTimeout, OpenRequest, OpenRequests};
 use super::pages::Pages;
-use super::patient::{Patient, Served, Serving};
 use super::service;
 use crate::state::Gateway;
 
@@ -26,7 +26,7 @@ const MOST: usize = 16_384;
 /// After an accept that failed, which is for want of descriptors most of the time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How serving ended.
+/// How open_requests ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All requests were answered.
@@ -87,18 +87,18 @@ fn connection(
     gateway: &Arc<Gateway>,
     stream: TcpStream,
     pages: Pages,
-) -> http1::Connection<TokioIo<Patient<TcpStream>>, impl Answering> {
+) -> http1::Connection<TokioIo<IdleTimeout<TcpStream>>, impl Answering> {
     // Small answers are not to wait for others; a connection where that fails still works.
     let _ = stream.set_nodelay(true);
     let header_timeout = gateway.settings.load().server.header_timeout;
     let gateway = Arc::clone(gateway);
-    let serving = Serving::default();
-    let stream = Patient::new(stream, serving.clone(), header_timeout);
+    let open_requests = OpenRequests::default();
+    let stream = IdleTimeout::new(stream, open_requests.clone(), header_timeout);
     let answer = service_fn(move |request| {
-        let served = serving.begin();
+        let open_request = open_requests.begin();
         let answer = service::answer(Arc::clone(&gateway), pages.clone(), request);
         async move {
-            let answer = answer.await.map(|body| Held { body, _served: served });
+            let answer = answer.await.map(|body| Held { body, _open_request: open_request });
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -111,7 +111,7 @@ fn connection(
 /// An answer's body, for as long as its request is being answered.
 struct Held {
     body: AnswerBody,
-    _served: Served,
+    _open_request: OpenRequest,
 }
 
 impl Body for Held {

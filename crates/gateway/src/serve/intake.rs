@@ -18,11 +18,11 @@ use gateway_policy::error::ApiError;
 /// Memory that is set aside on the word of a `Content-Length` alone.
 const TRUSTED_LENGTH: u64 = 1 << 20;
 
-/// Room for large bodies, in pieces of [`PIECE`] bytes. Who finds none waits. What an organization
+/// BodyMemory for large bodies, in pieces of [`PIECE`] bytes. Who finds none waits. What an organization
 /// announces counts against its share, and only what has come against the whole: so nobody keeps
 /// others waiting by announcing what he does not send.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct BodyMemory {
     whole: Arc<Semaphore>,
     /// Of the organizations that have something in it.
     shares: Mutex<HashMap<Box<str>, Weak<Semaphore>>>,
@@ -30,8 +30,8 @@ pub(crate) struct Room {
 
 /// A body's place in the room, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    room: &'a Room,
+pub(crate) struct BodyReservation<'a> {
+    room: &'a BodyMemory,
     organization: &'a str,
     held: Held,
 }
@@ -44,7 +44,7 @@ struct Held {
 
 /// A body, and its place in the room until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct BufferedBody {
     /// All of it.
     pub(crate) bytes: Bytes,
     _held: Held,
@@ -62,16 +62,16 @@ const SHARE_PATIENCE: Duration = Duration::from_secs(15);
 /// wait for each other.
 const ROOM_PATIENCE: Duration = Duration::from_secs(2);
 
-impl Default for Room {
+impl Default for BodyMemory {
     fn default() -> Self {
         Self { whole: Arc::new(Semaphore::new(ROOM / PIECE)), shares: Mutex::default() }
     }
 }
 
-impl Room {
+impl BodyMemory {
     /// A place for a body of this organization. It takes no room until it grows.
-    pub(crate) fn place<'a>(&'a self, organization: &'a str) -> Place<'a> {
-        Place { room: self, organization, held: Held::default() }
+    pub(crate) fn place<'a>(&'a self, organization: &'a str) -> BodyReservation<'a> {
+        BodyReservation { room: self, organization, held: Held::default() }
     }
 
     fn share(&self, organization: &str) -> Arc<Semaphore> {
@@ -86,7 +86,7 @@ impl Room {
     }
 }
 
-impl Place<'_> {
+impl BodyReservation<'_> {
     /// Makes room for a body of which `come` bytes have come, and that is said to have `announced`.
     ///
     /// # Errors
@@ -139,22 +139,26 @@ fn busy() -> ApiError {
 ///
 /// # Errors
 /// 413 past `most` bytes, 408 past `patience`, 400 when it ends too early, 503 when there is no room.
-pub(crate) async fn whole(
+pub(crate) async fn read_whole(
     body: &mut Incoming,
     most: u64,
     patience: Duration,
-    mut place: Place<'_>,
-) -> Result<Taken, ApiError> {
+    mut place: BodyReservation<'_>,
+) -> Result<BufferedBody, ApiError> {
     let announced = body.size_hint();
     if announced.lower() > most {
         return Err(too_large());
     }
     let collected = tokio::time::timeout(patience, collect(body, most, &mut place)).await;
     let collected = collected.unwrap_or_else(|_| Err(too_slow()));
-    Ok(Taken { bytes: collected?, _held: place.held })
+    Ok(BufferedBody { bytes: collected?, _held: place.held })
 }
 
-async fn collect(body: &mut Incoming, most: u64, place: &mut Place<'_>) -> Result<Bytes, ApiError> {
+async fn collect(
+    body: &mut Incoming,
+    most: u64,
+    place: &mut BodyReservation<'_>,
+) -> Result<Bytes, ApiError> {
     let announced = body.size_hint().lower();
     place.grow(announced, 0).await?;
     let Some(first) = data(body).await? else { return Ok(Bytes::new()) };

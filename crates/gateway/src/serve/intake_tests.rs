@@ -9,14 +9,14 @@ fn come(megabytes: usize) -> usize {
 }
 
 /// Whether it has room at once.
-async fn has_room(place: &mut Place<'_>, announced: u64, come: usize) -> bool {
+async fn has_room(place: &mut BodyReservation<'_>, announced: u64, come: usize) -> bool {
     let grown = tokio::time::timeout(Duration::from_millis(1), place.grow(announced, come)).await;
     grown.is_ok_and(|grown| grown.is_ok())
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_announces_and_sends_nothing_keeps_only_his_own_waiting() {
-    let room = Room::default();
+    let room = BodyMemory::default();
     let mut silent = Vec::new();
     for _ in 0..2 {
         let mut place = room.place("org-loud");
@@ -36,7 +36,7 @@ async fn who_announces_and_sends_nothing_keeps_only_his_own_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
-    let room = Room::default();
+    let room = BodyMemory::default();
     let names: Vec<String> = (0..4).map(|number| format!("org-{number}")).collect();
     let mut full = Vec::new();
     for name in &names {
@@ -53,7 +53,7 @@ async fn bodies_that_wait_for_each_other_do_not_wait_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_larger_than_the_share_takes_all_of_it() {
-    let room = Room::default();
+    let room = BodyMemory::default();
     let mut huge = room.place("org-huge");
     huge.grow(u64::MAX, 2 * SHARE).await.unwrap();
     assert!(!has_room(&mut room.place("org-huge"), MEGABYTES, 0).await);

@@ -101,7 +101,7 @@ pub(crate) enum Form {
 }
 
 /// Longest path, in segments.
-const MOST_SEGMENTS: usize = 16;
+const MAX_SEGMENTS: usize = 16;
 
 /// The segments after `/v1/`; checked, so that this server and the next one see the same.
 ///
@@ -114,7 +114,7 @@ pub(crate) fn segments(path: &str) -> Result<Vec<&str>, ApiError> {
     let rest = path.strip_prefix("/v1/").unwrap_or_default();
     let segments: Vec<&str> = rest.split('/').collect();
     let is_strange = |segment: &&str| matches!(*segment, "" | "." | "..");
-    if is_tricky || segments.iter().any(is_strange) || segments.len() > MOST_SEGMENTS {
+    if is_tricky || segments.iter().any(is_strange) || segments.len() > MAX_SEGMENTS {
         let message = "The path is not valid: segments must not be empty or dots, and only what \
                        must be encoded may be; slashes must not.";
         return Err(ApiError::bad_request("invalid_path", message));

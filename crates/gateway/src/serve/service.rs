@@ -17,7 +17,7 @@ use crate::metrics::{Answered, Readings};
 use crate::state::Gateway;
 use crate::traces;
 use gateway_policy::error::ApiError;
-use gateway_policy::headers::Shown;
+use gateway_policy::headers::LimitHeaders;
 use gateway_store::database::Statement;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -79,7 +79,7 @@ struct Seen {
     organization: Option<Box<str>>,
     model: String,
     headers: HeaderMap,
-    shown: Shown,
+    shown: LimitHeaders,
     /// Its part of a trace, unless an account has it.
     trace: Option<Traced>,
 }
@@ -109,7 +109,7 @@ async fn dispatch(
         model: None,
         trace: traced(gateway, &head, now),
         headers: HeaderMap::new(),
-        shown: Shown::default(),
+        shown: LimitHeaders::default(),
         batch: false,
     };
     let answered = handle(&mut exchange, api, Request::from_parts(head, body)).await;

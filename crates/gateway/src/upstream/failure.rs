@@ -108,11 +108,11 @@ pub(crate) fn too_large() -> ApiError {
 
 /// Takes an upstream's key and host out of its error messages.
 #[derive(Debug)]
-pub(crate) struct Scrub<'a> {
+pub(crate) struct SecretMask<'a> {
     secrets: Vec<&'a str>,
 }
 
-impl<'a> Scrub<'a> {
+impl<'a> SecretMask<'a> {
     /// Of this upstream.
     #[must_use]
     pub(crate) fn new(upstream: &'a Upstream) -> Self {
@@ -136,7 +136,7 @@ impl<'a> Scrub<'a> {
 
     /// The text with `***` for each secret, in capitals or not.
     #[must_use]
-    pub(crate) fn clean(&self, text: &[u8]) -> Vec<u8> {
+    pub(crate) fn replace(&self, text: &[u8]) -> Vec<u8> {
         let mut text = text.to_vec();
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
             let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
@@ -154,7 +154,7 @@ impl<'a> Scrub<'a> {
     }
 
     /// Covers each secret with as many asterisks as it has letters.
-    pub(crate) fn cover(&self, text: &mut [u8]) {
+    pub(crate) fn mask(&self, text: &mut [u8]) {
         for secret in self.secrets.iter().filter(|secret| !secret.is_empty()) {
             let mut from = 0;
             let is_secret = |window: &[u8]| window.eq_ignore_ascii_case(secret.as_bytes());
@@ -167,7 +167,7 @@ impl<'a> Scrub<'a> {
 
     /// How many bytes at the end of the text may be the beginning of a secret.
     #[must_use]
-    pub(crate) fn begun(&self, text: &[u8]) -> usize {
+    pub(crate) fn partial_suffix(&self, text: &[u8]) -> usize {
         let begins = |length: &usize| {
             let end = &text[text.len() - length..];
             let is_begun = |secret: &&str| {
@@ -181,10 +181,10 @@ impl<'a> Scrub<'a> {
 
     /// The same in all texts of a JSON value, however they were escaped; whether there was anything
     /// to be cleaned.
-    pub(crate) fn clean_json(&self, value: &mut Value) -> bool {
+    pub(crate) fn replace_json(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => {
-                let clean = self.clean(text.as_bytes());
+                let clean = self.replace(text.as_bytes());
                 let is_changed = clean != text.as_bytes();
                 if is_changed {
                     *text = String::from_utf8_lossy(&clean).into_owned();
@@ -192,13 +192,13 @@ impl<'a> Scrub<'a> {
                 is_changed
             }
             Value::Array(entries) => {
-                entries.iter_mut().fold(false, |changed, entry| self.clean_json(entry) | changed)
+                entries.iter_mut().fold(false, |changed, entry| self.replace_json(entry) | changed)
             }
             Value::Object(members) => {
                 let mut is_changed = false;
                 for (name, mut member) in std::mem::take(members) {
-                    let clean = self.clean(name.as_bytes());
-                    is_changed |= self.clean_json(&mut member) | (clean != name.as_bytes());
+                    let clean = self.replace(name.as_bytes());
+                    is_changed |= self.replace_json(&mut member) | (clean != name.as_bytes());
                     members.insert(String::from_utf8_lossy(&clean).into_owned(), member);
                 }
                 is_changed

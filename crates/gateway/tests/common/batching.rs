@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gateway::Gateway;
 use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::settings::{Settings, Surroundings};
+use gateway_policy::settings::{LoadContext, Settings};
 use gateway_store::records::{DEFAULT_ORGANIZATION, keys, projects};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -202,7 +202,7 @@ impl Node {
             upstream.address,
         );
         let environment = |_: &str| None;
-        let around = Surroundings { environment: &environment, folder, offline: "http://x/v1" };
+        let around = LoadContext { environment: &environment, folder, offline: "http://x/v1" };
         let settings = Settings::read(&text, Path::new("g.toml"), around).unwrap();
         let world = Environment {
             clock: Arc::clone(clock) as Arc<dyn Clock>,

@@ -17,7 +17,7 @@ use gateway::Ending;
 use gateway::Gateway;
 use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::settings::{Settings, Surroundings};
+use gateway_policy::settings::{LoadContext, Settings};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -395,7 +395,7 @@ pub fn settings(config: &str, folder: &Path) -> Result<Settings, String> {
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).expect("its mode");
     let environment = |name: &str| (name == "UPSTREAM_KEY").then(|| UPSTREAM_KEY.to_owned());
     let offline = "http://127.0.0.1:9/v1";
-    let around = Surroundings { environment: &environment, folder, offline };
+    let around = LoadContext { environment: &environment, folder, offline };
     Settings::read(config, Path::new("gateway.toml"), around).map_err(|error| error.to_string())
 }
 

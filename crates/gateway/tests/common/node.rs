@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use gateway_admin::Services;
 use gateway_policy::environment::{Clock, Random};
-use gateway_policy::settings::{Secret, Settings, StoreUrl, Surroundings};
+use gateway_policy::settings::{LoadContext, Secret, Settings, StoreUrl};
 use gateway_store::database::Database;
 use gateway_store::directory::Directory;
 use gateway_store::ledger::Ledger;
@@ -109,7 +109,7 @@ impl Node {
         world.fill(&mut writer);
         let writer = gateway_store::records::ids::hex(&writer).into();
         let ledger = Ledger::start(Arc::clone(&database), writer);
-        let around = Surroundings { environment: &|_| None, folder: Path::new("/"), offline: "" };
+        let around = LoadContext { environment: &|_| None, folder: Path::new("/"), offline: "" };
         let mut settings =
             Settings::read(CONFIGURATION, Path::new("gateway.toml"), around).unwrap();
         settings.admin_token = Some(Secret::new(TOKEN));

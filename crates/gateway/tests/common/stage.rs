@@ -12,7 +12,7 @@ use gateway::Gateway;
 use gateway_policy::environment::Environment;
 use gateway_policy::environment::{Clock, Random};
 use gateway_policy::plan::{Demand, Plan};
-use gateway_policy::settings::{Settings, Surroundings};
+use gateway_policy::settings::{LoadContext, Settings};
 use gateway_policy::tenants::{Caller, Organization, Project, ProjectLimits, Tier};
 use gateway_store::database::{Statement, Value};
 use gateway_store::ledger::{Endpoint, Entry};
@@ -121,7 +121,7 @@ impl Stage {
             .unwrap();
         let file = format!("sqlite://{}", folder.path().join("gateway.db").display());
         let text = SETTINGS.replace("STORE", store.unwrap_or(&file));
-        let around = Surroundings {
+        let around = LoadContext {
             environment: &|_| None,
             folder: folder.path(),
             offline: "http://127.0.0.1:9/v1",

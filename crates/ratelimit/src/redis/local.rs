@@ -1,7 +1,7 @@
 //! What a node knows of one meter of the shared store: the capacity that it has leased, and what it
 //! still has to tell. Times are this node's monotonic clock; `since` is the store's.
 
-use super::wire::{Change, Terms, Told};
+use super::wire::{Change, MeterReply, Terms};
 use crate::{Bound, Micros, State};
 
 /// Use is measured over such a time, and a lease is for about as long.
@@ -16,16 +16,16 @@ const REFUNDS: usize = 32;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(super) struct LocalMeter {
     pub(super) name: Box<str>,
     pub(super) bound: Bound,
     lease: Option<Lease>,
     told: State,
     /// When it was told, here and there.
-    told_at: Micros,
+    replied_at: Micros,
     store_at: Micros,
     /// Used from leases since then.
-    since_told: u64,
+    since_reply: u64,
     /// By the time that they were taken.
     refunds: Vec<Refund>,
     owe: u64,
@@ -110,16 +110,16 @@ impl Pace {
     }
 }
 
-impl Local {
+impl LocalMeter {
     pub(super) fn new(name: &str, bound: Bound) -> Self {
         Self {
             name: name.into(),
             bound,
             lease: None,
             told: State::unused(bound),
-            told_at: 0,
+            replied_at: 0,
             store_at: 0,
-            since_told: 0,
+            since_reply: 0,
             refunds: Vec::new(),
             owe: 0,
             pace: Pace::default(),
@@ -132,7 +132,7 @@ impl Local {
         self.lease.as_ref().is_some_and(|lease| lease.bound == bound && lease.free >= amount)
     }
 
-    /// Takes what [`Local::has`] said is there.
+    /// Takes what [`LocalMeter::has`] said is there.
     pub(super) fn take(&mut self, amount: u64, now: Micros) -> Taken {
         self.pace.note(amount, now);
         let (month, since) = (month(self.bound), self.store_at);
@@ -141,7 +141,7 @@ impl Local {
             lease.used = lease.used.saturating_add(amount);
             (lease.id, lease.reports)
         });
-        self.since_told = self.since_told.saturating_add(amount);
+        self.since_reply = self.since_reply.saturating_add(amount);
         Taken { amount, month, since, from }
     }
 
@@ -170,25 +170,25 @@ impl Local {
     }
 
     /// What a call said: how the meter stands, and what was leased under `terms`.
-    pub(super) fn hear(&mut self, told: &Told, id: u64, heard: Heard) {
-        (self.told, self.told_at, self.since_told) = (told.state, heard.now, 0);
-        self.store_at = self.store_at.max(heard.store);
+    pub(super) fn apply_reply(&mut self, told: &MeterReply, id: u64, reply_time: ReplyTime) {
+        (self.told, self.replied_at, self.since_reply) = (told.state, reply_time.now, 0);
+        self.store_at = self.store_at.max(reply_time.store);
         let Some(lease) = self.lease.as_mut().filter(|lease| lease.id == id) else { return };
-        self.since_told = lease.used;
-        if !heard.renewed {
+        self.since_reply = lease.used;
+        if !reply_time.renewed {
             return;
         }
         // Answers may overtake each other: that it was new then is no news when it is known later.
-        if !told.known && lease.known_at.is_some_and(|known_at| known_at < heard.store) {
+        if !told.known && lease.known_at.is_some_and(|known_at| known_at < reply_time.store) {
             // It has lapsed there, and all of it counts as used.
             self.lease = None;
             return;
         }
         if told.known || told.granted > 0 {
-            lease.known_at = Some(lease.known_at.unwrap_or(heard.store).min(heard.store));
+            lease.known_at = Some(lease.known_at.unwrap_or(reply_time.store).min(reply_time.store));
         }
         lease.free = lease.free.saturating_add(told.granted);
-        lease.until = lease.until.max(heard.until);
+        lease.until = lease.until.max(reply_time.until);
     }
 
     /// It is not known what became of a call: whatever it leased is left to lapse.
@@ -201,12 +201,12 @@ impl Local {
     /// The meter as this node believes it to be.
     pub(super) fn state(&self, now: Micros) -> State {
         let mut state = self.told;
-        state.used = state.used.saturating_add(self.since_told);
+        state.used = state.used.saturating_add(self.since_reply);
         let Bound::Rate { limit, .. } = self.bound else {
-            state.remaining = state.remaining.saturating_sub(self.since_told);
+            state.remaining = state.remaining.saturating_sub(self.since_reply);
             return state;
         };
-        let passed = u128::from(now.saturating_sub(self.told_at));
+        let passed = u128::from(now.saturating_sub(self.replied_at));
         let back = passed * u128::from(limit.amount) / u128::from(limit.window.max(1));
         state.used = state.used.saturating_sub(u64::try_from(back).unwrap_or(u64::MAX));
         state.remaining = limit.amount.saturating_sub(state.used);
@@ -231,7 +231,7 @@ impl Local {
         if let Some(lease) = same {
             lease.used -= amount;
             lease.free = lease.free.saturating_add(amount);
-            self.since_told = self.since_told.saturating_sub(amount);
+            self.since_reply = self.since_reply.saturating_sub(amount);
         } else if amount > 0 {
             self.add_refund(Refund { amount, since: taken.since, month: taken.month });
         }
@@ -242,7 +242,7 @@ impl Local {
             Some(lease) if lease.free >= amount => {
                 lease.free -= amount;
                 lease.used = lease.used.saturating_add(amount);
-                self.since_told = self.since_told.saturating_add(amount);
+                self.since_reply = self.since_reply.saturating_add(amount);
             }
             _ => self.owe = self.owe.saturating_add(amount),
         }
@@ -334,7 +334,7 @@ pub(super) struct Ask {
 
 /// When an answer came.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub(super) struct ReplyTime {
     pub(super) now: Micros,
     /// The store's clock.
     pub(super) store: Micros,

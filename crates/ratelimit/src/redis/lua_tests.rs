@@ -44,7 +44,7 @@ impl Remote<'_> {
         redis::cmd("SET").arg("clock").arg(now).exec(self.connection).unwrap();
     }
 
-    fn reserve(&mut self, limit: Limit, amount: u64) -> wire::Told {
+    fn reserve(&mut self, limit: Limit, amount: u64) -> wire::MeterReply {
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), b"60000".to_vec()];
         let bound = Bound::Rate { limit, counts_refusals: true };
         let draw = Draw { meter: "m", bound, amount };
@@ -54,7 +54,7 @@ impl Remote<'_> {
         wire::read_told(&self.call("reserve", &third, &args)[2..])[0]
     }
 
-    fn change(&mut self, limit: Limit, refund: u64, since: Micros, owe: u64) -> wire::Told {
+    fn change(&mut self, limit: Limit, refund: u64, since: Micros, owe: u64) -> wire::MeterReply {
         self.requests += 1;
         let mut args = vec![b"1000".to_vec(), b"1".to_vec(), self.requests.to_string().into()];
         let bound = Bound::Rate { limit, counts_refusals: false };

@@ -1,7 +1,7 @@
 //! What a node knows of all organizations that it serves from the shared store: their meters, their
 //! open reservations, what is to be told. It makes no call: it says what to call, and hears answers.
 //!
-//! Bounds: [`MOST_OPEN`] open reservations in all. What is to be told is a bounded number of
+//! Bounds: [`MAX_OPEN`] open reservations in all. What is to be told is a bounded number of
 //! refunds, one debt and one report a meter, however long the store is away. An organization that is
 //! not used for [`IDLE`], and has nothing open and nothing to tell, is forgotten.
 
@@ -12,9 +12,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use super::local::{Ask, Heard, Local, Taken, is_leasable, month};
-use super::wire::{self, Terms, Told};
-use crate::{Bound, Draw, FORGOTTEN, MOST_OPEN, Micros, RequestId, State};
+use super::local::{Ask, LocalMeter, ReplyTime, Taken, is_leasable, month};
+use super::wire::{self, MeterReply, Terms};
+use crate::{ABANDONED_AFTER, Bound, Draw, MAX_OPEN, Micros, RequestId, State};
 
 /// Shares of the table.
 const SHARDS: usize = 64;
@@ -48,7 +48,7 @@ struct Shard {
 #[derive(Debug, Default)]
 struct Organization {
     names: HashMap<Box<str>, usize, RandomState>,
-    meters: Vec<Local>,
+    meters: Vec<LocalMeter>,
     open: HashMap<RequestId, Open, RandomState>,
     is_dirty: bool,
     /// The last batch, until it is known to be done.
@@ -75,7 +75,7 @@ pub(super) struct Batch {
 
 /// A reservation that has to be asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingCall {
     pub(super) args: Vec<Vec<u8>>,
     /// When, by this node's clock.
     pub(super) sent: Micros,
@@ -88,7 +88,7 @@ pub(super) enum Start {
     /// It is admitted.
     Admitted(Vec<State>),
     /// The store has to be asked.
-    Ask(Box<Asked>),
+    Ask(Box<PendingCall>),
     /// Too many are open.
     Full,
 }
@@ -125,7 +125,7 @@ impl Table {
         if let Some(open) = ours.open.get(&request) {
             return Start::Admitted(open.states.to_vec());
         }
-        if self.open.load(Ordering::Relaxed) >= MOST_OPEN {
+        if self.open.load(Ordering::Relaxed) >= MAX_OPEN {
             return Start::Full;
         }
         let places: SmallVec<[usize; 8]> = draws.iter().map(|draw| ours.place(draw)).collect();
@@ -155,7 +155,7 @@ impl Table {
         places: &[usize],
         draws: &[Draw<'_>],
         now: Micros,
-    ) -> Asked {
+    ) -> PendingCall {
         let leases = draws.iter().all(|draw| is_leasable(draw.bound, draw.amount));
         let ask = Ask { now, until: now + self.span, leases };
         let mut args = Vec::with_capacity(3 + 10 * draws.len());
@@ -170,7 +170,7 @@ impl Table {
             wire::push_draw(&mut args, self.node, draw, one);
             terms.push((*place, one));
         }
-        Asked { args, sent: now, terms }
+        PendingCall { args, sent: now, terms }
     }
 
     /// The store has answered: notes what it said, and what is open now.
@@ -178,15 +178,15 @@ impl Table {
         &self,
         organization: &str,
         request: RequestId,
-        (asked, draws): (&Asked, &[(Bound, u64)]),
-        told: &[Told],
-        (admitted_at, heard): (Option<Micros>, Heard),
+        (asked, draws): (&PendingCall, &[(Bound, u64)]),
+        told: &[MeterReply],
+        (admitted_at, reply_time): (Option<Micros>, ReplyTime),
     ) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);
-        let heard = Heard { until: asked.sent + self.span, ..heard };
+        let reply_time = ReplyTime { until: asked.sent + self.span, ..reply_time };
         for ((place, terms), told) in asked.terms.iter().zip(told) {
-            ours.meters[*place].hear(told, terms.id, heard);
+            ours.meters[*place].apply_reply(told, terms.id, reply_time);
         }
         if let Some(since) = admitted_at {
             let one = |((place, _), (bound, amount)): (&(usize, Terms), &(Bound, u64))| {
@@ -194,13 +194,13 @@ impl Table {
             };
             let taken = asked.terms.iter().zip(draws).map(one).collect();
             let states = told.iter().map(|told| told.state).collect();
-            self.open(ours, request, Open { at: heard.now, taken, states });
+            self.open(ours, request, Open { at: reply_time.now, taken, states });
         }
         shard.mark(organization);
     }
 
     /// It is not known what became of a call.
-    pub(super) fn unanswered(&self, organization: &str, asked: &Asked) {
+    pub(super) fn unanswered(&self, organization: &str, asked: &PendingCall) {
         let mut shard = self.shard(organization);
         let ours = shard.organization(organization);
         for (place, terms) in &asked.terms {
@@ -244,7 +244,7 @@ impl Table {
                     ours.is_telling = true;
                     self.telling.fetch_add(1, Ordering::AcqRel);
                     batches.push(batch);
-                } else if ours.meters.iter().any(Local::is_pending) {
+                } else if ours.meters.iter().any(LocalMeter::is_pending) {
                     shard.mark(&name);
                 }
             }
@@ -253,15 +253,21 @@ impl Table {
     }
 
     /// The store has done this batch, now or, without `told`, before.
-    pub(super) fn done(&self, batch: &Batch, told: Option<&[Told]>, sent: Micros, heard: Heard) {
+    pub(super) fn done(
+        &self,
+        batch: &Batch,
+        told: Option<&[MeterReply]>,
+        sent: Micros,
+        reply_time: ReplyTime,
+    ) {
         let mut shard = self.shard(&batch.organization);
         let ours = shard.organization(&batch.organization);
         (ours.is_telling, ours.unsure) = (false, None);
         self.telling.fetch_sub(1, Ordering::AcqRel);
-        let heard = Heard { until: sent + self.span, ..heard };
+        let reply_time = ReplyTime { until: sent + self.span, ..reply_time };
         for (at, (place, lease)) in batch.meters.iter().enumerate() {
             match told.and_then(|told| told.get(at)) {
-                Some(told) => ours.meters[*place].hear(told, *lease, heard),
+                Some(told) => ours.meters[*place].apply_reply(told, *lease, reply_time),
                 None => ours.meters[*place].forget_lease(*lease),
             }
         }
@@ -296,7 +302,7 @@ impl Table {
             let Organization { open, meters, .. } = ours;
             open.retain(|_, open| {
                 let holds = |place: &usize| matches!(meters[*place].bound, Bound::Held { .. });
-                now.saturating_sub(open.at) < FORGOTTEN
+                now.saturating_sub(open.at) < ABANDONED_AFTER
                     || open.taken.iter().any(|(place, _)| holds(place))
             });
             closed += before - open.len();
@@ -344,7 +350,7 @@ impl Organization {
         if let Some(place) = self.names.get(draw.meter) {
             return *place;
         }
-        self.meters.push(Local::new(draw.meter, draw.bound));
+        self.meters.push(LocalMeter::new(draw.meter, draw.bound));
         self.names.insert(draw.meter.into(), self.meters.len() - 1);
         self.meters.len() - 1
     }

@@ -41,7 +41,7 @@ impl Change {
 
 /// What a call said of one meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct MeterReply {
     pub(super) helps: i64,
     pub(super) state: State,
     pub(super) granted: u64,
@@ -128,8 +128,8 @@ pub(super) fn push_bound(args: &mut Vec<Vec<u8>>, meter: &str, bound: Bound) {
 }
 
 /// Reads five numbers a draw.
-pub(super) fn read_told(reply: &[i64]) -> Vec<Told> {
-    let one = |five: &[i64]| Told {
+pub(super) fn read_told(reply: &[i64]) -> Vec<MeterReply> {
+    let one = |five: &[i64]| MeterReply {
         helps: five[0],
         state: state(five[1], five[2], five[3]),
         granted: granted(five[4]),
@@ -139,8 +139,8 @@ pub(super) fn read_told(reply: &[i64]) -> Vec<Told> {
 }
 
 /// Reads four numbers a change.
-pub(super) fn read_changed(reply: &[i64]) -> Vec<Told> {
-    let one = |four: &[i64]| Told {
+pub(super) fn read_changed(reply: &[i64]) -> Vec<MeterReply> {
+    let one = |four: &[i64]| MeterReply {
         helps: -3,
         state: state(four[1], four[2], four[3]),
         granted: granted(four[0]),
@@ -164,7 +164,7 @@ fn state(used: i64, remaining: i64, until_full: i64) -> State {
 }
 
 /// The refusal that stands for all.
-pub(super) fn refused(told: &[Told]) -> Decision {
+pub(super) fn refused(told: &[MeterReply]) -> Decision {
     let remedy = |helps: i64| match helps {
         -1 => Remedy::NothingSoon,
         -2 => Remedy::GiveBack,

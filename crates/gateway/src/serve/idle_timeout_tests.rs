@@ -15,14 +15,14 @@ const HEAD: Duration = Duration::from_secs(10);
 const REQUEST: &[u8] = b"GET /now HTTP/1.1\r\nhost: here\r\n\r\n";
 const LONG: usize = 1 << 20;
 
-/// A connection, and how its serving ends. `/slow` is answered after an hour, `/long` with a
+/// A connection, and how its open_requests ends. `/slow` is answered after an hour, `/long` with a
 /// megabyte.
 fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
     let (ours, theirs) = duplex(4096);
-    let serving = Serving::default();
-    let stream = Patient::new(theirs, serving.clone(), HEAD);
+    let open_requests = OpenRequests::default();
+    let stream = IdleTimeout::new(theirs, open_requests.clone(), HEAD);
     let answer = move |request: Request<Incoming>| {
-        let served = serving.begin();
+        let open_request = open_requests.begin();
         async move {
             let body = match request.uri().path() {
                 "/long" => Bytes::from(vec![b'x'; LONG]),
@@ -34,7 +34,7 @@ fn connect() -> (DuplexStream, JoinHandle<hyper::Result<()>>) {
             };
             let length = body.len();
             let body = Full::new(body).map_frame(move |frame| {
-                let _held = &served;
+                let _held = &open_request;
                 frame
             });
             let response = Response::builder().header("content-length", length).body(body);
@@ -69,12 +69,12 @@ async fn is_over(stream: &mut DuplexStream) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_head_that_does_not_come_ends_the_connection() {
     for sent in [&b""[..], b"GET / HTT"] {
-        let (mut stream, serving) = connect();
+        let (mut stream, open_requests) = connect();
         let began = Instant::now();
         stream.write_all(sent).await.unwrap();
         assert!(is_over(&mut stream).await);
         assert_eq!(began.elapsed().as_secs(), HEAD.as_secs());
-        drop(serving.await);
+        drop(open_requests.await);
     }
 }
 
@@ -105,7 +105,7 @@ async fn a_second_head_in_drops_ends_it_as_well() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_may_rest_between_requests() {
-    let (mut stream, serving) = connect();
+    let (mut stream, open_requests) = connect();
     for pause in [0, 1, 30, 60, 74] {
         seconds(pause).await;
         stream.write_all(REQUEST).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_connection_may_rest_between_requests() {
     let began = Instant::now();
     assert!(is_over(&mut stream).await);
     assert_eq!(began.elapsed(), IDLE);
-    drop(serving.await);
+    drop(open_requests.await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,16 +143,16 @@ async fn a_slow_body_is_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_nobody_reads_ends_the_connection() {
-    let (mut stream, serving) = connect();
+    let (mut stream, open_requests) = connect();
     let began = Instant::now();
     stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
-    assert!(serving.await.unwrap().is_err());
+    assert!(open_requests.await.unwrap().is_err());
     assert_eq!(began.elapsed(), STALLED);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_read_slowly_comes_whole() {
-    let (mut stream, serving) = connect();
+    let (mut stream, open_requests) = connect();
     stream.write_all(b"GET /long HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
     let (mut came, mut part) = (0, [0; 4096]);
     while came < LONG {
@@ -164,6 +164,6 @@ async fn an_answer_that_is_read_slowly_comes_whole() {
     // From then on it rests like any other.
     let began = Instant::now();
     while !is_over(&mut stream).await {}
-    drop(serving.await);
+    drop(open_requests.await);
     assert!(began.elapsed() <= IDLE, "{:?}", began.elapsed());
 }

@@ -13,14 +13,14 @@ use gateway_policy::error::ApiError;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum RequestBody {
     /// A JSON object.
     Json(Kind, Box<Scanned>),
     /// A `multipart/form-data`.
     Form(Box<gateway_body::Form>),
 }
 
-impl Asked {
+impl RequestBody {
     /// Reads the body. An error comes with the model, if that can be read nevertheless.
     pub(super) fn read(
         body: &Bytes,

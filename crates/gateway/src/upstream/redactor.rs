@@ -1,10 +1,10 @@
 //! Errors within good answers: a stream may end with one, and a response may hold one. What they say
-//! of the upstream's key and hosts is covered with asterisks, as many as there were letters, so that
+//! of the upstream's key and hosts is redacted with asterisks, as many as there were letters, so that
 //! no length changes. The rest of an answer is not touched: a text may well speak of a host.
 
 use bytes::{Bytes, BytesMut};
 
-use super::Scrub;
+use super::SecretMask;
 use gateway_policy::settings::Upstream;
 
 const MARK: &[u8] = b"\"error\"";
@@ -12,7 +12,7 @@ const EVENT: &[u8] = b"event: error";
 
 /// See the module. It is fed the pieces of one answer.
 #[derive(Debug, Default)]
-pub(crate) struct Veil {
+pub(crate) struct Redactor {
     /// The end of the last piece: a mark may lie across two.
     tail: [u8; MARK.len() - 1],
     /// What comes is part of an error.
@@ -21,10 +21,10 @@ pub(crate) struct Veil {
     held: BytesMut,
 }
 
-impl Veil {
+impl Redactor {
     /// The piece as a client may see it.
-    pub(crate) fn cover(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
-        let begins = self.in_error || self.speaks_of_an_error(&piece);
+    pub(crate) fn redact(&mut self, upstream: &Upstream, piece: Bytes) -> Bytes {
+        let begins = self.in_error || self.contains_error(&piece);
         let from = piece.len().saturating_sub(self.tail.len());
         let kept = piece.len() - from;
         self.tail.rotate_left(kept);
@@ -35,23 +35,23 @@ impl Veil {
         }
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(&piece);
-        let scrub = Scrub::new(upstream);
-        scrub.cover(&mut text);
+        let mask = SecretMask::new(upstream);
+        mask.mask(&mut text);
         // The next event is judged anew; a body that is no stream ends with its error.
         self.in_error = !text.ends_with(b"\n\n");
         if self.in_error {
-            self.held = text.split_off(text.len() - scrub.begun(&text));
+            self.held = text.split_off(text.len() - mask.partial_suffix(&text));
         }
         text.freeze()
     }
 
     /// What is held back, when nothing more comes.
-    pub(crate) fn rest(&mut self) -> Option<Bytes> {
+    pub(crate) fn finish(&mut self) -> Option<Bytes> {
         let held = std::mem::take(&mut self.held);
         (!held.is_empty()).then(|| held.freeze())
     }
 
-    fn speaks_of_an_error(&self, piece: &[u8]) -> bool {
+    fn contains_error(&self, piece: &[u8]) -> bool {
         let across: Vec<u8>;
         let overlap = &piece[..piece.len().min(MARK.len() + 8)];
         let starts_within = self.tail.contains(&b'"');
@@ -99,13 +99,13 @@ mod tests {
         }
     }
 
-    fn covered(pieces: &[&[u8]]) -> String {
-        let (upstream, mut veil) = (upstream(), Veil::default());
+    fn redacted(pieces: &[&[u8]]) -> String {
+        let (upstream, mut redactor) = (upstream(), Redactor::default());
         let mut all = Vec::new();
         for piece in pieces {
-            all.extend_from_slice(&veil.cover(&upstream, Bytes::copy_from_slice(piece)));
+            all.extend_from_slice(&redactor.redact(&upstream, Bytes::copy_from_slice(piece)));
         }
-        all.extend_from_slice(&veil.rest().unwrap_or_default());
+        all.extend_from_slice(&redactor.finish().unwrap_or_default());
         String::from_utf8(all).unwrap()
     }
 
@@ -119,14 +119,14 @@ mod tests {
             "{\"error\": null, \"text\": \"gpu-7.internal\"}",
             "{\"error\"",
         ] {
-            assert_eq!(covered(&[text.as_bytes()]), text);
+            assert_eq!(redacted(&[text.as_bytes()]), text);
         }
         for text in [
             "{\"type\":\"error\",\"message\":\"gpu-7.internal\"}",
             "event: error\ndata: gpu-7.internal\n\n",
             ERROR,
         ] {
-            let shown = covered(&[text.as_bytes()]);
+            let shown = redacted(&[text.as_bytes()]);
             assert!(
                 !shown.to_lowercase().contains("internal") && shown.contains("****"),
                 "{shown}"
@@ -135,7 +135,7 @@ mod tests {
         }
         let later = format!("{ERROR}data: gpu-7.internal\n\n");
         let (first, second) = later.split_at(ERROR.len());
-        let shown = covered(&[first.as_bytes(), second.as_bytes()]);
+        let shown = redacted(&[first.as_bytes(), second.as_bytes()]);
         assert!(shown.ends_with(second), "another event is another matter: {shown}");
     }
 
@@ -150,7 +150,7 @@ mod tests {
                 pieces.push(&ERROR.as_bytes()[from..cut]);
                 from = cut;
             }
-            let shown = covered(&pieces).to_lowercase();
+            let shown = redacted(&pieces).to_lowercase();
             prop_assert!(!shown.contains("internal") && !shown.contains("secret"), "{}", shown);
             prop_assert_eq!(shown.replace('*', "").len() + shown.matches('*').count(), ERROR.len());
         }

@@ -19,9 +19,9 @@ const IDLE: Duration = Duration::from_secs(75);
 const STALLED: Duration = Duration::from_secs(60);
 
 /// See the module.
-pub(super) struct Patient<S> {
+pub(super) struct IdleTimeout<S> {
     stream: S,
-    serving: Serving,
+    open_requests: OpenRequests,
     head: Duration,
     /// A part of a head has come.
     in_head: bool,
@@ -31,7 +31,7 @@ pub(super) struct Patient<S> {
 
 /// Requests of a connection that are being answered.
 #[derive(Clone, Default)]
-pub(super) struct Serving(Arc<Requests>);
+pub(super) struct OpenRequests(Arc<Requests>);
 
 #[derive(Default)]
 struct Requests {
@@ -41,13 +41,13 @@ struct Requests {
 }
 
 /// A request that is being answered, until it is dropped.
-pub(super) struct Served(Serving);
+pub(super) struct OpenRequest(OpenRequests);
 
-impl Serving {
+impl OpenRequests {
     /// One more request.
-    pub(super) fn begin(&self) -> Served {
+    pub(super) fn begin(&self) -> OpenRequest {
         self.0.count.fetch_add(1, Ordering::Relaxed);
-        Served(self.clone())
+        OpenRequest(self.clone())
     }
 
     fn is_any(&self) -> bool {
@@ -55,7 +55,7 @@ impl Serving {
     }
 }
 
-impl Drop for Served {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         if self.0.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.0.task.wake();
@@ -76,8 +76,8 @@ impl Wait {
     }
 
     /// Ready when it has lasted for too long.
-    fn poll(&mut self, patience: Duration, context: &mut Context<'_>) -> Poll<()> {
-        let due = *self.since.get_or_insert_with(Instant::now) + patience;
+    fn poll(&mut self, limit: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let due = *self.since.get_or_insert_with(Instant::now) + limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
         // A timer that is set for later than this wait ends would come too late.
         if timer.deadline() > due {
@@ -93,16 +93,16 @@ impl Wait {
     }
 }
 
-impl<S> Patient<S> {
-    pub(super) fn new(stream: S, serving: Serving, head: Duration) -> Self {
+impl<S> IdleTimeout<S> {
+    pub(super) fn new(stream: S, open_requests: OpenRequests, head: Duration) -> Self {
         let (reading, writing) = (Wait::default(), Wait::default());
         // The first head is awaited from now on, whether any of it has come or not.
-        Self { stream, serving, head, in_head: true, reading, writing }
+        Self { stream, open_requests, head, in_head: true, reading, writing }
     }
 
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.serving.0.task.register(context.waker());
-        if self.serving.is_any() {
+        self.open_requests.0.task.register(context.waker());
+        if self.open_requests.is_any() {
             self.in_head = false;
             self.reading.end();
             return Poll::Pending;
@@ -112,8 +112,8 @@ impl<S> Patient<S> {
             self.reading.end();
             return Poll::Pending;
         }
-        let patience = if self.in_head { self.head } else { IDLE };
-        self.reading.poll(patience, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let limit = if self.in_head { self.head } else { IDLE };
+        self.reading.poll(limit, context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn poll_stall<T>(
@@ -133,7 +133,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeout<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -145,7 +145,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         if read.is_pending() {
             return this.poll_silence(context);
         }
-        let is_first = !this.in_head && !this.serving.is_any() && buffer.filled().len() > before;
+        let is_first =
+            !this.in_head && !this.open_requests.is_any() && buffer.filled().len() > before;
         if is_first {
             this.in_head = true;
             this.reading.end();
@@ -154,7 +155,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeout<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -189,5 +190,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 }
 
 #[cfg(test)]
-#[path = "patient_tests.rs"]
+#[path = "idle_timeout_tests.rs"]
 mod tests;
