@@ -54,15 +54,15 @@ pub(crate) fn check_text(input: &[UserInput]) -> Result<(), Error> {
     let chars: usize = input.iter().map(chars).sum();
     if chars > INPUT_CHARS {
         return Err(Error::invalid_params(format!(
-            "`input`: its texts, names, paths and placeholders are {chars} characters long together, \
-             {INPUT_CHARS} at most; put long text into a file and name the file"
+            "`input`: texts, names, paths and placeholders have {chars} characters in total, at most \
+             {INPUT_CHARS} are allowed; put long text into a file and name the file"
         )));
     }
     let parts: usize = input.iter().map(parts).sum();
     if parts > INPUT_PARTS {
         return Err(Error::invalid_params(format!(
-            "`input`: it has {parts} parts and elements of text together, {INPUT_PARTS} at most; \
-             join texts"
+            "`input`: it has {parts} parts and text elements in total, at most {INPUT_PARTS} are \
+             allowed; join texts"
         )));
     }
     Ok(())
@@ -138,10 +138,10 @@ mod tests {
         assert!(check_text(&[text(INPUT_CHARS)]).is_ok());
         assert!(check_text(&[text(INPUT_CHARS - 1), text(1)]).is_ok());
         let refused = check_text(&[text(INPUT_CHARS), text(1)]).unwrap_err().to_string();
-        assert!(refused.contains("1048577 characters long together, 1048576 at"), "{refused}");
+        assert!(refused.contains("1048577 characters in total, at most 1048576"), "{refused}");
         assert!(check_text(&vec![text(1); INPUT_PARTS]).is_ok());
         let refused = check_text(&vec![text(1); INPUT_PARTS + 1]).unwrap_err().to_string();
-        assert!(refused.contains("10001 parts and elements of text together"), "{refused}");
+        assert!(refused.contains("10001 parts and text elements in total"), "{refused}");
         let image = |bytes: usize| UserContent::Image { url: "x".repeat(bytes) };
         assert!(check_images(&[image(base64_bytes(IMAGE_BYTES)), image(20 * MIB)]).is_ok());
         let refused = check_images(&[image(INPUT_IMAGE_BYTES), image(1)]).unwrap_err().to_string();

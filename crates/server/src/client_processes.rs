@@ -259,7 +259,7 @@ impl RunningProcesses {
     }
 }
 
-const FULL: &str = "it does not take what is waiting for it already; try again later";
+const FULL: &str = "it has not processed earlier requests yet; try again later";
 
 fn entry<'a>(
     running: &'a HashMap<ProcessKey, RunningProcess>,

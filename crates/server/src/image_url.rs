@@ -18,7 +18,7 @@ const MAX_LINK: usize = 8 * 1024;
 pub(crate) fn check(url: &str) -> Result<(), Error> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(Error::invalid_params(format!(
-            "`{}` is no URL of an image: {WANTED}",
+            "`{}` is not an image URL: {WANTED}",
             shown(url)
         )));
     };
@@ -44,7 +44,7 @@ fn data(rest: &str) -> Result<(), Error> {
     let subtype = media_type.get(..6).filter(|kind| kind.eq_ignore_ascii_case("image/"));
     if subtype.is_none() || media_type.len() == 6 {
         return Err(Error::invalid_params(format!(
-            "the `data:` URL holds `{}` and no image: it must begin with `data:image/`",
+            "the `data:` URL holds `{}`, which is not an image: it must begin with `data:image/`",
             shown(media_type)
         )));
     }
@@ -133,9 +133,9 @@ mod tests {
             let error = check(url).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
         };
-        refuse("", "no URL");
-        refuse("picture.png", "no URL");
-        refuse("/tmp/picture.png", "no URL");
+        refuse("", "not an image URL");
+        refuse("picture.png", "not an image URL");
+        refuse("/tmp/picture.png", "not an image URL");
         refuse("file:///tmp/picture.png", "`file:`");
         refuse("javascript:alert(1)", "`javascript:`");
         refuse("https:/picture.png", "names no host");
@@ -144,10 +144,10 @@ mod tests {
         refuse("https://a/b c", "white space");
         refuse(&format!("https://a/{}", "x".repeat(9000)), "8 KiB");
         refuse("data:", "no `,`");
-        refuse("data:,x", "no image");
+        refuse("data:,x", "not an image");
         refuse("data:text/plain;base64,AAAA", "`text/plain`");
-        refuse("data:image/;base64,AAAA", "no image");
-        refuse("data:imag\u{e9}/png;base64,AAAA", "no image");
+        refuse("data:image/;base64,AAAA", "not an image");
+        refuse("data:imag\u{e9}/png;base64,AAAA", "not an image");
         refuse("data:image/png,AAAA", "not base64");
         refuse("data:image/png;base64,", "no data");
         refuse("data:image/png;base64,AA\u{e9}=", "no valid base64");

@@ -16,14 +16,14 @@ pub(crate) fn lost_record() -> String {
 }
 
 /// Threads with a warning of their own, at most. The list beside the kept file has all of them.
-const LOSSES_TOLD: usize = 50;
+const MAX_LOSSES_SENT: usize = 50;
 
 /// What is reported of a damaged database: a summary, and a message for each thread that lost
 /// something, with its id.
 pub(crate) fn messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
     let Salvage { files, list, damage, threads, lost, lost_unnamed, .. } = salvage;
     let more = match lost_unnamed {
-        true => ", and more may be missing that nothing left names",
+        true => ", and more may be missing of which no trace is left",
         false => "",
     };
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
@@ -39,7 +39,7 @@ pub(crate) fn messages(salvage: &Salvage) -> Vec<(Option<String>, String)> {
         lost.len(),
         list.display()
     );
-    let each = lost.iter().take(LOSSES_TOLD).map(|loss| {
+    let each = lost.iter().take(MAX_LOSSES_SENT).map(|loss| {
         let message = format!(
             "thread {} lost {} when the database of threads was damaged",
             loss.thread, loss.lost

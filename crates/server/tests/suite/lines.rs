@@ -101,7 +101,7 @@ async fn the_largest_image_fits_on_a_line_and_one_input_too_many_says_so() {
     let long = |chars: usize| json!([{ "type": "text", "text": "x".repeat(chars) }]);
     let params = json!({ "threadId": thread, "input": long(MIB + 1) });
     let fault = peer.refused("turn/start", params).await;
-    assert!(fault.message.contains("1048577 characters long"), "{}", fault.message);
+    assert!(fault.message.contains("1048577 characters in total"), "{}", fault.message);
     assert!(fault.message.contains("1048576 at most"), "{}", fault.message);
     let longest = json!({ "threadId": thread, "input": long(MIB) });
     assert_eq!(peer.run_turn_with(longest).await["status"], "completed");

@@ -204,7 +204,11 @@ async fn invalid_values_are_refused_by_name() {
             "`input[1].url`: an image cannot have a `file:` URL",
         ),
         ("turn/start", image("picture.png"), "`input[1].url`"),
-        ("turn/start", image("data:text/plain;base64,AAAA"), "holds `text/plain` and no image"),
+        (
+            "turn/start",
+            image("data:text/plain;base64,AAAA"),
+            "holds `text/plain`, which is not an image",
+        ),
         ("turn/start", image("data:image/png;base64,%%%%"), "no valid base64"),
         ("turn/steer", steered, "`input[0].url`"),
         ("thread/inject_items", item("data:image/png,x"), "`items[0]`"),

@@ -138,7 +138,7 @@ impl Actor {
         let id = self.journal.id().clone();
         tracing::error!(target: "server::thread", "thread {id} panicked: {panic}");
         let message = format!(
-            "an error in the server ended the thread ({panic}); call thread/resume to go on"
+            "an error in the server ended the thread ({panic}); call thread/resume to continue"
         );
         let kind = FailureKind::InternalServerError;
         let error = TurnError { message, kind, http_status: None, details: None };
