@@ -1,11 +1,16 @@
 //! Sends spans to a collector over OTLP/HTTP in JSON.
 
-use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, InstrumentationScope, KeyValue};
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+use opentelemetry_proto::tonic::trace::v1::{self as trace, ResourceSpans, ScopeSpans, Status};
 use ratelimit::Micros;
-use serde_json::{Value, json};
 
 use crate::state::Gateway;
 
@@ -51,61 +56,63 @@ pub(crate) async fn send_waiting(gateway: &Gateway, failing: &mut bool) {
     }
 }
 
-/// An `ExportTraceServiceRequest`.
-fn message(spans: &[Span]) -> Value {
-    let spans: Vec<Value> = spans.iter().map(Span::to_json).collect();
-    json!({"resourceSpans": [{
-        "resource": {"attributes": [attribute("service.name", "agentd-gateway")]},
-        "scopeSpans": [{"scope": {"name": "agentd"}, "spans": spans}],
-    }]})
+fn message(spans: &[Span]) -> ExportTraceServiceRequest {
+    let service =
+        Resource { attributes: vec![text("service.name", "agentd-gateway")], ..default() };
+    let scope = InstrumentationScope { name: "agentd".to_owned(), ..default() };
+    let spans = spans.iter().map(Span::to_proto).collect();
+    let scope_spans = vec![ScopeSpans { scope: Some(scope), spans, ..default() }];
+    let spans = ResourceSpans { resource: Some(service), scope_spans, ..default() };
+    ExportTraceServiceRequest { resource_spans: vec![spans] }
 }
 
 impl Span {
-    fn to_json(&self) -> Value {
-        const SERVER: u8 = 2;
-        const CLIENT: u8 = 3;
-        const ERROR: u8 = 2;
-        let mut attributes: Vec<Value> =
-            self.attributes.iter().map(|(key, value)| attribute(key, value)).collect();
-        attributes.push(json!({
-            "key": "http.response.status_code", "value": {"intValue": self.status.to_string()},
-        }));
-        let parent = match self.context.parent {
-            0 => String::new(),
-            parent => hex(parent),
+    fn to_proto(&self) -> trace::Span {
+        let kind = if self.is_upstream { SpanKind::Client } else { SpanKind::Server };
+        let code = if self.status >= 500 { StatusCode::Error } else { StatusCode::Unset };
+        let mut attributes: Vec<KeyValue> =
+            self.attributes.iter().map(|(key, value)| text(key, value)).collect();
+        let status = Value::IntValue(self.status.into());
+        attributes.push(attribute("http.response.status_code", status));
+        let id = |span: u64| match span {
+            0 => Vec::new(),
+            span => span.to_be_bytes().to_vec(),
         };
-        json!({
-            "traceId": format!("{:032x}", self.context.trace),
-            "spanId": hex(self.context.span),
-            "parentSpanId": parent,
-            "name": self.name,
-            "kind": if self.is_upstream { CLIENT } else { SERVER },
-            "startTimeUnixNano": nanoseconds(self.began),
-            "endTimeUnixNano": nanoseconds(self.ended),
-            "attributes": attributes,
-            "status": if self.status >= 500 { json!({"code": ERROR}) } else { json!({}) },
-        })
+        trace::Span {
+            trace_id: self.context.trace.to_be_bytes().to_vec(),
+            span_id: id(self.context.span),
+            parent_span_id: id(self.context.parent),
+            name: self.name.clone(),
+            kind: kind.into(),
+            start_time_unix_nano: nanoseconds(self.began),
+            end_time_unix_nano: nanoseconds(self.ended),
+            attributes,
+            status: Some(Status { code: code.into(), ..default() }),
+            ..default()
+        }
     }
 }
 
-fn attribute(key: &str, value: &str) -> Value {
-    json!({"key": key, "value": {"stringValue": value}})
+fn text(key: &str, value: &str) -> KeyValue {
+    attribute(key, Value::StringValue(value.to_owned()))
 }
 
-fn hex(number: u64) -> String {
-    let mut text = String::with_capacity(16);
-    // Writing into a string cannot fail.
-    let _ = write!(text, "{number:016x}");
-    text
+fn attribute(key: &str, value: Value) -> KeyValue {
+    KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..default() }
 }
 
-/// 64-bit numbers are texts in this JSON.
-fn nanoseconds(moment: Micros) -> String {
-    (u128::from(moment) * 1000).to_string()
+fn nanoseconds(moment: Micros) -> u64 {
+    moment.saturating_mul(1000)
+}
+
+fn default<T: Default>() -> T {
+    T::default()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::traces::TraceContext;
 
@@ -122,7 +129,7 @@ mod tests {
             status: 503,
             attributes,
         };
-        let sent = message(&[span]);
+        let sent = serde_json::to_value(message(&[span])).unwrap();
         let span = &sent["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
         assert_eq!(span["traceId"], "00000000000000000000000000000001");
         assert_eq!(span["spanId"], "0000000000000002");
@@ -131,6 +138,12 @@ mod tests {
             (&span["startTimeUnixNano"], &span["status"]["code"]),
             (&json!("1000000000"), &json!(2))
         );
-        assert_eq!(span["attributes"][1]["value"]["intValue"], "503");
+        assert_eq!(
+            span["attributes"],
+            json!([
+                { "key": "gen_ai.request.model", "value": { "stringValue": "big" } },
+                { "key": "http.response.status_code", "value": { "intValue": "503" } },
+            ])
+        );
     }
 }
