@@ -134,13 +134,7 @@ impl Layer {
 
 /// `sha256:` and the digest of a file's bytes, the form of `expectedVersion`.
 pub fn version(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256:{}", const_hex::encode(Sha256::digest(bytes)))
 }
 
 /// Reads a file that is not a layer, and checks it against `section`.

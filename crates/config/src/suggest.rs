@@ -1,5 +1,7 @@
 //! Finds the known name that a misspelled one resembles.
 
+use strsim::generic_levenshtein;
+
 /// The name in `known` that is closest to `typed`, if they differ only in case, separators and at most
 /// one letter in three.
 pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -9,7 +11,7 @@ pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
         return None;
     }
     known
-        .map(|name| (distance(&typed, &plain(name)), name))
+        .map(|name| (generic_levenshtein(&typed, &plain(name)), name))
         .filter(|(distance, name)| *distance <= name.len().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
@@ -17,21 +19,6 @@ pub(crate) fn closest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
 
 fn plain(name: &str) -> Vec<char> {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
-/// Levenshtein's distance with one row of the table.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

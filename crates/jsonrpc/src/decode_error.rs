@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use strsim::generic_levenshtein;
+
 use crate::json_words::in_json_words;
 
 /// Why parameters or a result cannot be decoded.
@@ -134,24 +136,10 @@ fn closest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
     if name.len() > 100 {
         return None;
     }
-    let distances = known.iter().map(|known| (distance(&name, &plain(known)), known.as_str()));
+    let distances =
+        known.iter().map(|known| (generic_levenshtein(&name, &plain(known)), known.as_str()));
     let near = distances.filter(|(distance, known)| *distance <= known.len() / 3);
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
-}
-
-/// Levenshtein distance, with one row of the table in memory.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ pub(crate) fn query_tag(parts: &[&str]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    const_hex::encode(&hash.finalize()[..6])
 }
 
 /// The numbers of a cursor of this query. Accepts only the exact text of a cursor: "+1" and "01" parse

@@ -89,17 +89,10 @@ impl Auth {
     /// # Errors
     /// When `hex` is no SHA-256.
     pub fn capability_sha256(hex: &str) -> Result<Self, AuthError> {
-        let mut hash = [0; 32];
-        if hex.len() != 64 || !hex.is_ascii() {
+        if hex.len() != 64 {
             return Err(AuthError::NotAHash);
         }
-        for (byte, digits) in hash.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| AuthError::NotAHash)?;
-            if digits.starts_with('+') {
-                return Err(AuthError::NotAHash);
-            }
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| AuthError::NotAHash)?;
-        }
+        let hash = const_hex::decode_to_array(hex).map_err(|_| AuthError::NotAHash)?;
         Ok(Self::Capability(hash))
     }
 

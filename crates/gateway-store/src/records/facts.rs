@@ -15,7 +15,7 @@ pub async fn note(
     at: i64,
 ) -> Result<bool, DatabaseError> {
     let hash = key_text::hash(thing);
-    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let hash = const_hex::encode(&hash[..16]);
     let insert = Statement::new(
         "INSERT INTO facts (name, at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING",
         [format!("{fact}:{hash}").into(), at.into()],

@@ -1,7 +1,6 @@
 //! Ids: a prefix, the time and chance, in hexadecimal. Sorted as texts they are in
 //! the order they were made in, which is what lists are paged by.
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ratelimit::Micros;
@@ -21,34 +20,18 @@ pub fn new(prefix: &str, now: Micros, random: &dyn Random) -> Box<str> {
     let mut chance = [0; 8];
     random.fill(&mut chance);
     let mut id = format!("{prefix}{:016x}", place.max(last.saturating_add(1)));
-    push_hex(&mut id, &chance);
+    id.push_str(&hex(&chance));
     id.into()
 }
 
 /// Bytes in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    push_hex(&mut text, bytes);
-    text
+    const_hex::encode(bytes)
 }
 
 /// The 32 bytes that a text of 64 hexadecimal digits stands for.
 #[must_use]
 pub fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).ok()?;
-    }
-    Some(bytes)
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
+    const_hex::decode_to_array(Some(text).filter(|text| text.len() == 64)?).ok()
 }
