@@ -130,7 +130,7 @@ async fn a_rollback_drops_turns_for_good() {
     }
     let back = |turns: Value| json!({ "threadId": thread, "numTurns": turns });
     for (turns, expected) in
-        [(json!(0), "numTurns"), (json!(4), "3 turns, 4"), (json!(-1), "numTurns")]
+        [(json!(0), "numTurns"), (json!(4), "3 turns, so 4"), (json!(-1), "numTurns")]
     {
         let fault = peer.refused("thread/rollback", back(turns)).await;
         assert!(fault.message.contains(expected), "{fault:?}");
