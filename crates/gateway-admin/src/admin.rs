@@ -125,6 +125,6 @@ async fn unknown_resource(authority: Result<Authority, ApiError>, uri: hyper::Ur
 }
 
 async fn method_not_allowed(method: hyper::Method, uri: hyper::Uri) -> ApiError {
-    let message = format!("{} does not take {method} requests.", uri.path());
+    let message = format!("{} does not accept {method} requests.", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }

@@ -90,7 +90,7 @@ pub enum FormError {
         reason: &'static str,
     },
     /// A field that may occur once occurs twice.
-    #[error("The form has the field `{name}` more than once.")]
+    #[error("The form contains the field `{name}` more than once.")]
     Duplicate {
         /// The field.
         name: &'static str,

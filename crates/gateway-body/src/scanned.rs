@@ -188,7 +188,7 @@ pub enum Invalid {
     #[error("The body must be a JSON object.")]
     NotAnObject,
     /// A key occurs twice, however it is escaped.
-    #[error("The body has the key `{key}` more than once.")]
+    #[error("The body contains the key `{key}` more than once.")]
     DuplicateKey {
         /// The key; its first characters when it is long.
         key: String,

@@ -46,7 +46,7 @@ pub enum Refusal {
     #[error("the key is not valid")]
     Unknown,
     /// The store is away, and the key is not known here.
-    #[error("nothing is known about the key now: {0}")]
+    #[error("the key cannot be checked now: {0}")]
     Unavailable(DatabaseError),
 }
 

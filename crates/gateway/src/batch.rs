@@ -114,6 +114,6 @@ async fn round(
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::warn!("a batch was given up: {error}");
+        tracing::warn!("a batch was abandoned: {error}");
     }
 }

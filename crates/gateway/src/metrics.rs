@@ -81,11 +81,15 @@ impl Default for Metrics {
             registry: Registry::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
-        registry.register("rejected", "Requests refused for a limit", metrics.rejected.clone());
-        registry.register("tokens", "Tokens that were used", metrics.tokens.clone());
-        registry.register("spend_microdollars", "Money that was spent", metrics.spend.clone());
-        registry.register("spend_alerts", "Soft limits passed", metrics.spend_alerts.clone());
-        let help = "Answers whose usage was no number of tokens";
+        registry.register(
+            "rejected",
+            "Requests refused because of a limit",
+            metrics.rejected.clone(),
+        );
+        registry.register("tokens", "Tokens used", metrics.tokens.clone());
+        registry.register("spend_microdollars", "Money spent", metrics.spend.clone());
+        registry.register("spend_alerts", "Soft limits exceeded", metrics.spend_alerts.clone());
+        let help = "Answers whose usage was not a valid number of tokens";
         registry.register("usage_invalid", help, metrics.usage_invalid.clone());
         let help = "Time to the first byte of a model server's answer";
         registry.register("upstream_seconds", help, metrics.upstream_seconds.clone());
@@ -95,9 +99,9 @@ impl Default for Metrics {
             ("ledger_waiting_rows", "Rows of the ledger not yet written", &now.ledger_waiting),
             ("ledger_lost_requests", "Requests that the ledger lost", &now.ledger_lost),
             ("ledger_lost_microdollars", "What these cost", &now.ledger_lost_cost),
-            ("spans_dropped", "Spans that no collector took", &now.spans_dropped),
+            ("spans_dropped", "Spans that no collector accepted", &now.spans_dropped),
             ("limits_available", "Whether limits can be checked", &now.limits_available),
-            ("store_in_touch", "Whether the store answered lately", &now.store_in_touch),
+            ("store_in_touch", "Whether the last call to the store succeeded", &now.store_in_touch),
         ] {
             registry.register(name, help, gauge.clone());
         }
@@ -128,10 +132,10 @@ impl Metrics {
 pub(crate) struct Readings {
     /// Of the ledger.
     pub(crate) ledger: gateway_store::ledger::State,
-    /// Spans that no collector took.
+    /// Spans that no collector accepted.
     pub(crate) spans_dropped: u64,
     /// Whether limits can be checked.
     pub(crate) limits_available: bool,
-    /// Whether the store answered lately.
+    /// Whether the last call to the store succeeded.
     pub(crate) store_in_touch: bool,
 }

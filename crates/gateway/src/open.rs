@@ -119,10 +119,10 @@ impl Gateway {
             ("limits", old.limits != settings.limits),
         ];
         for (key, _) in fixed.into_iter().filter(|(_, changed)| *changed) {
-            tracing::warn!("{key} has changed: it takes effect after a restart");
+            tracing::warn!("{key} has changed; restart the gateway for it to take effect");
         }
         self.settings.store(Arc::new(settings));
-        tracing::info!("the configuration was read again");
+        tracing::info!("the configuration was reloaded");
     }
 
     /// A line of the log with `***` for each upstream's key. Every line passes through it, whoever
@@ -137,10 +137,10 @@ impl Gateway {
         // Nothing is left to do where serving has ended it already.
         self.batches.drain(Duration::ZERO).await;
         if let Err(left) = self.ledger.flush(FLUSH).await {
-            tracing::error!("the ledger was not written to its end: {left:?}");
+            tracing::error!("the end of the ledger was not written: {left:?}");
         }
         if let Err(error) = self.directory.write_last_used().await {
-            tracing::warn!("when keys were last used was not written: {error}");
+            tracing::warn!("the last use of keys was not written: {error}");
         }
         trace_export::send_waiting(self, &mut false).await;
         if let Err(error) = self.limits.close().await {

@@ -419,7 +419,7 @@ async fn a_node_that_ends_lets_lines_finish_and_gives_the_rest_back() {
         opener.open();
     });
     ended.unwrap();
-    assert_eq!(setting.upstream.asked().len(), 8, "nothing is begun any more");
+    assert_eq!(setting.upstream.asked().len(), 8, "no further line is started");
     // No lease is in the way of the next one.
     let node = setting.node("off:", "").await;
     let client = Client::new(&node.base, &key);

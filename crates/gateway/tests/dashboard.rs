@@ -137,7 +137,7 @@ async fn organizations_are_found_by_name_and_id_and_come_in_pages() {
     }
     let page = see(&stage, "/dashboard?q=100%25_07", TOKEN).await;
     assert_eq!(page.body.matches("<th scope=\"row\">").count(), 1, "no wildcards");
-    has(&see(&stage, "/dashboard?q=nobody", TOKEN).await, &["No name and no id holds “nobody”"]);
+    has(&see(&stage, "/dashboard?q=nobody", TOKEN).await, &["No name or id contains “nobody”"]);
 
     let mut seen = Vec::new();
     let mut path = "/dashboard".to_owned();
@@ -257,12 +257,12 @@ async fn without_a_token_it_says_how_to_set_one() {
     for path in ["/dashboard", "/dashboard/sign-in", "/dashboard/organizations/org-default"] {
         let answer = see(&stage, path, "").await;
         assert_eq!(answer.status, 503, "{path}");
-        has(&answer, &["The dashboard is closed", "token_file"]);
+        has(&answer, &["The dashboard is disabled", "token_file"]);
     }
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_cannot_be_read_is_said() {
+async fn error_pages_say_what_is_wrong() {
     let stage = Stage::new().await;
     let check = async |path: &str, status: u16, words: &str| {
         let answer = see(&stage, path, TOKEN).await;
@@ -273,7 +273,7 @@ async fn what_is_not_there_and_what_cannot_be_read_is_said() {
     check("/dashboard/nowhere", 404, "no such page").await;
     check("/dashboard/organizations/%3Cb%3E", 404, "no organization &lt;b&gt;").await;
     check("/dashboard/organizations/org-default/projects/x", 404, "no project x").await;
-    check("/dashboard?q=a&q=b", 400, "cannot be read").await;
+    check("/dashboard?q=a&q=b", 400, "Invalid address").await;
     check("/dashboard/organizations/%ff", 400, "").await;
     for query in ["models_after=zzz&groups_after=zzz&projects_after=zzz", "refresh=on", "x=%00"] {
         check(&format!("/dashboard/organizations/org-default?{query}"), 200, "Default").await;

@@ -100,10 +100,12 @@ pub enum Unavailable {
     #[error("the store of the limits does not answer: {0}; try again in a second")]
     Away(String),
     /// A bound of this process or of its disk is reached.
-    #[error("the limits cannot take more: {0}; try again when there is less to do")]
+    #[error("the limits are full: {0}; try again when fewer requests are open")]
     Full(String),
     /// The shared store was restarted and may have forgotten money that was spent: read the ledger,
     /// call [`crate::Limits::seed`] for this organization's spend meters, and ask again.
-    #[error("the store of the limits was restarted: spend has to be seeded from the ledger first")]
+    #[error(
+        "the store of the limits was restarted; seed the spend from the ledger, then try again"
+    )]
     Unseeded,
 }

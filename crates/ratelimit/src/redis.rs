@@ -253,7 +253,7 @@ impl Shared {
         let (Some([verdict, store]), told) = (reply.first_chunk(), reply.get(2..).unwrap_or(&[]))
         else {
             self.table.unanswered(organization, asked);
-            return Err(Unavailable::Away("the store answers what it is not asked".to_owned()));
+            return Err(Unavailable::Away("the store sent an unexpected answer".to_owned()));
         };
         let (told, store) = (wire::read_told(told), Micros::try_from(*store).unwrap_or(0));
         let since = match verdict {

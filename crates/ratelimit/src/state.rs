@@ -44,7 +44,7 @@ pub enum StateError {
         path: PathBuf,
     },
     /// It is not what was written.
-    #[error("the limits' state file {} cannot be read, {place}: {what}; move it away to begin with nothing used", path.display())]
+    #[error("the limits' state file {} cannot be read, {place}: {what}; move it away to start with all limits unused", path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -149,7 +149,7 @@ impl StateFile {
 
     fn words(&self, slot: u32) -> io::Result<&[std::sync::atomic::AtomicU64]> {
         let words = self.map.words(offset(slot), SLOT_WORDS);
-        words.ok_or_else(|| io::Error::other("the state file is shorter than it was"))
+        words.ok_or_else(|| io::Error::other("the state file was truncated"))
     }
 
     fn take_free(&self) -> io::Result<u32> {
@@ -262,7 +262,7 @@ fn read_all(
                 return Err(damaged(place(), "it is cut off"));
             }
             if number == MOST {
-                return Err(damaged(place(), "it is larger than any such file"));
+                return Err(damaged(place(), "it is larger than a state file can be"));
             }
             let mut words = [0; SLOT_WORDS];
             for (word, bytes) in words.iter_mut().zip(slot.chunks_exact(8)) {

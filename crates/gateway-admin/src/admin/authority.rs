@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<Services>> for Authority {
         }
         let key = admin_keys::open(&context.database, token, context.clock.now()).await?;
         key.map(|key| Self::Organization(key.organization)).ok_or_else(|| {
-            refuse("Incorrect admin key provided. A project's API key does not open the administration.")
+            refuse("Incorrect admin key provided. A project's API key is not valid for the administration API.")
         })
     }
 }
@@ -82,8 +82,8 @@ impl FromRequestParts<Arc<Services>> for Subject {
         };
         let id = match (&authority, named) {
             (Authority::Organization(id), Some(named)) if **id != *named => {
-                let message = "OpenAI-Organization names another organization than the admin \
-                               key belongs to.";
+                let message = "OpenAI-Organization does not name the organization that the \
+                               admin key belongs to.";
                 return Err(ApiError::unauthorized("mismatched_organization", message));
             }
             (Authority::Organization(id), _) => id,

@@ -99,9 +99,9 @@ impl<S: Send + Sync> FromRequest<S> for Fields {
                     StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
                         StatusCode::PAYLOAD_TOO_LARGE,
                         "request_too_large",
-                        "The body of an administrative request has at most 256 KiB.",
+                        "The body of an administrative request can have at most 256 KiB.",
                     ),
-                    _ => ApiError::bad_request("invalid_body", "The body did not come whole."),
+                    _ => ApiError::bad_request("invalid_body", "The body ended too early."),
                 }
             })?;
         if body.trim_ascii().is_empty() {
@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields: Vec<(String, Value)> = Vec::new();
                 while let Some((name, value)) = map.next_entry()? {
                     if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format_args!("`{name}` is there twice")));
+                        return Err(A::Error::custom(format_args!("`{name}` is given twice")));
                     }
                     if fields.len() == 64 {
                         return Err(A::Error::custom("there are more than 64 fields"));

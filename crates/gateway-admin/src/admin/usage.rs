@@ -167,7 +167,7 @@ async fn answer(context: &Services, asked: Asked, show: impl Fn(&Sum) -> Value) 
     let query = &asked.query;
     let found = sums(&context.database, query).await?.map_err(|_| {
         let message = format!(
-            "That has more than {MAX_SUMS} results a page: ask for fewer buckets, or group by less."
+            "This query has more than {MAX_SUMS} results per page. Request fewer buckets, or group by fewer fields."
         );
         ApiError::bad_request("too_many_results", message)
     })?;

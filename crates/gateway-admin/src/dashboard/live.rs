@@ -38,7 +38,7 @@ pub(super) async fn read(
             .collect();
         let told = services.limits.look(organization, &draws, now).await?;
         if told.len() != draws.len() {
-            return Err(Unavailable::Away("its answer is not whole".to_owned()));
+            return Err(Unavailable::Away("its answer is incomplete".to_owned()));
         }
         states.extend(told);
     }

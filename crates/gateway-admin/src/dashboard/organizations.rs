@@ -91,7 +91,7 @@ fn nothing(text: &str) -> Markup {
     html! {
         p.empty {
             @if text.is_empty() { "There are none here." }
-            @else { "No name and no id holds “" (text) "”." }
+            @else { "No name or id contains “" (text) "”." }
         }
     }
 }

@@ -180,51 +180,52 @@ impl Failure {
         match self {
             Self::SignedOut { .. } | Self::WrongPassword => (
                 "Not signed in",
-                html! { "The password is neither the admin token nor an admin key in force." },
+                html! { "The password is not the admin token or a valid admin key." },
             ),
             Self::TooManyAttempts { seconds } => {
                 ("Too many failed sign-ins", html! { "Please try again in " (seconds) " s." })
             }
-            Self::Closed => ("The dashboard is closed", closed()),
+            Self::Closed => ("The dashboard is disabled", closed()),
             Self::NotFound(what) => (
                 "Not found",
-                html! { "There is " (what) ". " a href="/dashboard" { "To the dashboard" } },
+                html! { "There is " (what) ". " a href="/dashboard" { "Back to the dashboard" } },
             ),
             Self::Query => (
-                "That address cannot be read",
-                html! { "A part of its query is wrong or there twice. "
-                a href="/dashboard" { "To the dashboard" } },
+                "Invalid address",
+                html! { "Its query has an invalid or repeated parameter. "
+                a href="/dashboard" { "Back to the dashboard" } },
             ),
-            Self::Method => ("Not like this", html! { "This page is only to be looked at." }),
+            Self::Method => ("Method not allowed", html! { "This page supports GET only." }),
             Self::OtherSite => (
                 "Refused",
                 html! { "The form was sent from another site. Open the dashboard itself: "
                 a href="/dashboard/sign-in" { "sign in" } "." },
             ),
-            Self::Slow => ("Too slow", html! { "The form did not come to its end in time." }),
+            Self::Slow => {
+                ("Timed out", html! { "The form did not arrive in time. Please send it again." })
+            }
             Self::Unavailable => (
                 "The store does not answer",
-                html! { "The gateway cannot read its store now, or it takes too long. Please try \
-                again in a moment; if it stays so, look into the gateway's log." },
+                html! { "The gateway's store does not answer in time. Please try again in a moment; \
+                if that does not help, check the gateway's log." },
             ),
-            Self::Fault(_) => (
-                "Something is wrong with the store",
-                html! { "It refuses a statement; the gateway's log says why." },
-            ),
+            Self::Fault(_) => {
+                ("The store reports an error", html! { "The gateway's log has the details." })
+            }
         }
     }
 }
 
 fn closed() -> Markup {
     html! {
-        "It opens with the admin token, and none is configured. Write a token of at least 16 \
-         characters into a file that nobody else can read, and name the file in the gateway's \
-         configuration:"
+        "The dashboard requires an admin token, and none is configured. Write a token of at \
+         least 16 characters to a file that only the gateway can read, and name the file in the \
+         gateway's configuration:"
         pre { code {
             "umask 077; head -c 32 /dev/urandom | base64 > /etc/gateway/admin-token" "\n\n"
             "[admin]\ntoken_file = \"/etc/gateway/admin-token\""
         } }
-        "Then have the gateway read its configuration again (SIGHUP, or a restart)."
+        "Then reload the gateway's configuration (SIGHUP, or a restart)."
     }
 }
 

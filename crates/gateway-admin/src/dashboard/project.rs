@@ -105,7 +105,7 @@ async fn limits(
         }
     }
     if cards.is_empty() {
-        return html! { p.empty { "It has none of its own: the organization's hold." } };
+        return html! { p.empty { "This project has no limits of its own; the organization's limits apply." } };
     }
     let all = cards.iter().flat_map(|(_, meters)| meters.iter().cloned()).collect();
     let Ok(readings) = live::read(services, &organization.id, all, now).await else {

@@ -97,14 +97,14 @@ fn show(next: &str, refused: bool) -> Html<String> {
             @if refused {
                 p #refused .notice.bad role="alert" {
                     strong { "Not accepted. " }
-                    "This is neither the admin token nor an admin key in force."
+                    "This is not the admin token or a valid admin key."
                 }
             }
             label for="secret" { "Admin token or admin key" }
             input #secret type="password" name="secret" required autocomplete="current-password"
                 aria-invalid=[refused.then_some("true")] aria-describedby=[described];
             p.hint {
-                "The admin token opens all organizations, an admin key its own one. "
+                "The admin token gives access to all organizations, an admin key to its own. "
                 "The session ends after eight hours."
             }
             input type="hidden" name="next" value=(own_path(next).unwrap_or_default());

@@ -39,7 +39,12 @@ pub(super) fn resolve(
                 upstream_named(upstreams, upstream, &["models", name, "upstream"])?
             }
             (None, Some(default)) => Arc::clone(default),
-            (None, None) => return Err(Fault::new(&["models", name], "no upstream serves it")),
+            (None, None) => {
+                return Err(Fault::new(
+                    &["models", name],
+                    "has no upstream; set `upstream` or `default_upstream`",
+                ));
+            }
         };
         let own = limits.remove(&Bucket::Model(name)).unwrap_or_default();
         let group = model.shared_limit.as_deref();
@@ -68,21 +73,21 @@ fn names(models: &BTreeMap<String, file::Model>) -> Result<HashMap<&str, &str>, 
     let mut names: HashMap<&str, &str> =
         models.keys().map(|name| (name.as_str(), name.as_str())).collect();
     if models.contains_key(NO_MODEL) {
-        return Err(Fault::new(
-            &["models", NO_MODEL],
-            "this name stands for requests without a model",
-        ));
+        return Err(Fault::new(&["models", NO_MODEL], "is reserved for requests without a model"));
     }
     for (name, model) in models {
         for alias in &model.aliases {
             let key = ["models", name, "aliases"];
             match names.insert(alias, name) {
                 None if alias == NO_MODEL || alias.is_empty() => {
-                    return Err(Fault::new(&key, format!("`{alias}` is no name for a model")));
+                    return Err(Fault::new(
+                        &key,
+                        format!("`{alias}` is not a valid name for a model"),
+                    ));
                 }
                 None => {}
                 Some(other) => {
-                    let message = format!("`{alias}` already leads to the model `{other}`");
+                    let message = format!("`{alias}` is already a name of the model `{other}`");
                     return Err(Fault::new(&key, message));
                 }
             }
@@ -107,7 +112,7 @@ fn limits_by_bucket<'a>(
     let mut limits: HashMap<Bucket<'a>, ByTier> = HashMap::new();
     for (tier_name, tier) in tiers {
         let Some(known) = Tier::named(tier_name) else {
-            let message = "is no tier; the tiers are free, 1, 2, 3, 4 and 5";
+            let message = "is not a tier; the tiers are free, 1, 2, 3, 4 and 5";
             return Err(Fault::new(&["tiers", tier_name], message));
         };
         for (name, set) in &tier.limits {
@@ -115,15 +120,14 @@ fn limits_by_bucket<'a>(
             let is_group = models.values().any(|model| model.shared_limit.as_ref() == Some(name));
             let bucket = match names.get(name.as_str()) {
                 Some(_) if is_group => {
-                    let message =
-                        "is both a model and a shared limit; give one of them another name";
+                    let message = "names both a model and a shared limit; rename one of them";
                     return Err(Fault::new(&key, message));
                 }
                 Some(model) => Bucket::Model(model),
                 None if is_group => Bucket::Group(name),
                 None if name == NO_MODEL => Bucket::Model(NO_MODEL),
                 None => {
-                    let message = format!("no model, alias or shared limit is called `{name}`");
+                    let message = format!("there is no model, alias or shared limit `{name}`");
                     return Err(Fault::new(&key, message));
                 }
             };
@@ -195,7 +199,7 @@ fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> 
             (model.successor.is_some(), "successor"),
         ];
         return match alone.into_iter().find(|(is_there, _)| *is_there) {
-            Some((_, last)) => Err(Fault::new(&key(last), "needs a shutdown_date beside it")),
+            Some((_, last)) => Err(Fault::new(&key(last), "requires a shutdown_date")),
             None => Ok(None),
         };
     };
@@ -212,7 +216,7 @@ fn shutdown(name: &str, model: &file::Model) -> Result<Option<Shutdown>, Fault> 
 }
 
 fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
-    let fault = || Fault::new(key, format!("`{date}` is no date such as 2027-02-26"));
+    let fault = || Fault::new(key, format!("`{date}` is not a date in the form 2027-02-26"));
     let date: jiff::civil::Date = date.parse().map_err(|_| fault())?;
     let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| fault())?;
     Micros::try_from(midnight.timestamp().as_microsecond()).map_err(|_| fault())
@@ -221,7 +225,10 @@ fn midnight(date: &str, key: &[&str]) -> Result<Micros, Fault> {
 fn resolve_price(key: &[&str], price: file::Price) -> Result<Price, Fault> {
     let one = |usd: f64| {
         if !(0.0..=1_000_000.0).contains(&usd) {
-            return Err(Fault::new(key, format!("{usd} is no price in USD per million tokens")));
+            return Err(Fault::new(
+                key,
+                format!("{usd} is not a valid price in USD per million tokens"),
+            ));
         }
         // In range, so that nothing is cut off.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -85,7 +85,7 @@ fn resolve(file: File, first: Option<&str>, around: LoadContext<'_>) -> Result<S
     if let Some(name) = &moderation_model
         && catalog.find(name).is_none()
     {
-        let message = format!("no model and no alias is called `{name}`");
+        let message = format!("there is no model or alias `{name}`");
         return Err(Fault::new(&["defaults", "moderation_model"], message));
     }
     let token_file = file.admin.token_file;
@@ -117,7 +117,7 @@ pub(super) fn upstream_named(
 ) -> Result<Arc<Upstream>, Fault> {
     let found = upstreams.iter().find(|upstream| *upstream.name == *name);
     found.cloned().ok_or_else(|| {
-        Fault::new(key, format!("no upstream is called `{name}`; add [upstreams.{name}]"))
+        Fault::new(key, format!("there is no upstream `{name}`; add [upstreams.{name}]"))
     })
 }
 
@@ -186,14 +186,14 @@ fn base(url: &str, key: &[&str]) -> Result<Base, Fault> {
         return Err(fault(format!("`{url}` must look like https://host/v1")));
     };
     if authority.as_str().contains('@') {
-        return Err(fault("must not hold a user or a password; use env_key".to_owned()));
+        return Err(fault("must not contain a user or a password; use env_key".to_owned()));
     }
     let path = uri.path().trim_end_matches('/').into();
     let origin = format!("{}://{authority}/", uri.scheme_str().unwrap_or("http"));
     let origin: Uri =
         origin.parse().map_err(|error| fault(format!("`{url}` is no URL: {error}")))?;
     let host = host_header(&origin);
-    let host = host.map_err(|error| fault(format!("`{url}` has no good host: {error}")))?;
+    let host = host.map_err(|error| fault(format!("`{url}` has an invalid host: {error}")))?;
     Ok(Base { origin, host, path })
 }
 
@@ -214,7 +214,9 @@ fn token(path: &Path) -> Result<(Secret, Option<String>), Fault> {
     let read = read_secret(path).map_err(|error| Fault::new(&KEY, error.to_string()))?;
     let SecretFile { text: token, warning } = read;
     if token.len() < 16 || !token.bytes().all(|byte| (0x21..0x7f).contains(&byte)) {
-        return Err(fault("must hold a token of at least 16 visible ASCII characters".to_owned()));
+        return Err(fault(
+            "must contain a token of at least 16 visible ASCII characters".to_owned(),
+        ));
     }
     Ok((Secret::new(token), warning))
 }

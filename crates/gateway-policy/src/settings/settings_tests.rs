@@ -118,7 +118,7 @@ fn the_host_has_its_port_where_it_is_no_usual_one() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_name_the_line_and_the_key() {
     let check = |text: &str, expected: &str| {
         let error = read(text).unwrap_err();
         assert!(error.starts_with("g.toml:") && error.contains(expected), "{error}");
@@ -129,36 +129,36 @@ fn what_is_wrong_is_named_with_its_place() {
     check("[store]\nurl = 'mysql://x'", "2: store.url: must be sqlite:");
     check("[limits]\nurl = 'none'", "2: limits.url: must be memory:");
     check("[upstreams.a]\nbase_url = 'ftp://a'", "2: upstreams.a.base_url: ");
-    check("[upstreams.a]\nbase_url = 'http://u:p@a'", "2: upstreams.a.base_url: must not hold");
+    check("[upstreams.a]\nbase_url = 'http://u:p@a'", "2: upstreams.a.base_url: must not contain");
     check(
         "[upstreams.a]\nbase_url = 'http://a'\nenv_key = 'NONE'",
         "3: upstreams.a.env_key: the environment variable NONE",
     );
     check(
         "default_upstream = 'b'\n[upstreams.a]\nbase_url = 'http://a'",
-        "1: default_upstream: no upstream",
+        "1: default_upstream: there is no upstream",
     );
-    check("[models.a]\nupstream = 'b'", "2: models.a.upstream: no upstream");
+    check("[models.a]\nupstream = 'b'", "2: models.a.upstream: there is no upstream");
     check(
         "[models.a]\naliases = ['x']\n[models.b]\naliases = ['x']",
-        "4: models.b.aliases: `x` already leads to the model `a`",
+        "4: models.b.aliases: `x` is already a name of the model `a`",
     );
-    check("[models.a]\naliases = ['b']\n[models.b]", "models.a.aliases: `b` already leads");
+    check("[models.a]\naliases = ['b']\n[models.b]", "models.a.aliases: `b` is already a name");
     check(
         "[models.a]\naliases = ['x']\n[tiers.1.limits.a]\nrpm=1\n[tiers.1.limits.x]\nrpm=1",
         "tiers.1.limits.x: its model has limits",
     );
-    check("[tiers.6]", "1: tiers.6: is no tier");
-    check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: no model");
+    check("[tiers.6]", "1: tiers.6: is not a tier");
+    check("[tiers.1.limits.nothing]\nrpm = 1", "1: tiers.1.limits.nothing: there is no model");
     check("[models.a]\nshutdown_date = '2027-02-30'", "2: models.a.shutdown_date: ");
-    check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: needs a shutdown_date");
-    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is no price");
+    check("[models.a]\nsuccessor = 'b'", "2: models.a.successor: requires a shutdown_date");
+    check("[models.a]\nprice = { input = -1.0 }", "2: models.a.price: -1 is not a valid price");
     check(
         "[admin]\ntoken_file = '/nonexistent'",
         "2: admin.token_file: /nonexistent: No such file",
     );
     check("[server]\nmax_body_bytes = 0", "2: server.max_body_bytes: must be 1 to");
-    check("[models.'*']", "models.\"*\": this name stands");
+    check("[models.'*']", "models.\"*\": is reserved for");
     check("[tiers.1.limits.offline]\nrpm = -1", "2: invalid value");
 }
 

@@ -9,17 +9,17 @@ pub enum DatabaseError {
     #[error("the store is not available: {0}")]
     Unavailable(String),
     /// The statement of that index did not touch as many rows as expected: nothing was changed.
-    #[error("statement {0} of a transaction found something else than it expects")]
+    #[error("statement {0} of a transaction did not affect the expected rows")]
     Unmet(usize),
     /// There is such a row already, or one that is referred to is missing.
-    #[error("the store refuses a row: {0}")]
+    #[error("the store rejects a row: {0}")]
     Conflict(String),
     /// Anything else: the statement, the file or its contents are wrong.
-    #[error("the store cannot do that: {0}")]
+    #[error("the store reports an error: {0}")]
     Failed(String),
     /// A later version has written it.
     #[error(
-        "the store has version {found}, this program knows {known}: run the later program, or restore a backup"
+        "the store has version {found}, and this program supports up to {known}; run the newer program, or restore a backup"
     )]
     Newer {
         /// The store's.

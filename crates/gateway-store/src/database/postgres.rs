@@ -76,7 +76,7 @@ impl Postgres {
         lane: Lane,
         statements: Vec<Statement>,
     ) -> Result<Vec<StatementResult>, DatabaseError> {
-        let too_many = |_| DatabaseError::Unavailable("too many calls wait for it".into());
+        let too_many = |_| DatabaseError::Unavailable("too many calls are waiting".into());
         let _place = self.waiting.try_acquire().map_err(too_many)?;
         let calls = async {
             let _turn = match lane {
@@ -216,7 +216,7 @@ impl ToSql for Value {
                 without_nul(text).to_sql(target, out)
             }
             (Self::Bytes(bytes), &Type::BYTEA) => (&**bytes).to_sql(target, out),
-            _ => Err(format!("{self:?} is no value for a column of type {target}").into()),
+            _ => Err(format!("{self:?} is not a value for a column of type {target}").into()),
         }
     }
 

@@ -90,12 +90,12 @@ impl Sqlite {
         let identity = Arc::new(());
         let job = Job { identity: Arc::clone(&identity), statements, reply };
         worker.jobs.try_send(job).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => unavailable("too many calls wait for it"),
-            mpsc::error::TrySendError::Closed(_) => unavailable("its thread has ended"),
+            mpsc::error::TrySendError::Full(_) => unavailable("too many calls are waiting"),
+            mpsc::error::TrySendError::Closed(_) => unavailable("its thread has stopped"),
         })?;
         match tokio::time::timeout(lane.patience(), answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err(unavailable("its thread has ended")),
+            Ok(Err(_)) => Err(unavailable("its thread has stopped")),
             Err(_) => {
                 worker.interrupt(&identity);
                 Err(unavailable("it took too long"))

@@ -24,7 +24,7 @@ impl Directory {
             if let Some(same) = loading.get(&hash) {
                 Arc::clone(same)
             } else if loading.len() >= MAX_LOADING {
-                return Err(unavailable("too many keys are looked up"));
+                return Err(unavailable("too many keys are being looked up"));
             } else {
                 Arc::clone(loading.entry(hash).or_default())
             }
@@ -58,7 +58,7 @@ impl Directory {
             let now = self.clock.now();
             return slot.caller(now, seconds(now)).ok_or(Refusal::Unknown);
         }
-        Err(unavailable("it changes too fast"))
+        Err(unavailable("it changes too quickly"))
     }
 
     /// The slot of a project.
@@ -87,7 +87,7 @@ impl Directory {
             slots.sweep();
             return Ok(slot);
         }
-        Err(unavailable("it changes too fast"))
+        Err(unavailable("it changes too quickly"))
     }
 
     async fn organization(&self, id: &str) -> Result<Arc<OrganizationSlot>, Refusal> {
@@ -114,7 +114,7 @@ impl Directory {
             slots.sweep();
             return Ok(slot);
         }
-        Err(unavailable("it changes too fast"))
+        Err(unavailable("it changes too quickly"))
     }
 }
 

@@ -76,7 +76,7 @@ pub async fn admit(
             }
         }
     }
-    Err(DatabaseError::Unavailable("the queue of batches changes too fast".to_owned()))
+    Err(DatabaseError::Unavailable("the queue of batches changes too quickly".to_owned()))
 }
 
 /// What counts towards a limit.

@@ -67,7 +67,7 @@ pub(crate) async fn line(
 fn generation(endpoint: &str) -> Result<Generation, ApiError> {
     let unknown = || {
         let known = ENDPOINTS.join(", ");
-        let message = format!("A batch cannot be for this endpoint. Please use one of {known}.");
+        let message = format!("Batches do not support this endpoint. Please use one of {known}.");
         ApiError::invalid_value("endpoint", message)
     };
     if !ENDPOINTS.contains(&endpoint) {

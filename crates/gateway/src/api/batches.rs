@@ -206,7 +206,7 @@ async fn cancel(exchange: &Exchange, id: &str) -> Answered {
         let batch = find(exchange, id).await?;
         if !matches!(batch.status, Status::Cancelling | Status::Cancelled) {
             let status = batch.status.name();
-            let message = format!("A batch that is `{status}` cannot be cancelled any more.");
+            let message = format!("A batch that is `{status}` can no longer be cancelled.");
             return Err(ApiError::new(StatusCode::CONFLICT, "invalid_status", message));
         }
     }

@@ -77,7 +77,7 @@ impl Exchange {
     /// 404 without a model server for them.
     pub(crate) fn without_model(&mut self) -> Result<ResolvedModel, ApiError> {
         let Some(model) = self.settings.catalog.no_model() else {
-            let message = "No model server is there for requests without a model.";
+            let message = "No model server handles requests without a model.";
             return Err(ApiError::not_found("not_found", message));
         };
         let model = Arc::clone(model);

@@ -58,7 +58,7 @@ pub(super) fn expiry(after: i64, param: &'static str) -> Result<i64, ApiError> {
         return Ok(after);
     }
     let (least, most) = (EXPIRY.start(), EXPIRY.end());
-    let message = format!("Files stay for {least} to {most} seconds.");
+    let message = format!("Files can be kept for {least} to {most} seconds.");
     Err(ApiError::invalid_value(param, message))
 }
 

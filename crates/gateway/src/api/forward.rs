@@ -293,10 +293,13 @@ async fn gathered(relayed: Relayed) -> Result<(response::Parts, Bytes), ApiError
     let (head, mut body) = response.into_parts();
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let cut = || relay::bad_gateway("The model server's answer was cut. Please try again.");
+        let cut =
+            || relay::bad_gateway("The model server's answer is incomplete. Please try again.");
         if let Ok(data) = frame.map_err(|_| cut())?.into_data() {
             if whole.len() + data.len() > MAX_LIST {
-                return Err(relay::bad_gateway("The list is too long. Please ask for less of it."));
+                return Err(relay::bad_gateway(
+                    "The list is too long. Please request fewer entries.",
+                ));
             }
             whole.extend_from_slice(&data);
         }
@@ -309,7 +312,7 @@ async fn narrow(exchange: &Exchange, whole: Bytes, strict: bool) -> Result<Bytes
     let entries = match list.get_mut("data").and_then(Value::as_array_mut) {
         Some(entries) => entries,
         None if !strict => return Ok(whole),
-        None => return Err(relay::bad_gateway("The model server's list is none.")),
+        None => return Err(relay::bad_gateway("The model server's list is not valid.")),
     };
     let id_of = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_owned);
     let mut kept = Vec::with_capacity(entries.len());

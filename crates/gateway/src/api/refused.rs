@@ -6,7 +6,7 @@ use gateway_policy::error::ApiError;
 
 /// 405, with the methods that are served.
 pub(crate) fn method(method: &Method, allowed: &'static str) -> ApiError {
-    let message = format!("{method} is not served here. Please use one of: {allowed}.");
+    let message = format!("The method {method} is not allowed here. Please use one of: {allowed}.");
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
         .header(header::ALLOW, header::HeaderValue::from_static(allowed))
 }
@@ -14,7 +14,7 @@ pub(crate) fn method(method: &Method, allowed: &'static str) -> ApiError {
 /// 404 `endpoint_retired`, with what replaces it.
 pub(crate) fn retired(path: &str) -> ApiError {
     if path.starts_with("/v1/engines") {
-        let message = "The engines API is no more. Please name the model in the body instead \
+        let message = "The engines API was removed. Please name the model in the body instead \
                        (POST /v1/completions, POST /v1/embeddings).";
         return ApiError::not_found("endpoint_retired", message);
     }

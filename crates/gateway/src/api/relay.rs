@@ -118,7 +118,7 @@ pub(super) async fn fetch(exchange: &Exchange, outgoing: Outgoing<'_>) -> Result
     let (head, body) = response.into_parts();
     let most = if head.status.is_success() { MAX_LIST } else { MAX_ERROR };
     let Some(body) = whole(first, body, most).await else {
-        return Err(bad_gateway("The model server's answer was cut, or is too long."));
+        return Err(bad_gateway("The model server's answer is incomplete or too long."));
     };
     match head.status.is_success() {
         true => Ok(body),
@@ -180,7 +180,7 @@ fn error_of(upstream: &Upstream, head: &response::Parts, body: &Bytes) -> ApiErr
     let strange = || Failure::Strange(status, "no JSON".to_owned()).for_client();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return bad_gateway(
-            "The model server does not accept the gateway. Please tell its operator.",
+            "The model server rejects the gateway's credentials. Please report this to the gateway's operator.",
         );
     }
     let Ok(mut value) = serde_json::from_slice::<Value>(body) else { return strange() };
@@ -237,7 +237,7 @@ impl Relayed {
     /// # Errors
     /// 502 when it is cut, too long, or no JSON.
     pub(super) async fn whole(self, told: Option<OnObjectId>) -> Result<Whole, ApiError> {
-        let strange = "The model server gave an answer that makes no sense.";
+        let strange = "The model server's answer is not valid.";
         let watch = match self.reader() {
             Some(reader) if !self.is_events() => Watch::Usage(reader),
             _ => return Err(bad_gateway(strange)),
@@ -246,7 +246,7 @@ impl Relayed {
         let mut whole = BytesMut::new();
         let mut reader = Reader::json();
         while let Some(frame) = body.frame().await {
-            let cut = || bad_gateway("The model server's answer was cut.");
+            let cut = || bad_gateway("The model server's answer is incomplete.");
             let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
             if whole.len() + data.len() > MAX_WHOLE {
                 return Err(bad_gateway("The model server's answer is too long for a batch."));
@@ -256,7 +256,7 @@ impl Relayed {
         }
         let outcome = reader.finish();
         if !outcome.complete {
-            return Err(bad_gateway("The model server's answer was cut."));
+            return Err(bad_gateway("The model server's answer is incomplete."));
         }
         Ok(Whole { status: head.status, body: whole.freeze(), outcome })
     }

@@ -118,7 +118,7 @@ fn is_own(purpose: &str) -> bool {
 async fn store(exchange: &Exchange, body: &Bytes, boundary: &str) -> Answered {
     let upload = Upload::read(body, boundary).map_err(|error| form_error(&error))?;
     if upload.purpose != Purpose::Batch.name() {
-        let message = "Files of the purpose `batch_output` are made by batches alone.";
+        let message = "Only batches create files with the purpose `batch_output`.";
         return Err(ApiError::invalid_value("purpose", message));
     }
     let content = upload.file.of(body);
@@ -154,7 +154,7 @@ fn stays(upload: &Upload) -> Result<i64, ApiError> {
             files::expiry(number, seconds)
         }
         (Some(_), None) => {
-            Err(ApiError::invalid_value(seconds, "Please say after how many seconds."))
+            Err(ApiError::invalid_value(seconds, "Please provide the number of seconds."))
         }
         _ => Err(ApiError::invalid_value(anchor, "The anchor must be `created_at`.")),
     }

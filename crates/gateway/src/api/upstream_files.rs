@@ -102,7 +102,9 @@ async fn page(
         Err(error) => return Err(error),
     };
     read(&body).map(Some).ok_or_else(|| {
-        relay::bad_gateway("The model server's list makes no sense. Please tell the operator.")
+        relay::bad_gateway(
+            "The model server's list is not valid. Please report this to the gateway's operator.",
+        )
     })
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn check(gateway: &Arc<Gateway>, batch: &Batch) -> Result<(), D
     };
     let file = files::get(database, &batch.project, &batch.input_file, now).await?;
     let Some(file) = file else {
-        let error = Fault::new("file_not_found", "The input file is not there any more.");
+        let error = Fault::new("file_not_found", "The input file no longer exists.");
         return fail(gateway, batch, &[error.param("input_file_id")]).await;
     };
     let settings = gateway.settings.load_full();
@@ -252,14 +252,15 @@ impl<'a> Checking<'a> {
         }
         let endpoint = &*self.batch.endpoint;
         if written.url.as_deref() != Some(endpoint) {
-            let message = format!("The url of every line must be the batch's, {endpoint}.");
+            let message =
+                format!("The url of every line must be the batch's endpoint, {endpoint}.");
             return Err(Fault::new("invalid_url", message).param("url"));
         }
         let body = written.body.ok_or_else(|| missing("body"))?.get();
         let body = Bytes::copy_from_slice(body.as_bytes());
         let line = api::read_line(endpoint, &body).map_err(|error| body_fault(&error))?;
         if line.streams {
-            let message = "A batch cannot stream: please leave `stream` out.";
+            let message = "Batches cannot stream. Please remove `stream`.";
             return Err(Fault::new("invalid_value", message).param("body"));
         }
         self.note_model(&line)?;
@@ -278,7 +279,7 @@ impl<'a> Checking<'a> {
         let known = self.settings.catalog.find(name);
         let served = known.filter(|model| model.is_served(self.gateway.clock.now()));
         let Some(model) = served else {
-            let message = format!("The model `{name}` does not exist or is not served any more.");
+            let message = format!("The model `{name}` does not exist or is no longer served.");
             return Err(Fault::new("model_not_found", message).param("body.model"));
         };
         match &self.model {

@@ -57,7 +57,7 @@ impl Lease {
 /// Gives a batch that was checked to whoever runs it.
 pub(crate) async fn hand_over(gateway: &Gateway, batch: &str, owner: &str) {
     if let Err(error) = batches::renew(&gateway.database, batch, owner, 0).await {
-        tracing::warn!("{batch} is free when its lease is over: {error}");
+        tracing::warn!("{batch} was not released and becomes free when its lease expires: {error}");
     }
     gateway.batches.wake();
 }

@@ -200,7 +200,7 @@ async fn record(job: &Job, outcome: &Outcome, stop: &mut watch::Receiver<bool>) 
             Err(error) if error.is_unavailable() && writes < LAST_WRITES => {}
             Err(error) => {
                 let (id, number) = (&job.batch.id, job.line.number);
-                tracing::warn!("{id}: the result of line {number}: {error}");
+                tracing::warn!("{id}: the result of line {number} was not stored: {error}");
                 return LineEnd::Lost;
             }
         }

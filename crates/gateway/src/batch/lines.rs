@@ -209,7 +209,7 @@ impl Lines<'_> {
                 let is_over = batch.expiring_at.is_some() || seconds(now) >= batch.expires_at;
                 if is_over && batch_lines::left(database, &batch.id).await? > 0 {
                     batches::expire(database, &batch.id, seconds(now)).await?;
-                    let message = "The batch was not completed within its time.";
+                    let message = "The batch did not complete within its completion window.";
                     self.rest = Some(SkipReason::new("batch_expired", message));
                     self.stop.send_replace(true);
                 }

@@ -204,7 +204,7 @@ impl ForwardedAnswer {
                 Poll::Pending => {
                     ready!(self.poll_silence(context));
                     self.abort();
-                    let silent = "the model server is silent for too long";
+                    let silent = "the model server sent nothing for too long";
                     return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, silent))));
                 }
             }

@@ -66,7 +66,7 @@ fn contradicts(
     if said.into_iter().all(|value| value.is_empty() || value.as_bytes() == known.as_bytes()) {
         return Ok(());
     }
-    let message = format!("The header {name} contradicts the API key. Please leave it out.");
+    let message = format!("The header {name} does not match the API key. Please remove it.");
     Err(ApiError::unauthorized(code, message))
 }
 

@@ -129,8 +129,8 @@ fn add(
 }
 
 fn busy() -> ApiError {
-    let message = "Too many large requests are being read at the moment. Please try again in a \
-                   second.";
+    let message = "Too many large requests are being received at the moment. Please try again in \
+                   a second.";
     ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "server_overloaded", message)
         .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }

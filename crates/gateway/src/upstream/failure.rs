@@ -71,9 +71,9 @@ impl Failure {
             Self::Cut(_) => bad_gateway(
                 "The model server ended the connection before it answered. Please try again.",
             ),
-            Self::Strange(..) => bad_gateway(
-                "The model server gave an answer that makes no sense. Please try again later.",
-            ),
+            Self::Strange(..) => {
+                bad_gateway("The model server's answer is not valid. Please try again later.")
+            }
             Self::Silent => ApiError::new(
                 StatusCode::GATEWAY_TIMEOUT,
                 "upstream_timeout",
@@ -81,7 +81,7 @@ impl Failure {
             ),
             Self::Unsendable(_) => ApiError::bad_request(
                 "invalid_path",
-                "The path or a header of the request cannot be sent on.",
+                "The path or a header of the request cannot be forwarded.",
             ),
             Self::Client(_) => {
                 ApiError::bad_request("incomplete_body", "The request's body ended too early.")
@@ -95,14 +95,14 @@ impl Failure {
 /// 408.
 #[must_use]
 pub(crate) fn too_slow() -> ApiError {
-    let message = "The request's body did not come in time. Please send it faster.";
+    let message = "The request's body did not arrive in time. Please send it faster.";
     ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
 }
 
 /// 413.
 #[must_use]
 pub(crate) fn too_large() -> ApiError {
-    let message = "The request's body is too large. Please send less at once.";
+    let message = "The request's body is too large. Please split the request.";
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
 }
 

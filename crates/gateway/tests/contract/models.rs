@@ -248,7 +248,7 @@ async fn a_reload_keeps_usage_and_moves_an_entry_with_its_alias() {
     assert_eq!((one.status.as_u16(), one.limits("requests")), (200, ["", "", ""]));
     gateway.reload(&config(&upstream, &of_alias("one", 20)));
     assert_eq!(gateway.chat(&tenant).await.limits("requests")[..2], ["20", "14"]);
-    assert!(gateway.log().contains("read again"));
+    assert!(gateway.log().contains("was reloaded"));
 }
 
 #[tokio::test]

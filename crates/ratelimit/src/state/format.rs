@@ -65,7 +65,7 @@ pub(super) fn check_header(bytes: &[u8]) -> Result<u32, &'static str> {
         return Err("it is cut off");
     }
     if bytes[..16] != fresh[..16] {
-        return Err("it is no such file");
+        return Err("it is not a state file");
     }
     let (from, to) = (COUNT_AT as usize, COUNT_AT as usize + 8);
     let word = bytes[from..to].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
@@ -94,7 +94,7 @@ pub(super) fn read(slot: &Slot, number: u64) -> Result<Option<Record>, &'static 
     }
     let length = (slot[0] & 0xffff) as usize;
     if slot[0] != IN_USE | length as u64 || length > NAME {
-        return Err("its mark is damaged");
+        return Err("its signature is damaged");
     }
     if slot[1] != checksum(&slot[NAME_AT..VERSIONS[0]], slot[0]) {
         return Err("its name is damaged");

@@ -34,7 +34,7 @@ impl Map {
         let old = self.length.load(Ordering::Acquire);
         if length > old {
             if length > self.map.len() as u64 {
-                return Err(io::Error::other("it is as large as it may become"));
+                return Err(io::Error::other("it has reached its maximum size"));
             }
             fallocate(&self.file, FallocateFlags::empty(), old, length - old)?;
             self.file.sync_all()?;

@@ -63,7 +63,7 @@ fn one_process_a_file() {
 }
 
 #[test]
-fn what_is_damaged_is_refused_and_left_alone() {
+fn a_damaged_file_is_refused_and_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("limits.state");
     let memory = Memory::open(&path, 0).unwrap();
@@ -82,8 +82,8 @@ fn what_is_damaged_is_refused_and_left_alone() {
     check(&good[..HEADER], "its slots are cut off");
     check(&good[..good.len() - SLOT], "its slots are cut off");
     check(&good[..good.len() - 1], "it is cut off");
-    check(&[b'x'; 2 * HEADER], "it is no such file");
-    for (at, expected) in [(20, "another version"), (70, "damaged"), (HEADER + 2, "mark")] {
+    check(&[b'x'; 2 * HEADER], "it is not a state file");
+    for (at, expected) in [(20, "another version"), (70, "damaged"), (HEADER + 2, "signature")] {
         let mut bytes = good.clone();
         bytes[at] ^= 1;
         check(&bytes, expected);

@@ -107,7 +107,7 @@ pub(super) fn section(ends: &Ends) -> Markup {
             @if ends.models.is_empty() { p.empty { "No model has a shutdown date." } }
             @else {
                 @if ends.is_unknown {
-                    p.notice { "Too many projects use these models: who does is not shown." }
+                    p.notice { "Too many projects use these models to list them." }
                 }
                 div.scroll.card tabindex="0" role="region" aria-labelledby="deprecations" {
                     table {

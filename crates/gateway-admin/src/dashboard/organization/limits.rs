@@ -205,7 +205,7 @@ pub(super) fn sections(limits: &Limits, address: &Uri) -> Markup {
         section aria-labelledby="limits" {
             h2 #limits { "Limits" }
             @if limits.is_off {
-                p.notice { "Limits are off in this gateway's configuration: nothing is counted." }
+                p.notice { "Limits are turned off in this gateway's configuration; nothing is counted." }
             }
             @if limits.is_away {
                 p.notice.bad role="status" { "The store of the limits does not answer: their use is \

@@ -99,7 +99,7 @@ fn row(stored: &Stored, spent: MicroDollars, path: &str) -> Markup {
                 @if passed > 0 {
                     span.tag.high {
                         @if passed == 1 { "soft limit passed" }
-                        @else { (count(passed as u64)) " soft limits passed" }
+                        @else { (count(passed as u64)) " soft limits exceeded" }
                     }
                 }
             }

@@ -94,8 +94,8 @@ impl Usage {
             section aria-labelledby="models" {
                 h2 #models { "Top models" }
                 @match &self.models {
-                    None => p.empty { "There are too many models to be summed up." },
-                    Some(sums) if sums.is_empty() => p.empty { "Nothing was used this month." },
+                    None => p.empty { "There are too many models to sum up." },
+                    Some(sums) if sums.is_empty() => p.empty { "No usage this month." },
                     Some(sums) => div.cards {
                         (top("By tokens", &self.month, sums, tokens, count))
                         (top("By cost", &self.month, sums, |sum| sum.cost, money))
