@@ -1,5 +1,4 @@
-//! The subcommands, and how they talk to the terminal: results on standard output, everything
-//! else on standard error.
+//! The subcommands. Results go to standard output, everything else to standard error.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 pub(crate) mod app_server;
@@ -28,13 +27,13 @@ use std::process::ExitCode;
 
 use crate::environment::Environment;
 
-/// A line for the person who started the program; nobody may be there to read it.
-pub(crate) fn tell(line: fmt::Arguments<'_>) {
+/// Prints a line to standard error. Ignores errors: standard error may be closed.
+pub(crate) fn eprint(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// The configuration that the program is about to run with, with the projects of the working folder
-/// or without. One that cannot be used is told with its place, and ends the program with 2.
+/// The configuration to run with, with or without the projects of the working folder. Prints the
+/// error of an invalid one, and returns exit code 2.
 pub(crate) fn checked(
     environment: &Environment,
     projects: bool,
@@ -43,16 +42,16 @@ pub(crate) fn checked(
     match server::configuration(&options, projects) {
         Ok(resolved) => Ok(resolved.config),
         Err(error) => {
-            tell(format_args!("agentd: {}", error.diagnostic()));
+            eprint(format_args!("agentd: {}", error.diagnostic()));
             Err(ExitCode::from(2))
         }
     }
 }
 
-/// A line of the program's result.
+/// Prints a line of the result to standard output.
 ///
 /// # Errors
-/// When nobody reads standard output any more.
+/// When standard output is closed.
 pub(crate) fn print(line: fmt::Arguments<'_>) -> std::io::Result<()> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -60,13 +59,13 @@ pub(crate) fn print(line: fmt::Arguments<'_>) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Resolves when the program is asked to end: an interrupt or a termination.
+/// Resolves on SIGINT or SIGTERM.
 #[cfg(not(unix))]
 pub(crate) async fn asked_to_end() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// Resolves when the program is asked to end: an interrupt or a termination.
+/// Resolves on SIGINT or SIGTERM.
 #[cfg(unix)]
 pub(crate) async fn asked_to_end() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,5 +1,5 @@
-//! What the program takes from the machine: environment, folders, time, ids, chance. The only
-//! place that reads them.
+//! The environment of the program: variables, folders, clock, ids and randomness. Nothing else reads
+//! them.
 #![allow(clippy::disallowed_methods)]
 
 use std::ffi::OsString;
@@ -12,22 +12,22 @@ use rand::Rng;
 use sandbox::{Layer, Sandbox, THIS_PROGRAM};
 use server::{Clock, Ids, Options};
 
-/// The administrator's folder. Not to be moved by a variable: users cannot step around it.
+/// The administrator's folder. No variable moves it, so that users cannot evade requirements.
 const SYSTEM_DIR: &str = "/etc/agent";
 
-/// The sockets that a service manager passed on to this very process. To be called while there is one
-/// thread: it takes the variables that say so out of the environment.
+/// The sockets that a service manager passed to this process. Must be called while there is only one
+/// thread, because it removes the variables from the environment.
 #[cfg(unix)]
-pub(crate) fn passed_on() -> listenfd::ListenFd {
+pub(crate) fn inherited_sockets() -> listenfd::ListenFd {
     let ours = std::process::id().to_string();
-    // Without a process id they may be of whoever started us, and their number may be anything.
+    // Without our process id, the variables are meant for another process.
     if std::env::var("LISTEN_PID").is_ok_and(|pid| pid == ours) {
         return listenfd::ListenFd::from_env();
     }
     listenfd::ListenFd::empty()
 }
 
-/// The environment and the folders, read once.
+/// What the program reads from the machine, once.
 #[derive(Clone)]
 pub(crate) struct Environment {
     pub(crate) home: PathBuf,
@@ -45,14 +45,14 @@ impl Environment {
     /// Without a home folder or a current folder.
     pub(crate) fn gather(overrides: Vec<String>, strict: bool) -> anyhow::Result<Self> {
         let variables: Vec<_> = std::env::vars_os().collect();
-        let cwd = std::env::current_dir().context("the current folder cannot be read")?;
+        let cwd = std::env::current_dir().context("cannot read the current folder")?;
         let named = std::env::var_os("AGENT_HOME").filter(|value| !value.is_empty());
         let home = match named {
             Some(home) => cwd.join(home),
             None => {
                 let user = std::env::var_os("HOME").filter(|value| !value.is_empty()).context(
-                    "neither AGENT_HOME nor HOME is set: set AGENT_HOME to the folder that is to \
-                     hold configuration and threads",
+                    "neither AGENT_HOME nor HOME is set: set AGENT_HOME to the folder for \
+                     configuration and threads",
                 )?;
                 PathBuf::from(user).join(".agent")
             }
@@ -66,7 +66,7 @@ impl Environment {
         value.to_str().map(str::to_owned)
     }
 
-    /// What a server is made of.
+    /// The options of a server.
     pub(crate) fn options(self, session_source: &str) -> Options {
         let shell = self
             .variable("SHELL")
@@ -90,7 +90,7 @@ impl Environment {
         }
     }
 
-    /// The sandbox of this machine. Nothing is looked for until the first command.
+    /// The sandbox of this machine. It is probed at the first command.
     pub(crate) fn sandbox(&self) -> Sandbox {
         self.sandbox_with(None)
     }
@@ -129,7 +129,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// UUIDs of version 7: they sort in the order of their making.
+/// UUIDs of version 7, which sort by creation time.
 struct TimeOrderedIds;
 
 impl Ids for TimeOrderedIds {

@@ -8,7 +8,7 @@ use logging::{Clock, LogFile, Logging};
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 
-use crate::commands::tell;
+use crate::commands::eprint;
 use crate::environment::Environment;
 
 /// Logs to the file of a server; the server sets its folder. To be called once in a process.
@@ -54,7 +54,7 @@ impl<R: Fn(&[u8]) -> Vec<u8>> Write for Redacted<R> {
 fn settings(environment: &Environment, level: LevelFilter) -> Logging {
     let (filter, format) = (environment.variable("RUST_LOG"), environment.variable("LOG_FORMAT"));
     Logging::from_settings(filter.as_deref(), format.as_deref(), level).unwrap_or_else(|error| {
-        tell(format_args!("agentd: WARNING: {error}; it is ignored"));
+        eprint(format_args!("agentd: WARNING: {error}; it is ignored"));
         Logging::at(level)
     })
 }

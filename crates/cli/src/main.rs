@@ -1,7 +1,7 @@
 //! The `agentd` program: argv, environment and wiring. One file a subcommand.
 //!
 //! Nothing below this crate reads the command line, the environment, the home folder or the
-//! current folder: it is gathered in [`environment`] and handed on.
+//! current folder: [`environment`] reads them and passes them on.
 
 mod commands;
 mod environment;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::config as config_command;
-use crate::commands::listen::Given;
+use crate::commands::listen::InheritedSockets;
 use crate::commands::{
     app_server, demo, doctor, exec, gateway as gateway_command, model_server, rules,
     sandbox as sandbox_command, threads,
@@ -29,22 +29,22 @@ struct Arguments {
     command: Command,
 }
 
-/// What every subcommand that runs a server takes.
+/// Options of every subcommand that runs a server.
 #[derive(clap::Args)]
 struct ConfigArguments {
-    /// Override one configuration value, as in `-c model="gpt-5"`; may be repeated
+    /// Override a configuration value, as in `-c model="gpt-5"`; may be repeated
     #[arg(short = 'c', long = "config", value_name = "KEY=VALUE", global = true)]
     overrides: Vec<String>,
     /// Use a profile of the configuration
     #[arg(long, value_name = "NAME", global = true)]
     profile: Option<String>,
-    /// Switch a feature on; may be repeated
+    /// Enable a feature; may be repeated
     #[arg(long, value_name = "FEATURE", global = true)]
     enable: Vec<String>,
-    /// Switch a feature off; may be repeated
+    /// Disable a feature; may be repeated
     #[arg(long, value_name = "FEATURE", global = true)]
     disable: Vec<String>,
-    /// Refuse configuration files with keys that do not exist
+    /// Refuse configuration files with unknown keys
     #[arg(long, global = true)]
     strict_config: bool,
 }
@@ -55,9 +55,9 @@ enum Command {
     AppServer(app_server::Arguments),
     /// Check, show and change the configuration
     Config(config_command::Arguments),
-    /// Show the main job once, with no key and no network
+    /// Run one turn with a scripted model, without key and network
     Demo(demo::Arguments),
-    /// Look over the home, the configuration and the stored threads
+    /// Check the home folder, the configuration, the sandbox and the stored threads
     Doctor(doctor::Arguments),
     /// Run one turn without a client
     Exec(exec::Arguments),
@@ -65,36 +65,36 @@ enum Command {
     Gateway(gateway_command::Arguments),
     /// Serve a scripted model over HTTP, or record one
     ModelServer(model_server::Arguments),
-    /// Explain what the command rules say
+    /// Explain decisions of the command rules
     Rules(rules::Arguments),
     /// Run a command under a sandbox policy
     Sandbox(sandbox_command::Arguments),
-    /// Write threads out, and read them in
+    /// Export and import threads
     Threads(threads::Arguments),
 }
 
 fn main() -> ExitCode {
-    // Before anything else: this process may be the one that starts commands for a server.
+    // First of all: this process may be the supervisor of a command.
     #[cfg(target_os = "linux")]
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::SUPERVISE_ARGUMENT) {
         sandbox::supervisor_main(std::env::args_os().skip(2));
     }
-    // While there is one thread: this takes variables out of the environment, for nobody below us.
+    // Before any thread starts: this removes variables from the environment.
     #[cfg(unix)]
-    let given = environment::passed_on();
+    let given = environment::inherited_sockets();
     #[cfg(not(unix))]
     let given = ();
     let arguments = Arguments::parse();
     match run(arguments, given) {
         Ok(code) => code,
         Err(error) => {
-            commands::tell(format_args!("agentd: {error:#}"));
+            commands::eprint(format_args!("agentd: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
+fn run(arguments: Arguments, given: InheritedSockets) -> anyhow::Result<ExitCode> {
     let mut overrides = arguments.config.overrides;
     if let Some(profile) = arguments.config.profile {
         overrides.push(format!("profile={}", toml_string(&profile)));
@@ -106,7 +106,7 @@ fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
     for (names, on) in [(&arguments.config.enable, true), (&arguments.config.disable, false)] {
         for name in names {
             if let Some(message) = config::table::unknown_feature(name) {
-                commands::tell(format_args!("agentd: {message}"));
+                commands::eprint(format_args!("agentd: {message}"));
                 return Ok(ExitCode::from(2));
             }
             overrides.push(format!("features.{name}={on}"));
@@ -134,7 +134,7 @@ fn run(arguments: Arguments, given: Given) -> anyhow::Result<ExitCode> {
         }
         Command::Threads(arguments) => runtime.block_on(threads::run(arguments, environment()?)),
     };
-    // Whatever still runs in the background has nobody to report to.
+    // Remaining background tasks have no one to report to.
     runtime.shutdown_background();
     code
 }

@@ -49,7 +49,7 @@ fn rules_are_explained() {
     std::fs::write(folder.join("a.rules"), rule).unwrap();
     let script = place.run(&["rules", "check", "ls && git push origin"]);
     let text = stdout(&script);
-    assert!(text.starts_with("prompt: it is asked about first (ours)\n"), "{text}");
+    assert!(text.starts_with("prompt: it needs approval (ours)\n"), "{text}");
     assert!(text.contains("a.rules:1"), "{text}");
     let words = place.run(&["rules", "check", "--json", "git", "push", "--force"]);
     let found: Value = serde_json::from_str(&stdout(&words)).unwrap();
@@ -81,7 +81,7 @@ fn the_page_about_the_sandbox_holds() {
     std::fs::write(place.home().join("rules/page.rules"), block("text")).unwrap();
     std::fs::write(place.home().join("config.toml"), block("toml")).unwrap();
     let verdict = stdout(&place.run(&["rules", "check", "cargo test && git push"]));
-    assert!(verdict.starts_with("prompt: it is asked about first (it talks to the server)"));
+    assert!(verdict.starts_with("prompt: it needs approval (it talks to the server)"));
     let words = stdout(&place.run(&["rules", "check", "--json", "git", "push", "--force"]));
     assert!(words.contains("\"decision\":\"prompt\""), "{words}");
     let online = place.run(&["sandbox", "--", "sh", "-c", "echo $HTTP_PROXY; touch here"]);

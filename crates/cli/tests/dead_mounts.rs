@@ -71,7 +71,7 @@ fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
     for (client, (method, _)) in clients.iter_mut().zip(&requests) {
         let answer = client.message(|message| message["id"] == 7);
         let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
-        assert!(message.contains("did not answer within 10 s"), "{method}: {message}");
+        assert!(message.contains("did not respond within 10 s"), "{method}: {message}");
         assert!(begun.elapsed() < ANSWERED, "{method}: {:?}", begun.elapsed());
     }
     // Everything else goes on, and the end does not wait for what hangs.

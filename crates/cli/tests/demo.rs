@@ -112,6 +112,6 @@ fn an_interrupt_leaves_nothing_behind() {
 fn asking_needs_a_terminal() {
     let place = Place::new();
     let shown = stdout(&place.run(&["demo", "--ask"]));
-    assert!(shown.contains("standard input is no terminal: the demo answers"), "{shown}");
+    assert!(shown.contains("standard input is not a terminal: the demo answers"), "{shown}");
     assert!(shown.contains("the demo answers: accept"), "{shown}");
 }

@@ -286,7 +286,10 @@ fn a_wrong_configuration_ends_it_with_one_line() {
     let token = place.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o622)).unwrap();
-    check("[admin]\ntoken_file = \"token\"", "others can change this file (mode 622); run `chmod");
+    check(
+        "[admin]\ntoken_file = \"token\"",
+        "other users can change this file (mode 622); run `chmod",
+    );
     // Others may read it: container platforms mount secrets so.
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
     let path = place.home().join("gateway.toml");

@@ -74,12 +74,20 @@ fn places_that_cannot_be_meant() {
         ("--listen unix://relative.sock", 2, "the path of a socket must be absolute"),
         ("--listen ''", 2, "use `stdio://`"),
         ("--listen", 2, "a value is required"),
-        ("--listen off --listen stdio://", 1, "--listen off: it excludes every other place"),
-        ("--listen ws://127.0.0.1:0 --listen off", 1, "it excludes every other place"),
-        ("--listen stdio:// --listen stdio://", 1, "the same place is given twice"),
-        ("--listen unix:// --listen unix://", 1, "the same place is given twice"),
+        (
+            "--listen off --listen stdio://",
+            1,
+            "--listen off: cannot be combined with another address",
+        ),
+        ("--listen ws://127.0.0.1:0 --listen off", 1, "cannot be combined with another address"),
+        ("--listen stdio:// --listen stdio://", 1, "the same address is given twice"),
+        ("--listen unix:// --listen unix://", 1, "the same address is given twice"),
         ("--listen ws://127.0.0.1:1 --listen ws://127.0.0.1:1/", 1, "given twice"),
-        ("--listen systemd://", 1, "no socket was passed on (LISTEN_FDS and LISTEN_PID say so)"),
+        (
+            "--listen systemd://",
+            1,
+            "no socket was passed to this process (see LISTEN_FDS and LISTEN_PID)",
+        ),
         ("--listen unix:///proc/agent.sock", 1, "unix:///proc/agent.sock: "),
         ("--shutdown-grace -1", 2, "unexpected argument '-1'"),
         ("--shutdown-grace soon", 2, "invalid value 'soon'"),
@@ -116,10 +124,10 @@ fn credentials_that_cannot_be_meant() {
         (
             format!("{capability} --ws-token-file {token}"),
             1,
-            "`--listen ws://IP:PORT`: there is none",
+            "`--listen ws://IP:PORT`: add such an address",
         ),
-        ("--ws-allow-origin http://a".into(), 1, "`--listen ws://IP:PORT`: there is none"),
-        ("--listen unix:// --ws-allow-host a".into(), 1, "there is none"),
+        ("--ws-allow-origin http://a".into(), 1, "`--listen ws://IP:PORT`: add such an address"),
+        ("--listen unix:// --ws-allow-host a".into(), 1, "add such an address"),
         (format!("{web} --ws-auth password"), 2, "invalid value 'password'"),
         (format!("{web} {capability}"), 1, "give either --ws-token-file or --ws-token-sha256"),
         (
@@ -184,10 +192,10 @@ fn credentials_that_cannot_be_meant() {
         (format!("{web} --ws-allow-origin https://*.example"), 1, "give scheme, host and port"),
         (format!("{web} --ws-allow-origin null"), 1, "give scheme, host and port"),
         (format!("{web} --ws-allow-origin https://"), 1, "give scheme, host and port"),
-        (format!("{web} --ws-allow-host a:1"), 1, "--ws-allow-host a:1: give a host name, without"),
-        (format!("{web} --ws-allow-host http://a"), 1, "give a host name, without scheme and port"),
-        (format!("{web} --ws-allow-host *"), 1, "give a host name, without scheme and port"),
-        (format!("{web} --ws-allow-host ''"), 1, "give a host name, without scheme and port"),
+        (format!("{web} --ws-allow-host a:1"), 1, "--ws-allow-host a:1: give a host name without"),
+        (format!("{web} --ws-allow-host http://a"), 1, "give a host name without scheme or port"),
+        (format!("{web} --ws-allow-host *"), 1, "give a host name without scheme or port"),
+        (format!("{web} --ws-allow-host ''"), 1, "give a host name without scheme or port"),
     ] {
         refuse(&place, &arguments, code, words);
     }
@@ -209,13 +217,14 @@ fn secrets_that_others_may_change_or_that_are_none() {
         };
         for loose in [0o620, 0o602, 0o622, 0o666] {
             let path = file("loose", text, loose);
-            let words =
-                format!("others can change this file (mode {loose:03o}); run `chmod 600 {path}`");
+            let words = format!(
+                "other users can change this file (mode {loose:03o}); run `chmod 600 {path}`"
+            );
             check(&path, &words);
         }
         file("fine", text, 0o600);
-        check("fine", "the path must be absolute");
-        check("./fine", "the path must be absolute");
+        check("fine", "the path is relative; give an absolute one");
+        check("./fine", "the path is relative; give an absolute one");
         check("/nonexistent/file", "No such file or directory");
         check(place.work().to_str().unwrap(), "it is a folder, not a regular file");
         check("/dev/zero", "it is a device, not a regular file");
@@ -226,7 +235,12 @@ fn secrets_that_others_may_change_or_that_are_none() {
     let capability = "--listen ws://127.0.0.1:0 --ws-auth capability-token --ws-token-file";
     for (name, text) in [("two-words", "a token"), ("lines", "a\ntoken"), ("letters", "tokän")] {
         let path = file(name, text, 0o600);
-        refuse(&place, &format!("{capability} {path}"), 1, "a token is one word of visible ASCII");
+        refuse(
+            &place,
+            &format!("{capability} {path}"),
+            1,
+            "the token must be a single word of visible ASCII",
+        );
     }
     let signed = "--listen ws://127.0.0.1:0 --ws-auth signed-bearer-token --ws-shared-secret-file";
     for text in [&text[1..], "short", &format!("  {}\n", &text[1..])] {
@@ -318,7 +332,7 @@ fn a_door_that_is_open_to_everybody_is_warned_of_each_time() {
         server.signal("TERM");
         assert!(server.end().0.success());
         let said = fs::read_to_string(told(&place)).unwrap();
-        let warning = "agentd: WARNING: everybody who can reach 0.0.0.0 can run commands as this \
+        let warning = "agentd: WARNING: anyone who can reach 0.0.0.0 can run commands as this \
                        user (--ws-auth none)\n";
         assert_eq!(said, warning, "once, and not of the loopback address");
     }
@@ -381,7 +395,7 @@ fn clients_of_two_places_share_one_server() {
     let output = place.run(&["app-server", "--listen", "unix://"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("another server listens there already"),
+        stderr(&output).contains("another server is already listening there"),
         "{}",
         stderr(&output)
     );

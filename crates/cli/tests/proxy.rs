@@ -93,8 +93,8 @@ fn a_place_without_a_server_is_told() {
         let output = place.run(&arguments);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("no server answers at "), "{said}");
-        assert!(said.contains("start one with `--listen unix://`"), "{said}");
+        assert!(said.contains("no server listens on "), "{said}");
+        assert!(said.contains("start one with `agentd app-server --listen unix://`"), "{said}");
         assert!(said.contains(why), "{said}");
     }
 }
@@ -117,7 +117,7 @@ fn what_answers_and_is_no_server_is_told() {
     for words in [
         "the server at this address does not speak WebSocket",
         "the server at this address does not speak WebSocket",
-        "the server answered 503: too many connections",
+        "the server refused the connection with status 503: too many connections",
     ] {
         let output = place.run(&["app-server", "proxy", "--socket", path.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1));

@@ -65,8 +65,9 @@ fn refuse(mut passing: Passing, words: &str) {
     assert_eq!(stdout(&output), "");
 }
 
-const UNUSABLE: &str = "--listen systemd://: a socket that was passed on cannot be used: ";
-const NONE: &str = "--listen systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); let a \
+const UNUSABLE: &str =
+    "--listen systemd://: a socket that the service manager passed cannot be used: ";
+const NONE: &str = "--listen systemd://: no socket was passed to this process (see LISTEN_FDS and LISTEN_PID); let a \
      socket unit start this program\n";
 
 #[test]

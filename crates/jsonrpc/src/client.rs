@@ -27,12 +27,12 @@ pub enum CallError {
     #[error("the connection was closed")]
     Closed,
     /// The result does not fit the type that the method declares.
-    #[error("the result of `{method}` cannot be decoded: {source}")]
+    #[error("the result of `{method}` cannot be decoded: {error}")]
     Decode {
         /// The method that was called.
         method: String,
         /// The member and what was expected there.
-        source: DecodeError,
+        error: DecodeError,
     },
     /// The parameters have no JSON form.
     #[error(transparent)]
@@ -116,7 +116,7 @@ impl Client {
     pub async fn request<M: Method>(&self, params: &M::Params) -> Result<M::Result, CallError> {
         let result = self.call(M::NAME, params).await?;
         read_result(&result)
-            .map_err(|source| CallError::Decode { method: M::NAME.to_owned(), source })
+            .map_err(|error| CallError::Decode { method: M::NAME.to_owned(), error })
     }
 
     /// Calls a method by name; `Value::Null` sends no parameters.
@@ -125,8 +125,7 @@ impl Client {
     /// See [`CallError`].
     pub async fn request_raw(&self, method: &str, params: &Value) -> Result<Value, CallError> {
         let result = self.call(method, params).await?;
-        read_result(&result)
-            .map_err(|source| CallError::Decode { method: method.to_owned(), source })
+        read_result(&result).map_err(|error| CallError::Decode { method: method.to_owned(), error })
     }
 
     /// Sends a notification.

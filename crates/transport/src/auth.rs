@@ -43,12 +43,12 @@ pub enum AuthError {
         path: PathBuf,
     },
     /// The file cannot be read, or other users can write it.
-    #[error("{flag} {source}")]
+    #[error("{flag} {error}")]
     Secret {
         /// The flag that named it.
         flag: &'static str,
         /// The cause, with the path.
-        source: files::Error,
+        error: files::Error,
     },
     /// The content of the file is no valid credential.
     #[error("{flag} {path}: {why}")]
@@ -153,5 +153,5 @@ fn read_secret(flag: &'static str, path: &Path) -> Result<SecretFile, AuthError>
     if !path.is_absolute() {
         return Err(AuthError::Relative { flag, path: path.to_owned() });
     }
-    files::read_secret(path).map_err(|source| AuthError::Secret { flag, source })
+    files::read_secret(path).map_err(|error| AuthError::Secret { flag, error })
 }

@@ -66,12 +66,12 @@ pub enum UnixError {
         length: usize,
     },
     /// A system call failed.
-    #[error("unix://{path}: {source}")]
+    #[error("unix://{path}: {error}")]
     Failed {
         /// The path.
         path: PathBuf,
         /// The cause.
-        source: io::Error,
+        error: io::Error,
     },
 }
 impl UnixSocket {
@@ -80,7 +80,7 @@ impl UnixSocket {
     /// # Errors
     /// See [`UnixError`].
     pub fn bind(path: &Path) -> Result<Self, UnixError> {
-        let failed = |source: io::Error| UnixError::Failed { path: path.to_owned(), source };
+        let failed = |error: io::Error| UnixError::Failed { path: path.to_owned(), error };
         let taken = || UnixError::Taken { path: path.to_owned() };
         let length = path.as_os_str().len();
         if length > MAX_PATH_BYTES {

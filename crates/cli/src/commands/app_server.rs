@@ -13,9 +13,11 @@ use server::{Options, Server};
 use tokio::task::JoinSet;
 use transport::{Acceptor, Address, Listener, Serve};
 
-use crate::commands::listen::{AccessArguments, Given, Places, raise_descriptor_limit};
+use crate::commands::listen::{
+    AccessArguments, InheritedSockets, ListenSettings, raise_descriptor_limit,
+};
 use crate::commands::local::Signals;
-use crate::commands::{checked, print, proxy, tell, watchdog};
+use crate::commands::{checked, eprint, print, proxy, watchdog};
 use crate::environment::Environment;
 use crate::log;
 
@@ -28,16 +30,15 @@ pub(crate) struct Arguments {
     listen: Vec<Address>,
     #[command(flatten)]
     access: AccessArguments,
-    /// How long a termination lets running turns come to a safe point, in seconds; a second signal
-    /// ends them at once
+    /// On a signal, wait this many seconds for running turns to reach a safe point; a second signal
+    /// interrupts them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     shutdown_grace: u64,
-    /// What threads started over this server are listed as: `editor`, `cli`, `exec`, `appServer`,
-    /// or a name of your own
+    /// Source of the threads started over this server: `editor`, `cli`, `exec`, `appServer`, or a
+    /// custom name
     #[arg(long, value_name = "NAME", default_value = "editor")]
     session_source: String,
-    /// Longest line, or WebSocket message, that a client may send, in bytes; by default any input
-    /// that is allowed fits
+    /// Longest line or WebSocket message of a client, in bytes; the default fits any allowed input
     #[arg(long, value_name = "BYTES", default_value_t = server::LINE_BYTES)]
     max_line_bytes: usize,
     #[command(subcommand)]
@@ -50,16 +51,16 @@ enum Action {
     GenerateTs(GenerateArguments),
     /// Write the protocol's JSON Schema
     GenerateJsonSchema(GenerateArguments),
-    /// Carry standard input and output to a server that listens at a Unix socket
+    /// Connect standard input and output to a server that listens on a Unix socket
     Proxy(proxy::Arguments),
 }
 
 #[derive(clap::Args)]
 struct GenerateArguments {
-    /// The folder to write into; made when it does not exist
+    /// The folder to write into; created when it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Also what needs the `experimentalApi` capability
+    /// Include what needs the `experimentalApi` capability
     #[arg(long)]
     experimental: bool,
 }
@@ -68,7 +69,7 @@ struct GenerateArguments {
 pub(crate) async fn run(
     arguments: Arguments,
     environment: impl FnOnce() -> anyhow::Result<Environment>,
-    given: Given,
+    given: InheritedSockets,
 ) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Some(Action::GenerateTs(to)) => write(&to.out, &typescript(to.experimental))?,
@@ -88,25 +89,25 @@ pub(crate) async fn run(
 async fn serve(
     arguments: Arguments,
     environment: Environment,
-    mut given: Given,
+    mut given: InheritedSockets,
 ) -> anyhow::Result<()> {
     let limits = Limits { line_bytes: arguments.max_line_bytes.max(1024), ..Limits::default() };
     // Checked first, so that a mistake in the flags leaves nothing behind.
-    let places = Places::settle(&arguments.listen, &arguments.access, &environment)?;
+    let settings = ListenSettings::settle(&arguments.listen, &arguments.access, &environment)?;
     // A script may send a signal as soon as it has read the address.
     let mut signals = Signals::catch()?;
     let grace = Duration::from_secs(arguments.shutdown_grace);
     watchdog::start(grace)?;
     let descriptors = raise_descriptor_limit();
-    let listeners = places.bind(&environment, &mut given).await?;
+    let listeners = settings.bind(&environment, &mut given).await?;
     let log_file = log::to_file(&environment)?;
     let options = Options { log_file, ..environment.clone().options(&arguments.session_source) };
     let server = Server::start(options, environment.sandbox_with(descriptors))?;
-    let serves_stdio = places.stdio;
+    let serves_stdio = settings.stdio;
     let acceptor = if listeners.is_empty() && serves_stdio {
         None
     } else {
-        Some(Acceptor::new(places.admission, limits, Ingress::default()))
+        Some(Acceptor::new(settings.admission, limits, Ingress::default()))
     };
     let mut accepting = JoinSet::new();
     for listener in listeners {
@@ -121,7 +122,7 @@ async fn serve(
     }
     if serves_stdio {
         let connection =
-            Connection::stdio(limits).context("standard input and output cannot be served")?;
+            Connection::stdio(limits).context("cannot serve standard input and output")?;
         if accepting.is_empty() {
             return serve_only(server, connection, signals, grace).await;
         }
@@ -130,14 +131,14 @@ async fn serve(
         tokio::spawn(async move { server.serve(connection, ()).await });
     }
     signals.next().await;
-    // Whoever comes now comes to the next server.
+    // New clients are left to the next server.
     accepting.shutdown().await;
     end(&server, &mut signals, grace).await;
     server.close().await;
     Ok(())
 }
 
-/// Serves standard input and output, with which the server ends.
+/// Serves standard input and output; the server stops when they close.
 async fn serve_only(
     server: Server,
     connection: Connection,
@@ -148,20 +149,20 @@ async fn serve_only(
     let ended = outbox.clone();
     tokio::spawn(async move {
         signals.next().await;
-        // The client is told how its turns end before it is told that nothing follows.
+        // The ends of turns are sent before the connection is closed.
         end(&ending, &mut signals, grace).await;
         outbox.close(CloseReason::Shutdown);
-        // A client that does not read holds the end up no longer than this.
+        // Bounds the wait for a client that does not read.
         outbox.drained(server::CLOSE_GRACE).await;
     });
     server.serve_only(connection).await;
     match ended.close_reason() {
-        Some(reason) if !reason.is_orderly() => bail!("the client was cut off: {reason}"),
+        Some(reason) if !reason.is_orderly() => bail!("the client was disconnected: {reason}"),
         _ => Ok(()),
     }
 }
 
-/// Brings turns to a safe point, for `grace` at most or until the next signal, then ends them.
+/// Waits until turns reach a safe point, at most for `grace` or until the next signal, then stops them.
 async fn end(server: &Server, signals: &mut Signals, grace: Duration) {
     tokio::select! {
         () = server.drain(grace) => {}
@@ -170,12 +171,12 @@ async fn end(server: &Server, signals: &mut Signals, grace: Duration) {
     server.shutdown().await;
 }
 
-/// One line for scripts: on standard output, when that is no transport.
+/// Prints the address for scripts: on standard output, unless that is a transport.
 fn listening(listener: &Listener, serves_stdio: bool) -> anyhow::Result<()> {
     let address = listener.address()?;
     let line = format_args!("listening on {address}");
     if serves_stdio {
-        tell(line);
+        eprint(line);
     } else {
         print(line)?;
     }
@@ -183,11 +184,11 @@ fn listening(listener: &Listener, serves_stdio: bool) -> anyhow::Result<()> {
 }
 
 fn write(out: &Path, files: &[Artifact]) -> anyhow::Result<()> {
-    std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
+    std::fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     for (name, contents) in files {
         let path = out.join(name);
         std::fs::write(&path, contents)
-            .with_context(|| format!("{} cannot be written", path.display()))?;
+            .with_context(|| format!("cannot write {}", path.display()))?;
         print(format_args!("{}", path.display()))?;
     }
     Ok(())

@@ -9,7 +9,7 @@ use config::edit::{Edit, Strategy};
 use config::{Error, Origin, Resolved};
 use serde_json::Value;
 
-use crate::commands::{print, tell};
+use crate::commands::{eprint, print};
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
@@ -20,20 +20,20 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Check the files, the command line and the requirements, and say what is remarkable
+    /// Check the files, the command line and the requirements
     Check,
     /// Show what is set, as TOML
     Show {
-        /// With each value, where it was written
+        /// Show where each value was set
         #[arg(long)]
         origins: bool,
-        /// Also what is not set, with its default
+        /// Include unset keys, with their defaults
         #[arg(long)]
         defaults: bool,
-        /// As JSON
+        /// Print JSON
         #[arg(long, conflicts_with_all = ["origins", "defaults"])]
         json: bool,
-        /// Also credentials and headers, which are `***` otherwise
+        /// Show credentials and headers, which are `***` otherwise
         #[arg(long)]
         secrets: bool,
     },
@@ -46,7 +46,7 @@ enum Command {
     Set {
         /// Dotted key
         key: String,
-        /// A TOML value; what is none is a string
+        /// A TOML value; anything else is taken as a string
         value: String,
     },
     /// Remove one key from your own file
@@ -56,11 +56,11 @@ enum Command {
     },
     /// Print the JSON Schema of the files
     Schema {
-        /// The one of `requirements.toml`
+        /// Print the schema of `requirements.toml` instead
         #[arg(long)]
         requirements: bool,
     },
-    /// Print the paths of the files that count here, in order
+    /// Print the paths of the files that apply in this folder, in order
     Path,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
     let (resolved, files) = match server::configuration_here(&options) {
         Ok(loaded) => loaded,
         Err(error) => {
-            tell(format_args!("{}", error.diagnostic()));
+            eprint(format_args!("{}", error.diagnostic()));
             return Ok(ExitCode::from(2));
         }
     };
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
         Command::Get { key } => return get(&resolved, &key),
         Command::Path => {
             for file in files {
-                let state = if file.exists() { "" } else { "  (not there)" };
+                let state = if file.exists() { "" } else { "  (missing)" };
                 print(format_args!("{}{state}", file.display()))?;
             }
         }
@@ -113,13 +113,13 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
 
 fn check(resolved: &Resolved) -> std::io::Result<()> {
     for warning in &resolved.warnings {
-        tell(format_args!("warning: {}\n", warning.diagnostic()));
+        eprint(format_args!("warning: {}\n", warning.diagnostic()));
     }
     let count = resolved.warnings.len();
     match count {
-        0 => print(format_args!("the configuration is in order")),
-        1 => print(format_args!("the configuration can be used, with 1 warning")),
-        _ => print(format_args!("the configuration can be used, with {count} warnings")),
+        0 => print(format_args!("the configuration is valid")),
+        1 => print(format_args!("the configuration is valid, with 1 warning")),
+        _ => print(format_args!("the configuration is valid, with {count} warnings")),
     }
 }
 
@@ -181,9 +181,9 @@ fn get(resolved: &Resolved, key: &str) -> anyhow::Result<ExitCode> {
     match row.map(|row| default(resolved, &row)) {
         Some(Some(Value::String(text))) => print(format_args!("{text}"))?,
         Some(Some(default)) => print(format_args!("{}", toml_text(&default)))?,
-        Some(None) => tell(format_args!("agentd: `{key}` is not set and has no default")),
+        Some(None) => eprint(format_args!("agentd: `{key}` is not set and has no default")),
         None => {
-            tell(format_args!("agentd: `{key}` is not set"));
+            eprint(format_args!("agentd: `{key}` is not set"));
             return Ok(ExitCode::FAILURE);
         }
     }
@@ -201,7 +201,7 @@ fn write(
     let mut usable = |text: &str| server::check_configuration_text(options, text, &edits);
     match config::edit::write(path, None, &edits, &mut usable) {
         Ok(written) => {
-            tell(format_args!("{}", written.path.display()));
+            eprint(format_args!("{}", written.path.display()));
             Ok(ExitCode::SUCCESS)
         }
         Err(
@@ -211,11 +211,11 @@ fn write(
             | Error::TooLarge { .. }),
         ) => Err(error.into()),
         Err(error @ Error::Edit { .. }) => {
-            tell(format_args!("agentd: {error}; nothing was written"));
+            eprint(format_args!("agentd: {error}; the file was not changed"));
             Ok(ExitCode::from(2))
         }
         Err(error) => {
-            tell(format_args!("{}\nnothing was written", error.diagnostic()));
+            eprint(format_args!("{}\nthe file was not changed", error.diagnostic()));
             Ok(ExitCode::from(2))
         }
     }

@@ -16,7 +16,7 @@ use protocol::{
 };
 use serde_json::value::RawValue;
 
-use crate::commands::local::{self, Ended, Local, Observer, Signals};
+use crate::commands::local::{self, LocalServer, Observer, Signals, TurnEnd};
 use crate::commands::transcript::{Detail, Palette, Style, Transcript, sandbox_name, seconds};
 use crate::environment::Environment;
 use questions::Answers;
@@ -57,12 +57,12 @@ pub(crate) async fn run(
         show.screen.block(
             Style::Warn,
             "--ask",
-            "standard input is no terminal: the demo answers",
+            "standard input is not a terminal: the demo answers",
         )?;
     }
     let outcome = present(environment, folder, &mut show, &mut signals).await;
     let removed = scratch.remove();
-    let code = outcome.context("the demo was ended")?;
+    let code = outcome.context("the demo failed")?;
     removed?;
     Ok(ExitCode::from(code))
 }
@@ -81,13 +81,13 @@ async fn present(
     signals: &mut Signals,
 ) -> anyhow::Result<u8> {
     let mut local = tokio::select! {
-        local = Local::start(environment, "cli") => local?,
+        local = LocalServer::start(environment, "cli") => local?,
         code = signals.next() => return Ok(code),
     };
     let outcome = perform(&mut local, show, signals).await;
     let outcome = match outcome {
-        Ok((_, Ended::AtOnce(code))) => return Ok(code),
-        Ok((thread, Ended::Interrupted(code))) => {
+        Ok((_, TurnEnd::AtOnce(code))) => return Ok(code),
+        Ok((thread, TurnEnd::Interrupted(code))) => {
             local.close().await;
             show.screen.block(
                 Style::Warn,
@@ -96,7 +96,7 @@ async fn present(
             )?;
             return Ok(code);
         }
-        Ok((thread, Ended::Turn(turn))) => {
+        Ok((thread, TurnEnd::Turn(turn))) => {
             recall(&mut local, show, thread).await.map(|it| (it, turn))
         }
         Err(error) => Err(error),
@@ -106,8 +106,9 @@ async fn present(
     let (thread, turn) = outcome?;
     show.stored(&thread, &home)?;
     if turn.status != TurnStatus::Completed {
-        let why =
-            turn.error.map_or_else(|| "no reason was given".to_owned(), |error| error.message);
+        let why = turn
+            .error
+            .map_or_else(|| "the server gave no reason".to_owned(), |error| error.message);
         show.screen.block(Style::Bad, "the turn failed:", &why)?;
         return Ok(1);
     }
@@ -119,10 +120,10 @@ async fn present(
 
 /// Starts the thread and runs the turn.
 async fn perform(
-    local: &mut Local,
+    local: &mut LocalServer,
     show: &mut Show,
     signals: &mut Signals,
-) -> anyhow::Result<(ThreadStartResponse, Ended)> {
+) -> anyhow::Result<(ThreadStartResponse, TurnEnd)> {
     show.call("initialize", &format!("home {}", local.opened.agent_home))?;
     let params = ThreadStartParams {
         model: Some("demo".to_owned()),
@@ -146,7 +147,7 @@ async fn perform(
     let params = local::turn_start(&thread.thread.id, input);
     let ended = local.turn(&params, show, signals).await?;
     show.screen.finish()?;
-    if let Ended::Turn(turn) = &ended {
+    if let TurnEnd::Turn(turn) = &ended {
         let took = turn.duration_ms.map(|ms| format!(" in {}", seconds(ms))).unwrap_or_default();
         show.call("turn/completed", &format!("{:?}{took}", turn.status).to_lowercase())?;
     }
@@ -155,13 +156,13 @@ async fn perform(
 
 /// Reads the thread back from where it was stored.
 async fn recall(
-    local: &mut Local,
+    local: &mut LocalServer,
     show: &mut Show,
     thread: ThreadStartResponse,
 ) -> anyhow::Result<Thread> {
     let params = ThreadReadParams { thread_id: thread.thread.id, include_turns: true };
     let read = local.call::<protocol::ThreadRead>(&params, show).await;
-    Ok(read.context("the thread could not be read back")?.thread)
+    Ok(read.context("cannot read the thread back")?.thread)
 }
 
 impl Show {

@@ -87,7 +87,9 @@ async fn layers(page: &mut Page, environment: &Environment) {
         }
     }
     if !confines {
-        page.text.push_str("        Until then commands under a sandbox policy are refused.\n");
+        page.text.push_str(
+            "        Commands under a sandbox policy are refused until this is resolved.\n",
+        );
     }
 }
 
@@ -113,8 +115,8 @@ fn threads(page: &mut Page, dir: &Path) {
     }
     if !problems.is_empty() {
         page.text.push_str(
-            "        The next server that has this home to itself saves what can be read into a new \
-             database\n        and keeps the damaged one beside it.\n",
+            "        The next server that opens this home alone salvages readable rows into a new \
+             database\n        and keeps the damaged one.\n",
         );
     }
     for holder in open_elsewhere {
@@ -132,7 +134,7 @@ fn kept(page: &mut Page, dir: &Path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => {
             let dir = dir.display();
-            return page.bad("threads", format_args!("{dir} cannot be read: {error}"));
+            return page.bad("threads", format_args!("cannot read {dir}: {error}"));
         }
     };
     for Kept { files, list, lost } in all {

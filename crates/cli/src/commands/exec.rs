@@ -16,16 +16,16 @@ use protocol::{
     TurnStartParams, TurnStatus,
 };
 
-use crate::commands::local::{self, Ended, Local, Signals};
+use crate::commands::local::{self, LocalServer, Signals, TurnEnd};
 use crate::commands::transcript::{Detail, Palette, Transcript};
-use crate::commands::{checked, tell};
+use crate::commands::{checked, eprint};
 use crate::environment::Environment;
 use input::Input;
 use report::{Events, Progress, Report};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to do; `-` or nothing reads it from standard input
+    /// The prompt; with `-` or without one, it is read from standard input
     prompt: Option<String>,
     /// Work in this folder
     #[arg(short = 'C', long, value_name = "DIR")]
@@ -36,28 +36,28 @@ pub(crate) struct Arguments {
     /// The provider to use: `default`, `offline`, or one of config.toml
     #[arg(long, value_name = "ID")]
     model_provider: Option<String>,
-    /// Use the model server on this machine that `oss_provider` names
+    /// Use the local model server that `oss_provider` names
     #[arg(long, conflicts_with = "model_provider")]
     oss: bool,
     /// What commands may do
     #[arg(short, long, value_name = "MODE")]
     sandbox: Option<Sandbox>,
-    /// Keep nothing of the thread
+    /// Do not store the thread
     #[arg(long, conflicts_with = "resume")]
     ephemeral: bool,
-    /// Go on with a stored thread
+    /// Continue a stored thread
     #[arg(long, value_name = "THREAD_ID")]
     resume: Option<String>,
     /// An image file to send with the prompt; may be repeated
     #[arg(short, long = "image", value_name = "FILE")]
     images: Vec<PathBuf>,
-    /// Have the final message follow the JSON Schema in this file
+    /// Require the final message to follow the JSON Schema in this file
     #[arg(long, value_name = "FILE")]
     output_schema: Option<PathBuf>,
     /// Also write the final message to this file
     #[arg(short, long, value_name = "FILE")]
     output_last_message: Option<PathBuf>,
-    /// Write every notification to standard output, one JSON object a line, and nothing else
+    /// Print every notification to standard output as one JSON object per line, and nothing else
     #[arg(long)]
     json: bool,
 }
@@ -78,7 +78,7 @@ enum Sandbox {
     ReadOnly,
     /// Also write in the working folder and the temporary folders
     WorkspaceWrite,
-    /// Everything: no sandbox
+    /// Run without a sandbox
     DangerFullAccess,
 }
 
@@ -96,8 +96,8 @@ pub(crate) async fn run(
     if let Some(folder) = &arguments.cd {
         environment.cwd = input::folder(&environment.cwd, folder)?;
     }
-    if input::nobody_speaks(arguments.prompt.as_deref(), io::stdin().is_terminal()) {
-        tell(format_args!("{}", input::NO_PROMPT));
+    if input::is_prompt_missing(arguments.prompt.as_deref(), io::stdin().is_terminal()) {
+        eprint(format_args!("{}", input::NO_PROMPT));
         return Ok(ExitCode::from(2));
     }
     let config = match checked(&environment, true) {
@@ -126,7 +126,7 @@ pub(crate) async fn run(
     let mut report = Report::new(progress);
     let cwd = environment.cwd.clone();
     let mut local = tokio::select! {
-        local = Local::start(environment, "exec") => local?,
+        local = LocalServer::start(environment, "exec") => local?,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let opened = tokio::select! {
@@ -137,7 +137,7 @@ pub(crate) async fn run(
         Ok(thread) => converse(thread, input, &mut local, &mut report, &mut signals).await,
         Err(error) => Err(error),
     };
-    if let Ok((_, Ended::AtOnce(code))) = outcome {
+    if let Ok((_, TurnEnd::AtOnce(code))) = outcome {
         return Ok(ExitCode::from(code));
     }
     local.close().await;
@@ -148,10 +148,10 @@ pub(crate) async fn run(
 async fn converse(
     thread: ThreadStartResponse,
     input: Input,
-    local: &mut Local,
+    local: &mut LocalServer,
     report: &mut Report,
     signals: &mut Signals,
-) -> anyhow::Result<(ThreadStartResponse, Ended)> {
+) -> anyhow::Result<(ThreadStartResponse, TurnEnd)> {
     report.opened(&thread);
     let params = TurnStartParams {
         output_schema: input.schema,
@@ -164,14 +164,14 @@ async fn converse(
 async fn open(
     arguments: &Arguments,
     cwd: &Path,
-    local: &mut Local,
+    local: &mut LocalServer,
     report: &mut Report,
 ) -> anyhow::Result<ThreadStartResponse> {
     let params = ThreadStartParams {
         model: arguments.model.clone(),
         model_provider: arguments.model_provider.clone(),
         cwd: Some(cwd.display().to_string()),
-        // There is nobody to ask.
+        // `exec` cannot ask for approval.
         approval_policy: Some(AskForApproval::Never),
         sandbox: arguments.sandbox.map(Into::into),
         ephemeral: arguments.ephemeral.then_some(true),
@@ -194,22 +194,22 @@ fn resumed(id: &str, params: ThreadStartParams) -> ThreadResumeParams {
     }
 }
 
-/// Hands the result over and tells how it went.
+/// Prints the result and the reason when there is none.
 fn conclude(
     arguments: &Arguments,
     cwd: &Path,
     thread: &ThreadStartResponse,
-    ended: &Ended,
+    ended: &TurnEnd,
     report: &mut Report,
 ) -> anyhow::Result<ExitCode> {
     report.finish();
     if report.has_declined {
-        tell(format_args!("agentd: {}", advice::declined(thread)));
+        eprint(format_args!("agentd: {}", advice::declined(thread)));
     }
     let turn = match ended {
-        Ended::Turn(turn) => turn,
-        Ended::Interrupted(code) | Ended::AtOnce(code) => {
-            tell(format_args!("agentd: interrupted. {}", advice::go_on(thread)));
+        TurnEnd::Turn(turn) => turn,
+        TurnEnd::Interrupted(code) | TurnEnd::AtOnce(code) => {
+            eprint(format_args!("agentd: interrupted. {}", advice::how_to_resume(thread)));
             return Ok(ExitCode::from(*code));
         }
     };
@@ -219,31 +219,34 @@ fn conclude(
             return Ok(ExitCode::SUCCESS);
         }
         TurnStatus::Interrupted => {
-            tell(format_args!("agentd: the turn was interrupted. {}", advice::go_on(thread)));
+            eprint(format_args!(
+                "agentd: the turn was interrupted. {}",
+                advice::how_to_resume(thread)
+            ));
         }
         TurnStatus::Failed | TurnStatus::InProgress => {
-            tell(format_args!("agentd: {}", advice::failure(turn.error.as_ref(), thread)));
+            eprint(format_args!("agentd: {}", advice::failure(turn.error.as_ref(), thread)));
         }
     }
     Ok(ExitCode::FAILURE)
 }
 
-/// Hands the final message over.
+/// Prints the final message.
 fn deliver(arguments: &Arguments, cwd: &Path, answer: Option<&str>) -> anyhow::Result<()> {
     if answer.is_none() {
-        tell(format_args!("agentd: the turn ended without a message"));
+        eprint(format_args!("agentd: the turn ended without a message"));
     }
     if let Some(file) = &arguments.output_last_message {
         let file = cwd.join(file);
         std::fs::write(&file, answer.unwrap_or_default())
-            .with_context(|| format!("{} cannot be written", file.display()))?;
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     let Some(answer) = answer.filter(|_| !arguments.json) else { return Ok(()) };
     let mut out = io::stdout().lock();
     let end = if answer.ends_with('\n') { "" } else { "\n" };
     write!(out, "{answer}{end}")
         .and_then(|()| out.flush())
-        .context("the final message cannot be written to standard output")
+        .context("cannot write the final message to standard output")
 }
 
 impl From<Sandbox> for SandboxMode {

@@ -11,7 +11,7 @@ use gateway_policy::settings::{LoadContext, Settings};
 use rand::TryRngCore;
 use tokio::net::TcpListener;
 
-use crate::commands::{asked_to_end, print, tell};
+use crate::commands::{asked_to_end, eprint, print};
 use crate::environment::Environment;
 use crate::log;
 
@@ -22,10 +22,10 @@ const FOLDER: &str = "gateway";
 pub(crate) struct Arguments {
     // The id is that of the option which all other subcommands have under this name: it takes the
     // place of that one.
-    /// The configuration; without one the offline model answers, and a key is made and shown
+    /// The configuration file; without one, the offline model responds and a key is created and shown
     #[arg(id = "overrides", long = "config", value_name = "FILE")]
     config: Option<String>,
-    /// Check the configuration and end
+    /// Check the configuration and exit
     #[arg(long, requires = "overrides")]
     check: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     }
 }
 
-/// Runs the subcommand until it is asked to end. The address is printed in one line.
+/// Runs the subcommand until a signal. Prints the address in one line.
 pub(crate) async fn run(
     arguments: Arguments,
     environment: impl FnOnce() -> anyhow::Result<Environment>,
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     let settings = match source.read() {
         Ok(settings) => settings,
         Err(error) => {
-            tell(format_args!("agentd: {error}"));
+            eprint(format_args!("agentd: {error}"));
             return Ok(ExitCode::from(2));
         }
     };
@@ -65,7 +65,7 @@ pub(crate) async fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let listener = TcpListener::bind(&settings.listen).await.with_context(|| {
-        format!("cannot listen on {}; set `listen` to another", settings.listen)
+        format!("cannot listen on {}; set `listen` to another address", settings.listen)
     })?;
     let address = listener.local_addr()?;
     let machine = gateway_environment::Environment {
@@ -99,14 +99,14 @@ pub(crate) async fn run(
     reloading.abort();
     gateway.close().await;
     if ending == gateway::Ending::Cut {
-        tell(format_args!("agentd: some requests were still under way and were cut"));
+        eprint(format_args!("agentd: some requests were cut off by the shutdown"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn warn(settings: &Settings) {
     for warning in &settings.warnings {
-        tell(format_args!("agentd: WARNING: {warning}"));
+        eprint(format_args!("agentd: WARNING: {warning}"));
     }
 }
 
@@ -137,14 +137,15 @@ impl Source {
     }
 }
 
-/// Reads the configuration again at each hang-up. One that is wrong is refused, and the old one
-/// stays.
+/// Reloads the configuration on SIGHUP. An invalid one is refused, and the previous one stays.
 async fn reload(gateway: Arc<Gateway>, source: Source) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
         let Ok(mut hang_up) = signal(SignalKind::hangup()) else {
-            tell(format_args!("agentd: no signals can be heard: the configuration stays"));
+            eprint(format_args!(
+                "agentd: cannot receive SIGHUP, so the configuration will not be reloaded"
+            ));
             return;
         };
         while hang_up.recv().await.is_some() {
@@ -153,7 +154,9 @@ async fn reload(gateway: Arc<Gateway>, source: Source) {
                     warn(&settings);
                     gateway.reload(settings);
                 }
-                Err(error) => tell(format_args!("agentd: {error}; the old configuration stays")),
+                Err(error) => eprint(format_args!(
+                    "agentd: {error}; the previous configuration stays in force"
+                )),
             }
         }
     }
@@ -176,7 +179,7 @@ impl Offline {
         Ok(Self { listener, base_url })
     }
 
-    /// Answers, if the configuration names no other model server.
+    /// Serves the offline model if the configuration uses it.
     fn serve_when_needed(self, gateway: &Gateway) {
         let settings = gateway.settings();
         let is_ours = |upstream: &Arc<gateway_policy::settings::Upstream>| {
@@ -189,7 +192,7 @@ impl Offline {
         tokio::spawn(async move {
             let served = async {
                 let listener = TcpListener::from_std(self.listener)?;
-                // Another seed for each process: what was made under an id stays that project's.
+                // A new seed per process, so that ids of objects do not repeat.
                 let seed = rand::rngs::OsRng.try_next_u64()?;
                 let clock = SteadyClock::start();
                 let clock =
@@ -199,14 +202,14 @@ impl Offline {
                 anyhow::Ok(model_server::serve_offline(listener, model, None, never).await?)
             };
             if let Err(error) = served.await {
-                tell(format_args!("agentd: the offline model has ended: {error:#}"));
+                eprint(format_args!("agentd: the offline model stopped: {error:#}"));
             }
         });
     }
 }
 
-/// Unix time as it was at the start, and what has passed since: a clock that is set while the gateway
-/// runs neither frees nor freezes a limit.
+/// Unix time at the start plus the monotonic time since: setting the system clock must not release or
+/// freeze a limit.
 struct SteadyClock {
     began: u64,
     since: std::time::Instant,
@@ -230,7 +233,7 @@ struct SystemRandom;
 
 impl gateway_policy::environment::Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) {
-        // A machine without chance cannot make keys: nothing good could follow.
-        rand::rngs::OsRng.try_fill_bytes(bytes).expect("the system gives random bytes");
+        // Without randomness, keys could be guessed: better to stop.
+        rand::rngs::OsRng.try_fill_bytes(bytes).expect("the system provides random bytes");
     }
 }

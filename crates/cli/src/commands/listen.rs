@@ -1,4 +1,4 @@
-//! Where `agentd app-server` listens, and whom it lets in: flags, checked before the start
+//! The flags about listening and authentication of `agentd app-server`, checked before it starts
 //! (specification: Transports, Authentication).
 
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use transport::{Address, Admission, Auth, Claims, Listener};
 
-use crate::commands::tell;
+use crate::commands::eprint;
 use crate::environment::Environment;
 
 /// Who may connect over TCP.
 #[derive(clap::Args)]
 pub(crate) struct AccessArguments {
-    /// How WebSocket clients prove who they are: needed for addresses that other machines reach
+    /// How WebSocket clients authenticate; required on addresses that other machines can reach
     #[arg(long, value_name = "MODE", value_enum)]
     ws_auth: Option<Mode>,
     /// The file that holds the token of `capability-token` (absolute; readable by its owner alone)
@@ -26,28 +26,28 @@ pub(crate) struct AccessArguments {
     /// The file that holds the secret of `signed-bearer-token` (absolute; at least 32 bytes)
     #[arg(long, value_name = "PATH")]
     ws_shared_secret_file: Option<PathBuf>,
-    /// What `iss` of a signed token must be
+    /// Required `iss` of a signed token
     #[arg(long, value_name = "NAME")]
     ws_issuer: Option<String>,
-    /// What `aud` of a signed token must be or hold
+    /// Required `aud` of a signed token, alone or in a list
     #[arg(long, value_name = "NAME")]
     ws_audience: Option<String>,
-    /// How far the clocks of signer and server may be apart; 30 when it is not given
+    /// Tolerated difference between the clocks of signer and server [default: 30]
     #[arg(long, value_name = "SECONDS")]
     ws_max_clock_skew_seconds: Option<u64>,
-    /// Let the pages of this origin connect, as in `http://127.0.0.1:8000`; may be repeated.
-    /// Otherwise requests with an `Origin` header, which all browsers send, are refused
+    /// Allow pages of this origin to connect, as in `http://127.0.0.1:8000`; may be repeated.
+    /// Requests from pages of other origins are refused
     #[arg(long, value_name = "ORIGIN")]
     ws_allow_origin: Vec<String>,
-    /// Answer to this host name too, as in `agents.example.com`; may be repeated. Otherwise a
-    /// `Host` header must name `localhost` or the address that is listened on
+    /// Also accept this host name, as in `agents.example.com`; may be repeated. Without it, the
+    /// `Host` header must name `localhost` or the address of the listener
     #[arg(long, value_name = "NAME")]
     ws_allow_host: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Everybody may connect
+    /// Anyone may connect
     None,
     /// Clients send a token that the server knows
     CapabilityToken,
@@ -55,25 +55,25 @@ enum Mode {
     SignedBearerToken,
 }
 
-/// Signed tokens are good for so long after they have expired, and before they begin.
+/// Default tolerance for `exp` and `nbf` of signed tokens.
 const CLOCK_SKEW_SECONDS: u64 = 30;
 
-/// What the flags say.
-pub(crate) struct Places {
+/// The validated flags.
+pub(crate) struct ListenSettings {
     /// Whether standard input and output are served.
     pub(crate) stdio: bool,
-    /// Whom the others let in.
+    /// Who may connect to the other listeners.
     pub(crate) admission: Admission,
     addresses: Vec<Address>,
-    /// `--ws-auth none` was said.
+    /// Whether `--ws-auth none` was given.
     open: bool,
 }
 
-impl Places {
+impl ListenSettings {
     /// Checks the flags against each other and reads the files that they name.
     ///
     /// # Errors
-    /// What cannot be meant, with what to do instead.
+    /// When flags contradict each other or a file cannot be used.
     pub(crate) fn settle(
         listen: &[Address],
         access: &AccessArguments,
@@ -85,24 +85,26 @@ impl Places {
         for address in listen {
             let port_0 = matches!(address, Address::WebSocket(address) if address.port() == 0);
             if addresses.contains(address) && !port_0 {
-                bail!("--listen: the same place is given twice");
+                bail!("--listen: the same address is given twice");
             }
             addresses.push(address.clone());
         }
         if addresses.contains(&Address::Off) && addresses.len() > 1 {
-            bail!("--listen off: it excludes every other place");
+            bail!("--listen off: cannot be combined with another address");
         }
         let auth = access.auth(environment)?;
         let says = auth.is_some() || !access.ws_allow_origin.is_empty();
         if (says || !access.ws_allow_host.is_empty()) && !addresses.iter().any(is_web) {
-            bail!("the --ws flags say who may connect to a `--listen ws://IP:PORT`: there is none");
+            bail!(
+                "the --ws flags control access to `--listen ws://IP:PORT`: add such an address, or drop the flags"
+            );
         }
         for origin in &access.ws_allow_origin {
             check_origin(origin)?;
         }
         for host in &access.ws_allow_host {
             if host.is_empty() || host.contains(['/', ':', ' ', '*']) {
-                bail!("--ws-allow-host {host}: give a host name, without scheme and port");
+                bail!("--ws-allow-host {host}: give a host name without scheme or port");
             }
         }
         let open = access.ws_auth == Some(Mode::None);
@@ -123,11 +125,11 @@ impl Places {
     /// Opens the sockets; `given` are those that the service manager passed on.
     ///
     /// # Errors
-    /// The first that cannot be opened.
+    /// When a socket cannot be opened.
     pub(crate) async fn bind(
         &self,
         environment: &Environment,
-        given: &mut Given,
+        given: &mut InheritedSockets,
     ) -> anyhow::Result<Vec<Listener>> {
         let mut listeners = Vec::new();
         for address in &self.addresses {
@@ -147,21 +149,21 @@ impl Places {
                 }
                 #[cfg(unix)]
                 Address::Systemd => {
-                    listeners.extend(passed_on(given)?);
+                    listeners.extend(inherited_sockets(given)?);
                 }
                 #[cfg(not(unix))]
                 Address::Unix(_) | Address::Systemd => {
-                    bail!("Unix sockets cannot be listened on here; use ws://127.0.0.1:PORT")
+                    bail!("this system has no Unix sockets for servers; use ws://127.0.0.1:PORT")
                 }
             }
         }
         for ip in listeners.iter().filter_map(Listener::ip) {
-            // What the service manager passed on is known only now.
+            // The addresses of inherited sockets are known only now.
             let is_guarded = !matches!(self.admission.auth, Auth::None);
             check_exposure(ip, is_guarded, self.open)?;
             if !ip.is_loopback() && !is_guarded {
-                tell(format_args!(
-                    "agentd: WARNING: everybody who can reach {ip} can run commands as this user \
+                eprint(format_args!(
+                    "agentd: WARNING: anyone who can reach {ip} can run commands as this user \
                      (--ws-auth none)"
                 ));
             }
@@ -170,18 +172,18 @@ impl Places {
     }
 }
 
-/// The sockets that a service manager passed on (`LISTEN_FDS`).
+/// Sockets that a service manager passed to this process (`LISTEN_FDS`).
 #[cfg(unix)]
-pub(crate) type Given = listenfd::ListenFd;
-/// Nobody passes sockets on here.
+pub(crate) type InheritedSockets = listenfd::ListenFd;
+/// This system does not pass sockets.
 #[cfg(not(unix))]
-pub(crate) type Given = ();
+pub(crate) type InheritedSockets = ();
 
 #[cfg(unix)]
-fn passed_on(given: &mut Given) -> anyhow::Result<Vec<Listener>> {
+fn inherited_sockets(given: &mut InheritedSockets) -> anyhow::Result<Vec<Listener>> {
     if given.len() == 0 {
         bail!(
-            "--listen systemd://: no socket was passed on (LISTEN_FDS and LISTEN_PID say so); let \
+            "--listen systemd://: no socket was passed to this process (see LISTEN_FDS and LISTEN_PID); let \
              a socket unit start this program"
         );
     }
@@ -192,20 +194,21 @@ fn passed_on(given: &mut Given) -> anyhow::Result<Vec<Listener>> {
         }
         match given.take_tcp_listener(at)? {
             Some(listener) => Listener::given_tcp(listener),
-            None => Err(std::io::Error::other("it was taken already")),
+            None => Err(std::io::Error::other("the socket is already in use")),
         }
     };
     let listeners = (0..count).map(one).collect::<std::io::Result<_>>();
-    listeners.context("--listen systemd://: a socket that was passed on cannot be used")
+    listeners
+        .context("--listen systemd://: a socket that the service manager passed cannot be used")
 }
 
-/// Where clients on this machine find the server of this home.
+/// The default Unix socket of a server with this home folder.
 pub(crate) fn control_socket(environment: &Environment) -> PathBuf {
     environment.home.join("control.sock")
 }
 
 impl AccessArguments {
-    /// `None` when nobody need prove anything.
+    /// `None` without authentication.
     fn auth(&self, environment: &Environment) -> anyhow::Result<Option<Auth>> {
         let capability = [
             ("--ws-token-file", self.ws_token_file.is_some()),
@@ -253,10 +256,10 @@ impl AccessArguments {
     }
 }
 
-/// Tells the operator what is wrong with the file of a secret that is used all the same.
+/// Prints the warning about a secret's file, which is used all the same.
 fn warned((auth, warning): (Auth, Option<String>)) -> Auth {
     if let Some(warning) = warning {
-        tell(format_args!("agentd: WARNING: {warning}"));
+        eprint(format_args!("agentd: WARNING: {warning}"));
     }
     auth
 }
@@ -268,7 +271,7 @@ fn check_exposure(ip: std::net::IpAddr, is_guarded: bool, open: bool) -> anyhow:
     bail!(
         "--listen on {ip}: other machines can reach this address, and whoever connects can run \
          commands. Give --ws-auth capability-token or signed-bearer-token, or say `--ws-auth none` \
-         if everybody may"
+         if that is intended"
     )
 }
 
@@ -283,19 +286,19 @@ fn check_origin(origin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each client needs a descriptor, and the usual limit is low. Gives the limit as it was, which
-/// commands begin with.
+/// Raises the limit of open files: each client needs a descriptor. Returns the old limit, with which
+/// commands start.
 #[cfg(unix)]
 pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Without it there is room for fewer clients; those beyond are refused.
+    // When this fails, the server accepts fewer clients.
     let _ = setrlimit(Resource::Nofile, raised);
     limit.current
 }
 
-/// Each client needs a descriptor; here their number is not limited.
+/// This system does not limit descriptors.
 #[cfg(not(unix))]
 pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     None

@@ -1,5 +1,5 @@
-//! A client of a server in this process, over the public protocol: the handshake, typed calls, one
-//! turn at a time. It knows nothing of what is shown; whoever uses it observes.
+//! A client of a server in this process, over the public protocol: the handshake, typed calls, and one
+//! turn at a time. It displays nothing: its caller observes.
 
 use std::io;
 
@@ -26,8 +26,8 @@ use crate::environment::Environment;
 use crate::log;
 
 /// A server and the one connection to it.
-pub(crate) struct Local {
-    /// What the server said of itself.
+pub(crate) struct LocalServer {
+    /// The response to `initialize`.
     pub(crate) opened: InitializeResponse,
     client: Client,
     events: Events,
@@ -38,26 +38,27 @@ pub(crate) struct Local {
 /// The answer to a request of the server's.
 pub(crate) type Answer = Result<Value, ErrorObject>;
 
-/// Looks on while a call or a turn runs. An error of either function ends the call or the turn.
+/// Receives the messages of the server during a call or a turn. An error of either function ends
+/// the call or the turn.
 pub(crate) trait Observer {
-    /// Something happened.
+    /// Handles a notification.
     fn notified(&mut self, method: &str, params: &RawValue) -> io::Result<()>;
 
-    /// The server asks and waits.
+    /// Answers a request of the server.
     async fn asked(&mut self, method: &str, params: &RawValue) -> io::Result<Answer>;
 }
 
 /// How a turn ended.
-pub(crate) enum Ended {
+pub(crate) enum TurnEnd {
     /// By itself.
     Turn(Turn),
-    /// After a signal asked for it; with the exit code that stands for the signal.
+    /// After a signal, with its exit code.
     Interrupted(u8),
-    /// With a second signal, which waits for nothing. The turn is closed by the next start.
+    /// By a second signal, without waiting. The next start closes the turn.
     AtOnce(u8),
 }
 
-impl Local {
+impl LocalServer {
     /// Starts a server, connects to it and completes the handshake. `source` is what threads are
     /// listed as (specification: `sourceKinds`).
     ///
@@ -97,7 +98,7 @@ impl Local {
         let client = self.client.clone();
         let mut call = std::pin::pin!(client.request::<M>(params));
         loop {
-            // The answer first: what was sent after it is for later.
+            // The response first: later notifications are for the next call.
             tokio::select! {
                 biased;
                 result = &mut call => return result.map_err(|error| refused(M::NAME, error)),
@@ -115,14 +116,14 @@ impl Local {
         params: &TurnStartParams,
         observer: &mut impl Observer,
         signals: &mut Signals,
-    ) -> anyhow::Result<Ended> {
+    ) -> anyhow::Result<TurnEnd> {
         let thread_id = params.thread_id.clone();
         let turn = self.call::<protocol::TurnStart>(params, observer).await?.turn;
         let interrupt = TurnInterruptParams { thread_id, turn_id: turn.id.clone() };
         let client = self.client.clone();
         let stop = || {
             let (client, interrupt) = (client.clone(), interrupt.clone());
-            // A refusal says that the turn has just ended, which is what is wanted.
+            // An error means that the turn has just ended.
             tokio::spawn(
                 async move { client.request::<protocol::TurnInterrupt>(&interrupt).await },
             );
@@ -130,7 +131,7 @@ impl Local {
         let mut asked = None;
         loop {
             if let Some(turn) = self.completed.take_if(|completed| completed.id == turn.id) {
-                return Ok(asked.map_or(Ended::Turn(turn), Ended::Interrupted));
+                return Ok(asked.map_or(TurnEnd::Turn(turn), TurnEnd::Interrupted));
             }
             let code = tokio::select! {
                 biased;
@@ -138,7 +139,7 @@ impl Local {
                 told = self.step(observer) => { told?; continue }
             };
             if asked.replace(code).is_some() {
-                return Ok(Ended::AtOnce(code));
+                return Ok(TurnEnd::AtOnce(code));
             }
             stop();
         }
@@ -148,16 +149,16 @@ impl Local {
     pub(crate) async fn close(self) {
         let Self { client, events, serving, .. } = self;
         drop((client, events));
-        // A panic in there has been told on standard error.
+        // The panic hook has reported a panic of the task.
         let _ = serving.await;
     }
 
-    /// Takes the next event. When this is cancelled, an open question stays without an answer: the
-    /// turn's end clears it.
+    /// Handles the next event. When cancelled, an open request stays unanswered; the end of the turn
+    /// clears it.
     async fn step(&mut self, observer: &mut impl Observer) -> anyhow::Result<()> {
         match self.events.next().await {
             Some(event) => self.take(event, observer).await,
-            None => bail!("the server ended before the turn did"),
+            None => bail!("the server stopped before the turn ended"),
         }
     }
 
@@ -174,7 +175,7 @@ impl Local {
                 let answer = observer.asked(&method, &params).await?;
                 self.client.respond(&id, &answer)?;
             }
-            Event::Fault(fault) => bail!("the server sent what cannot be read: {fault}"),
+            Event::Fault(fault) => bail!("the server sent an invalid message: {fault}"),
         }
         Ok(())
     }
@@ -226,7 +227,7 @@ pub(crate) fn thread_resume(thread_id: &str) -> ThreadResumeParams {
     }
 }
 
-/// Says no to a request of the server's, in the way that the request's kind provides for.
+/// The negative answer to a request of the server, in the form of its method.
 pub(crate) fn decline(method: &str) -> Answer {
     let encode = |answer: serde_json::Result<Value>| {
         answer.map_err(|why| ErrorObject::internal(why.to_string()))
@@ -258,7 +259,7 @@ pub(crate) fn decline(method: &str) -> Answer {
     }
 }
 
-/// Interrupts and terminations from the time this is made; they end the process no more.
+/// Catches interrupts and terminations, which then no longer end the process.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: Signal,
@@ -273,7 +274,7 @@ impl Signals {
     /// # Errors
     /// Of the operating system.
     pub(crate) fn catch() -> anyhow::Result<Self> {
-        const FAILED: &str = "signals cannot be caught";
+        const FAILED: &str = "cannot install signal handlers";
         #[cfg(unix)]
         let (interrupt, terminate) =
             (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -293,7 +294,7 @@ impl Signals {
 
 fn refused(method: &str, error: CallError) -> anyhow::Error {
     match error {
-        // What the server says is meant for people; the method's name says where.
+        // The server's message is written for people; the method gives the place.
         CallError::Rpc(error) => anyhow!("{} ({method})", error.message),
         other => anyhow::Error::new(other).context(method.to_owned()),
     }

@@ -24,15 +24,15 @@ pub(crate) struct Arguments {
     /// OPENAI_API_KEY
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// Where to listen; port 0 takes a free one
+    /// The address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Append each request to this file, one JSON object a line
+    /// Append each request to this file, as one JSON object per line
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
 
-/// Runs the subcommand until it is asked to end. The address is printed in one line.
+/// Runs the subcommand until a signal. Prints the address in one line.
 pub(crate) async fn run(
     arguments: Arguments,
     environment: impl FnOnce() -> anyhow::Result<Environment>,
@@ -71,7 +71,9 @@ fn script(name: &str) -> anyhow::Result<Script> {
     if path.exists() {
         return Ok(Script::load(path)?);
     }
-    Script::built_in(name).with_context(|| format!("--script {name}: there is no such file"))
+    Script::built_in(name).with_context(|| {
+        format!("--script {name}: no such file, and no built-in script of this name")
+    })
 }
 
 fn open_log(path: &PathBuf) -> anyhow::Result<model_server::RequestLog> {
@@ -80,6 +82,6 @@ fn open_log(path: &PathBuf) -> anyhow::Result<model_server::RequestLog> {
         .create(true)
         .append(true)
         .open(path)
-        .with_context(|| format!("{} cannot be opened", path.display()))?;
+        .with_context(|| format!("cannot open {}", path.display()))?;
     Ok(Box::new(file))
 }

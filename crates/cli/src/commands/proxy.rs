@@ -14,7 +14,7 @@ use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The server's socket; the control socket in the home when it is not given
+    /// The server's socket [default: the control socket in the agent's home]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -29,16 +29,19 @@ pub(crate) async fn run(
     // Bounds are the server's business and the client's: here nothing is to be lost.
     let limits = Limits { line_bytes: LONGEST_BYTES, ..Limits::default() };
     let server = transport::connect(&path, limits).await.with_context(|| {
-        format!("no server answers at {}; start one with `--listen unix://`", path.display())
+        format!(
+            "no server listens on {}; start one with `agentd app-server --listen unix://`",
+            path.display()
+        )
     })?;
-    let client = Connection::stdio(limits).context("standard input and output cannot be served")?;
+    let client = Connection::stdio(limits).context("cannot serve standard input and output")?;
     carry(client, server).await
 }
 
 /// Runs the subcommand.
 #[cfg(not(unix))]
 pub(crate) async fn run(_: &Arguments, _: &Environment) -> anyhow::Result<ExitCode> {
-    bail!("there are no Unix sockets here")
+    bail!("this system has no Unix sockets")
 }
 
 async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCode> {
@@ -80,7 +83,7 @@ async fn carry(client: Connection, server: Connection) -> anyhow::Result<ExitCod
                     }
                 }
                 Some(Incoming::Malformed(wrong)) => {
-                    bail!("the server sent what is no message: {}", wrong.error)
+                    bail!("the server sent an invalid message: {}", wrong.error)
                 }
             },
         }

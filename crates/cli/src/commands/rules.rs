@@ -7,7 +7,7 @@ use sandbox::rules::{Decision, Invocation, PrefixRule, quote};
 use serde_json::{Value, json};
 use server::Explained;
 
-use crate::commands::{print, tell};
+use crate::commands::{eprint, print};
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
@@ -18,9 +18,9 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Explain what would become of a command in this folder
+    /// Explain how a command in this folder would be treated
     Check {
-        /// One JSON object instead of text
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
         /// The command: one argument is a script, several are a program and its arguments
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments, environment: Environment) -> anyhow::Res
     let explained = match server::explain_command(&environment.options("cli"), invocation) {
         Ok(explained) => explained,
         Err(error) => {
-            tell(format_args!("agentd: {}", error.diagnostic()));
+            eprint(format_args!("agentd: {}", error.diagnostic()));
             return Ok(ExitCode::from(2));
         }
     };
@@ -78,9 +78,9 @@ fn page(explained: &Explained) -> String {
     let mut text = match &explained.verdict {
         Some(verdict) => {
             let what = match verdict.decision {
-                Decision::Allow => "it runs without being asked about",
-                Decision::Prompt => "it is asked about first",
-                Decision::Forbidden => "it is never run",
+                Decision::Allow => "it runs without approval",
+                Decision::Prompt => "it needs approval",
+                Decision::Forbidden => "it is refused",
             };
             let why = verdict.justification.as_deref();
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
@@ -95,17 +95,17 @@ fn page(explained: &Explained) -> String {
     }
     if explained.verdict.is_none() {
         text.push_str(if explained.known_safe {
-            "it only reads: it runs without being asked about, in the sandbox\n"
+            "it only reads: it runs without approval, in the sandbox\n"
         } else {
-            "it is not known to only read: `approval_policy = \"untrusted\"` asks about it, \
-             the others run it in the sandbox\n"
+            "it is not known to be read-only: `approval_policy = \"untrusted\"` asks for approval, the \
+             other policies run it in the sandbox\n"
         });
     }
     if explained.dangerous {
-        text.push_str("it can destroy what cannot be brought back, or runs as somebody else\n");
+        text.push_str("it can destroy data irrecoverably, or runs as another user\n");
     }
     if let Some(proposed) = &explained.proposed {
-        text.push_str(&format!("a client may offer to allow `{}` for good\n", quote(proposed)));
+        text.push_str(&format!("a client can offer to always allow `{}`\n", quote(proposed)));
     }
     for (path, read) in &explained.files {
         match read {

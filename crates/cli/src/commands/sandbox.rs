@@ -1,5 +1,5 @@
-//! `agentd sandbox`: one command under a sandbox policy, from the terminal. What a model's command
-//! could do here, this one can, and no more.
+//! `agentd sandbox`: runs a command from the terminal under a sandbox policy, with the same rights as a
+//! command of the model.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -15,12 +15,12 @@ use server::ChosenPolicy;
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::{asked_to_end, checked, tell};
+use crate::commands::{asked_to_end, checked, eprint};
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The policy; the configured one when it is left out
+    /// The policy [default: the configured one]
     #[arg(long, value_enum, conflicts_with = "permissions")]
     mode: Option<Mode>,
     /// A permission profile of the configuration
@@ -33,17 +33,17 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Mode {
-    /// Nothing is written, no network
+    /// No writing, no network
     ReadOnly,
-    /// The working folder and temporary folders are written
+    /// Writing in the working folder and the temporary folders, no network
     WorkspaceWrite,
-    /// Not confined
+    /// No sandbox
     DangerFullAccess,
 }
 
 /// The sandbox could not be set up.
 const UNAVAILABLE: u8 = 125;
-/// As a shell tells of programs that cannot be executed, and of programs that are not there.
+/// Exit codes of shells for programs that cannot be executed or do not exist.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
@@ -73,18 +73,18 @@ pub(crate) async fn run(
     let (spawn, told) = match made {
         Ok(made) => made,
         Err(why) => {
-            tell(format_args!("agentd: {why}"));
+            eprint(format_args!("agentd: {why}"));
             return Ok(ExitCode::from(UNAVAILABLE));
         }
     };
     for told in told {
-        tell(format_args!("agentd: {told}"));
+        eprint(format_args!("agentd: {told}"));
     }
     let program = spawn.argv.first().map(PathBuf::from).unwrap_or_default();
     let mut process = match environment.sandbox().spawn(spawn).await {
         Ok(process) => process,
         Err(error) => {
-            tell(format_args!("agentd: {error}"));
+            eprint(format_args!("agentd: {error}"));
             return Ok(ExitCode::from(match error.kind() {
                 ErrorKind::ProgramNotFound => NOT_FOUND,
                 ErrorKind::NotExecutable => NOT_EXECUTABLE,
@@ -113,14 +113,14 @@ pub(crate) async fn run(
         };
         let flushed = written.and_then(|()| std::io::stdout().lock().flush());
         if flushed.is_err() {
-            // Nobody reads it any more, so nobody needs the rest of it.
+            // The reader is gone, so the rest of the output is not needed.
             process.kill();
             break;
         }
     }
     let exit = process.wait().await;
     if let Some(error) = exit.not_executed(&program) {
-        tell(format_args!("agentd: {error}"));
+        eprint(format_args!("agentd: {error}"));
         return Ok(ExitCode::from(NOT_EXECUTABLE));
     }
     if exit.sandbox_failed {
@@ -129,11 +129,11 @@ pub(crate) async fn run(
     Ok(ExitCode::from(u8::try_from(exit.shell_code()).unwrap_or(u8::MAX)))
 }
 
-/// Hands what is typed to the command, to its end.
+/// Passes standard input to the command until it ends.
 async fn feed(command: Control) {
     let mut input = tokio::io::stdin();
     let mut bytes = vec![0; 16 * 1024];
-    // A command that is gone or does not read ends it.
+    // Ends when the command has exited or closed its input.
     while let Ok(read) = input.read(&mut bytes).await
         && read > 0
     {
@@ -155,7 +155,7 @@ async fn follow_size(command: Control) {
 }
 
 fn terminal_size() -> anyhow::Result<Size> {
-    let size = tcgetwinsize(std::io::stdout()).context("the terminal's size cannot be read")?;
+    let size = tcgetwinsize(std::io::stdout()).context("cannot read the size of the terminal")?;
     Ok(Size { rows: size.ws_row.max(1), cols: size.ws_col.max(1) })
 }
 
@@ -164,18 +164,19 @@ struct Raw(Termios);
 
 impl Raw {
     fn enter() -> anyhow::Result<Self> {
-        let before = tcgetattr(std::io::stdin()).context("the terminal cannot be read")?;
+        let before =
+            tcgetattr(std::io::stdin()).context("cannot read the settings of the terminal")?;
         let mut raw = before.clone();
         raw.make_raw();
         tcsetattr(std::io::stdin(), OptionalActions::Now, &raw)
-            .context("the terminal cannot be changed")?;
+            .context("cannot change the settings of the terminal")?;
         Ok(Self(before))
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // There is nothing else to be tried with a terminal that is gone.
+        // A closed terminal has no settings to restore.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::commands::tell;
+use crate::commands::eprint;
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
@@ -19,7 +19,7 @@ const UNAVAILABLE: u8 = 125;
 /// Refuses.
 #[allow(clippy::unused_async, reason = "as on other systems")]
 pub(crate) async fn run(arguments: Arguments, _world: Environment) -> anyhow::Result<ExitCode> {
-    tell(format_args!(
+    eprint(format_args!(
         "agentd: {} is not run: commands can be confined on Linux only; run it there or in a Linux \
          container",
         arguments.command.join(" ".as_ref()).display()

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use server::{Clock, Ids};
 use store::{OpenOptions, Store, transfer};
 
-use crate::commands::{checked, print, tell};
+use crate::commands::{checked, eprint, print};
 use crate::environment::Environment;
 
 #[derive(clap::Args)]
@@ -21,19 +21,19 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a thread as lines of JSON
+    /// Export a thread as lines of JSON
     Export {
         /// Id of the thread
         thread: String,
-        /// The file to write; standard output when it is left out
+        /// The file to write [default: standard output]
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Read a thread that was exported, and print its id
+    /// Import an exported thread, and print its id
     Import {
-        /// The file to read; standard input when it is left out
+        /// The file to read [default: standard input]
         file: Option<PathBuf>,
-        /// Give the thread a new id, so that it can stand beside the one that it was
+        /// Give the thread a new id, so that the original can stay
         #[arg(long)]
         new_id: bool,
     },
@@ -69,7 +69,7 @@ fn open(dir: &Path, clock: &dyn Clock, ids: &dyn Ids) -> anyhow::Result<Store> {
 async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::Result<()> {
     let mut out: Box<dyn Write> = match output {
         None => Box::new(io::stdout()),
-        Some(path) if path.exists() => bail!("{} exists; name a new file", path.display()),
+        Some(path) if path.exists() => bail!("{} exists: name a new file", path.display()),
         Some(path) => Box::new(private(path)?),
     };
     let mut out = BufWriter::new(&mut out);
@@ -78,14 +78,14 @@ async fn export(store: &Store, thread: &str, output: Option<&Path>) -> anyhow::R
     Ok(())
 }
 
-/// A transcript is for its user alone.
+/// Creates a file that only the user can read.
 fn private(path: &Path) -> anyhow::Result<File> {
     // tidy: open a new file of the user, for writing.
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).with_context(|| format!("{} cannot be written", path.display()))
+    options.open(path).with_context(|| format!("cannot write {}", path.display()))
 }
 
 async fn import(store: &Store, file: Option<&Path>, new_id: Option<String>) -> anyhow::Result<()> {
@@ -96,7 +96,7 @@ async fn import(store: &Store, file: Option<&Path>, new_id: Option<String>) -> a
             imported.with_context(|| path.display().to_string())?
         }
         None => {
-            tell(format_args!("agentd: reading standard input"));
+            eprint(format_args!("agentd: reading standard input"));
             transfer::import(store, io::stdin().lock(), new_id).await?
         }
     };

@@ -1,5 +1,4 @@
-//! What happens in a turn, as text for a person: the one place where notifications are rendered.
-//! It asks nothing, answers nothing and decides nothing.
+//! Renders the notifications of a turn as text. It answers no request and decides nothing.
 
 mod diff;
 mod palette;
@@ -41,9 +40,9 @@ const LINE_CHARS: usize = 240;
 
 /// Writes one turn after the other to `out`.
 pub(crate) struct Transcript<W> {
-    /// The last token usage that was told.
+    /// The last token usage received.
     pub(crate) usage: Option<ThreadTokenUsage>,
-    /// Why the last command that could not be started was not.
+    /// Why the last command that did not start failed.
     pub(crate) not_started: Option<String>,
     out: W,
     palette: Palette,
@@ -76,7 +75,7 @@ impl<W: Write> Transcript<W> {
         }
     }
 
-    /// Renders one notification; those that mean nothing to a person are passed over.
+    /// Renders a notification; skips those that a person does not need.
     ///
     /// # Errors
     /// Of the output, and `InvalidData` for parameters that do not fit their method.
@@ -85,8 +84,8 @@ impl<W: Write> Transcript<W> {
             "item/started" => self.started(&read::<protocol::ItemStarted>(params)?.item),
             "item/completed" => self.completed(&read::<protocol::ItemCompleted>(params)?.item),
             "item/agentMessage/delta" if self.detail.is_live => {
-                let told = read::<protocol::ItemAgentMessageDelta>(params)?;
-                self.stream(&told.item_id, &told.delta)
+                let event = read::<protocol::ItemAgentMessageDelta>(params)?;
+                self.stream(&event.item_id, &event.delta)
             }
             "turn/plan/updated" => self.plan(&read::<protocol::TurnPlanUpdated>(params)?),
             "thread/tokenUsage/updated" => {
@@ -94,21 +93,21 @@ impl<W: Write> Transcript<W> {
                 Ok(())
             }
             "error" => {
-                let told = read::<protocol::TurnErrorEvent>(params)?;
+                let event = read::<protocol::TurnErrorEvent>(params)?;
                 // The last one comes again with the turn's end.
-                if told.will_retry {
-                    self.warn(&told.error.message, Some("trying again"))
+                if event.will_retry {
+                    self.warn(&event.error.message, Some("trying again"))
                 } else {
                     Ok(())
                 }
             }
             "configWarning" => {
-                let told = read::<protocol::ConfigWarning>(params)?;
-                self.warn(&told.summary, told.details.as_deref())
+                let event = read::<protocol::ConfigWarning>(params)?;
+                self.warn(&event.summary, event.details.as_deref())
             }
             "deprecationNotice" => {
-                let told = read::<protocol::DeprecationNotice>(params)?;
-                self.warn(&told.summary, told.details.as_deref())
+                let event = read::<protocol::DeprecationNotice>(params)?;
+                self.warn(&event.summary, event.details.as_deref())
             }
             "warning" => self.warn(&read::<protocol::Warning>(params)?.message, None),
             _ => Ok(()),
@@ -225,9 +224,9 @@ impl<W: Write> Transcript<W> {
         self.out.flush()
     }
 
-    fn plan(&mut self, told: &TurnPlanUpdatedNotification) -> io::Result<()> {
-        self.block(Style::Mark, "plan", told.explanation.as_deref().unwrap_or_default())?;
-        for step in &told.plan {
+    fn plan(&mut self, event: &TurnPlanUpdatedNotification) -> io::Result<()> {
+        self.block(Style::Mark, "plan", event.explanation.as_deref().unwrap_or_default())?;
+        for step in &event.plan {
             let (mark, style) = match step.status {
                 TurnPlanStepStatus::Completed => ("✓", Some(Style::Good)),
                 TurnPlanStepStatus::InProgress => ("▸", Some(Style::Bold)),
@@ -260,13 +259,13 @@ impl<W: Write> Transcript<W> {
         let took = command.duration_ms.map(|ms| format!(" in {}", seconds(ms))).unwrap_or_default();
         match (command.status, command.exit_code) {
             (CommandExecutionStatus::Declined, _) => {
-                self.line(Some(Style::Warn), "declined: it was not run")
+                self.line(Some(Style::Warn), "declined: not run")
             }
             (_, Some(0)) => self.line(Some(Style::Good), &format!("exit 0{took}")),
             (_, Some(code)) => self.line(Some(Style::Bad), &format!("exit {code}{took}")),
             (CommandExecutionStatus::Failed, None) => {
                 self.not_started = Some(output);
-                self.line(Some(Style::Bad), "failed: it did not run to an end")
+                self.line(Some(Style::Bad), "failed: the command did not finish")
             }
             (_, None) => self.line(Some(Style::Dim), "still running"),
         }
@@ -344,7 +343,7 @@ where
     N: Notification<Params: DeserializeOwned>,
 {
     serde_json::from_str(params.get()).map_err(|why| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{} cannot be read: {why}", N::NAME))
+        io::Error::new(io::ErrorKind::InvalidData, format!("cannot decode `{}`: {why}", N::NAME))
     })
 }
 

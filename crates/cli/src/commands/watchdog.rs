@@ -1,16 +1,16 @@
-//! Ends the process in time after a signal, whatever its other threads do: it needs none of them.
+//! Ends the process in time after a signal, even when its other threads hang.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::time::{Instant, sleep_until};
 
+use crate::commands::eprint;
 use crate::commands::local::Signals;
-use crate::commands::tell;
 
-/// How long the end of a server may take after turns had their grace: threads, the store, clients.
+/// Time for threads, store and clients to close after the grace period of turns.
 pub(crate) const END_GRACE: Duration = Duration::from_secs(10);
-/// How long the last words may take: nobody may read standard error.
+/// Time for the last message: standard error may be blocked.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Watches for signals on a thread and a runtime of its own. `grace` and [`END_GRACE`] after the
@@ -19,7 +19,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// # Errors
 /// Of the operating system.
 pub(crate) fn start(grace: Duration) -> anyhow::Result<()> {
-    const FAILED: &str = "the shutdown watchdog cannot be started";
+    const FAILED: &str = "cannot start the shutdown watchdog";
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context(FAILED)?;
     let watch = move || runtime.block_on(watch(grace));
@@ -42,12 +42,12 @@ async fn watch(grace: Duration) {
 }
 
 fn end(after: Duration) -> ! {
-    // On a thread of its own: whoever hangs may hold the lock of standard error.
+    // On its own thread: a hanging thread may hold the lock of standard error.
     let (said, waits) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        tell(format_args!(
-            "agentd: the server did not end within {} s of the signal, so it is ended now; turns \
-             that were running are closed by the next start",
+        eprint(format_args!(
+            "agentd: the server did not stop within {} s of the signal and is terminated; its running \
+             turns are closed at the next start",
             after.as_secs()
         ));
         drop(said);

@@ -25,7 +25,7 @@ pub(super) fn lines(thread: &str, folder: &Path, not_started: Option<&str>) -> V
     lines.extend(messages(thread, folder).iter().map(Value::to_string));
     lines.push(String::new());
     lines.push(
-        "They go on with the thread above; `thread/start` in place of `thread/resume` begins a new \
+        "They continue the thread above; `thread/start` instead of `thread/resume` starts a new \
          one,\nwhose id is in the answer. Everything else: docs/client.md."
             .to_owned(),
     );

@@ -43,10 +43,10 @@ impl Scratch {
     /// # Errors
     /// When that folder cannot be made.
     pub(super) fn copy(from: &Path, temporary: &Path, home: &Path) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new()
-            .prefix("agentd-demo-")
-            .tempdir_in(temporary)
-            .with_context(|| format!("no scratch folder can be made in {}", temporary.display()))?;
+        let dir =
+            tempfile::Builder::new().prefix("agentd-demo-").tempdir_in(temporary).with_context(
+                || format!("cannot create a scratch folder in {}", temporary.display()),
+            )?;
         let mut copied = Copied::default();
         copied.tree(from, dir.path(), &[dir.path(), home]);
         Ok(Self { dir, copied })
@@ -64,7 +64,7 @@ impl Scratch {
         let path = self.dir.path().to_owned();
         self.dir
             .close()
-            .with_context(|| format!("the scratch copy {} cannot be removed", path.display()))
+            .with_context(|| format!("cannot remove the scratch copy {}", path.display()))
     }
 
     /// What was copied, in one line.

@@ -1,4 +1,4 @@
-//! What to tell when a turn did not complete: what happened, and what to do next.
+//! Messages about a turn that did not complete: what happened, and what to do next.
 
 use protocol::{AgentErrorInfo, ThreadStartResponse, TurnError};
 
@@ -7,7 +7,7 @@ use crate::commands::transcript::{clean, sandbox_name};
 /// A failed turn in words.
 pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -> String {
     let Some(error) = error else {
-        return format!("the turn failed. {}", go_on(thread));
+        return format!("the turn failed. {}", how_to_resume(thread));
     };
     let details = error.additional_details.as_ref().map(|details| format!(" ({details})"));
     let message = clean(&format!("{}{}", error.message, details.unwrap_or_default()));
@@ -17,18 +17,18 @@ pub(super) fn failure(error: Option<&TurnError>, thread: &ThreadStartResponse) -
 /// What to do about changes and commands that were declined.
 pub(super) fn declined(thread: &ThreadStartResponse) -> String {
     format!(
-        "something was declined, because nobody can be asked (sandbox: {}). To allow more: \
-         --sandbox workspace-write, or a rule for the command",
+        "a command or change was declined, because `exec` cannot ask for approval (sandbox: {}). To \
+         allow more, use --sandbox workspace-write or add a command rule",
         sandbox_name(&thread.sandbox)
     )
 }
 
 /// How to go on with a thread that was kept.
-pub(super) fn go_on(thread: &ThreadStartResponse) -> String {
+pub(super) fn how_to_resume(thread: &ThreadStartResponse) -> String {
     if thread.thread.ephemeral {
-        return "Nothing of the thread was kept.".to_owned();
+        return "The thread was not stored.".to_owned();
     }
-    format!("To go on: agentd exec --resume {} \"…\"", thread.thread.id)
+    format!("To continue: agentd exec --resume {} \"…\"", thread.thread.id)
 }
 
 fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
@@ -37,15 +37,15 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
         Some(AgentErrorInfo::Unauthorized) => format!(
             "Check the key of the provider `{provider}`: `default` reads AGENT_API_KEY or \
              OPENAI_API_KEY, others the variable that their `env_key` names. {}",
-            go_on(thread)
+            how_to_resume(thread)
         ),
         Some(AgentErrorInfo::UsageLimitExceeded) => {
-            "Wait until the limit is renewed, raise it, or name another model (-m) or provider \
+            "Wait until the limit resets, raise it, or choose another model (-m) or provider \
              (--model-provider)."
                 .to_owned()
         }
         Some(AgentErrorInfo::ContextWindowExceeded) => {
-            "Start a new thread, or ask for less at once.".to_owned()
+            "Start a new thread, or split the task.".to_owned()
         }
         Some(AgentErrorInfo::BadRequest) => format!(
             "The provider `{provider}` refused the request: check the name of the model (now \
@@ -57,12 +57,12 @@ fn next(info: Option<AgentErrorInfo>, thread: &ThreadStartResponse) -> String {
             | AgentErrorInfo::ResponseStreamConnectionFailed { .. },
         ) => format!(
             "Check the network, and `base_url` of the provider `{provider}` in config.toml. {}",
-            go_on(thread)
+            how_to_resume(thread)
         ),
         Some(AgentErrorInfo::SandboxError) => {
             "Install the package `bubblewrap`, or choose another --sandbox mode.".to_owned()
         }
-        _ => go_on(thread),
+        _ => how_to_resume(thread),
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         check(Some(AgentErrorInfo::HttpConnectionFailed { http_status_code }), false, "`base_url`");
         check(Some(AgentErrorInfo::SandboxError), false, "bubblewrap");
         check(Some(AgentErrorInfo::Other), false, "--resume t1");
-        check(None, true, "Nothing of the thread was kept");
+        check(None, true, "The thread was not stored");
         assert!(failure(None, &thread(false)).contains("--resume t1"));
     }
 }

@@ -16,8 +16,8 @@ const MAX_PROMPT: u64 = 8 << 20;
 /// Larger schemas are refused, in bytes.
 const MAX_SCHEMA: u64 = 1 << 20;
 
-/// What to say when no prompt is given and none can come.
-pub(super) const NO_PROMPT: &str = "agentd exec: there is no prompt. Give it as an argument, as in \
+/// The error of a missing prompt.
+pub(super) const NO_PROMPT: &str = "agentd exec: the prompt is missing. Give it as an argument, as in \
     `agentd exec \"fix the failing test\"`, or on standard input: `agentd exec < prompt.txt`.";
 
 /// The input of a turn.
@@ -39,7 +39,7 @@ impl Input {
             Some(prompt) => prompt.to_owned(),
         };
         if text.trim().is_empty() {
-            bail!("the prompt is empty: say what to do");
+            bail!("the prompt is empty: describe what to do");
         }
         let mut parts = vec![UserInput::Text { text, text_elements: Vec::new() }];
         for image in &arguments.images {
@@ -49,8 +49,8 @@ impl Input {
     }
 }
 
-/// Whether a prompt would have to come from a terminal at which nobody was told to type.
-pub(super) fn nobody_speaks(prompt: Option<&str>, is_terminal: bool) -> bool {
+/// Whether the prompt would be read from a terminal without an invitation to type.
+pub(super) fn is_prompt_missing(prompt: Option<&str>, is_terminal: bool) -> bool {
     prompt.is_none() && is_terminal
 }
 
@@ -60,9 +60,8 @@ pub(super) fn nobody_speaks(prompt: Option<&str>, is_terminal: bool) -> bool {
 /// When it is none.
 pub(super) fn folder(cwd: &Path, named: &Path) -> anyhow::Result<PathBuf> {
     let folder = cwd.join(named);
-    let found = folder
-        .canonicalize()
-        .with_context(|| format!("--cd: {} cannot be used", folder.display()))?;
+    let found =
+        folder.canonicalize().with_context(|| format!("--cd: cannot use {}", folder.display()))?;
     if !found.is_dir() {
         bail!("--cd: {} is not a folder", folder.display());
     }
@@ -74,9 +73,9 @@ fn prompt(input: impl Read) -> anyhow::Result<String> {
     input
         .take(MAX_PROMPT + 1)
         .read_to_string(&mut text)
-        .context("the prompt on standard input cannot be read")?;
+        .context("cannot read the prompt from standard input")?;
     if text.len() as u64 > MAX_PROMPT {
-        bail!("the prompt on standard input is larger than 8 MiB: name a file in it instead");
+        bail!("the prompt on standard input is larger than 8 MiB: refer to a file instead");
     }
     Ok(text)
 }
@@ -149,7 +148,7 @@ mod tests {
         assert!(prompt(&b"\xff"[..]).is_err());
         let error = prompt(io::repeat(b'x')).unwrap_err().to_string();
         assert!(error.contains("8 MiB"), "{error}");
-        assert!(nobody_speaks(None, true));
-        assert!(!nobody_speaks(Some("-"), true) && !nobody_speaks(None, false));
+        assert!(is_prompt_missing(None, true));
+        assert!(!is_prompt_missing(Some("-"), true) && !is_prompt_missing(None, false));
     }
 }

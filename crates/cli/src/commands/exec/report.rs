@@ -1,5 +1,5 @@
-//! What is reported while a turn runs, and the message that it ends with. Questions of the server
-//! are answered with no: there is nobody to ask.
+//! Progress of a turn, and its final message. Declines all requests of the server, because nobody can
+//! answer them.
 
 use std::io::{self, ErrorKind, Stderr, Stdout, Write};
 
@@ -9,8 +9,8 @@ use protocol::{
 };
 use serde_json::value::RawValue;
 
+use crate::commands::eprint;
 use crate::commands::local::{self, Observer};
-use crate::commands::tell;
 use crate::commands::transcript::{Style, Transcript, sandbox_name};
 
 /// Follows a turn.
@@ -55,7 +55,7 @@ impl Report {
             ("sandbox", sandbox_name(&thread.sandbox)),
         ];
         for (label, value) in rows {
-            // Progress is a courtesy: without a reader the work goes on.
+            // Progress is optional: the work continues without a reader.
             let _ = text.block(Style::Dim, label, &value);
         }
     }
@@ -99,7 +99,7 @@ impl Observer for Report {
     }
 
     async fn asked(&mut self, method: &str, _params: &RawValue) -> io::Result<local::Answer> {
-        tell(format_args!("agentd: declined `{method}`: there is nobody to ask"));
+        eprint(format_args!("agentd: declined `{method}`: `exec` cannot ask anyone"));
         Ok(local::decline(method))
     }
 }
@@ -129,8 +129,9 @@ impl<W: Write> Events<W> {
         writeln!(self.out, r#"{{"method":{method},"params":{}}}"#, params.get())
             .and_then(|()| self.out.flush())
             .map_err(|error| {
-                let why =
-                    format!("standard output cannot be written, so the turn is ended: {error}");
+                let why = format!(
+                    "cannot write to standard output, so the turn was interrupted: {error}"
+                );
                 io::Error::new(error.kind(), why)
             })
     }

@@ -85,10 +85,10 @@ fn commands_say_how_they_ended() {
         command("failed", Some("1\n2\n3\n4\r\n5"), Some(2)),
         "  … 2 lines above\n  3\n  4\n  5\n  exit 2 in 12 ms\n",
     );
-    check(command("declined", None, None), "  declined: it was not run\n");
+    check(command("declined", None, None), "  declined: not run\n");
     check(
         command("failed", Some("no sandbox"), None),
-        "  no sandbox\n  failed: it did not run to an end\n",
+        "  no sandbox\n  failed: the command did not finish\n",
     );
 }
 
