@@ -51,7 +51,7 @@ pub(crate) fn switch_off_pending(path: &[&str], value: &mut Json) {
             }
         }
         (["features", name], value @ Json::Bool(true)) if !is_active_feature(name) => {
-            *value = false.into()
+            *value = false.into();
         }
         _ => {}
     }
