@@ -79,7 +79,7 @@ pub struct Demand {
 /// What it really took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consumed {
-    /// Input and output tokens; `None`: nobody said, the estimate stands.
+    /// Input and output tokens; `None`: unknown, so the estimate stands.
     pub tokens: Option<u64>,
     /// Images made.
     pub images: Option<u64>,

@@ -221,7 +221,7 @@ async fn follow(directory: Weak<Directory>) {
     loop {
         tokio::time::sleep(POLL).await;
         let Some(directory) = directory.upgrade() else { return };
-        // Told by `is_in_touch`, and tried again.
+        // `is_in_touch` reports the error; the next poll tries again.
         let _ = directory.catch_up().await;
         polls = polls.wrapping_add(1);
         if polls.is_multiple_of(UPKEEP_EVERY) {

@@ -74,7 +74,7 @@ impl Ledger {
 
     /// Takes an entry down. Never waits.
     pub fn record(&self, entry: Entry) {
-        // What is lost is counted by the queue, and told by [`Ledger::state`].
+        // The queue counts lost entries; [`Ledger::state`] reports them.
         let _ = self.0.queue().push(entry);
         self.0.filled.notify_one();
     }

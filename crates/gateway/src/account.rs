@@ -1,6 +1,5 @@
 //! A request's account: what it reserved, and the one place where that is settled, when it is known
-//! what it really took, or when nobody waits for it any more (specification: What the service
-//! does).
+//! what it really took, or when it is dropped (specification: What the service does).
 
 use std::sync::Arc;
 
@@ -138,7 +137,7 @@ impl Account {
 }
 
 impl Drop for Account {
-    /// Nobody waits for it any more, and the model server may have begun.
+    /// The request was dropped; the model server may have started.
     fn drop(&mut self) {
         self.settle(End::Aborted { status: 499, outcome: gateway_body::Outcome::default() });
     }
@@ -245,7 +244,7 @@ impl Facts {
         }
     }
 
-    /// Nobody said what it took: the estimate stands.
+    /// Without usage the estimate stands.
     fn as_reserved(&self, status: u16, images: Option<u64>, audio: Option<u64>) -> Bill {
         Bill {
             status,

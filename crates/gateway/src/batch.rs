@@ -83,7 +83,7 @@ async fn wait(
     }
 }
 
-/// Takes batches that nobody works at; now and then forgets what is not needed any more.
+/// Takes batches that nobody works at; now and then deletes what is no longer needed.
 async fn round(
     gateway: &Arc<Gateway>,
     phase: &watch::Receiver<Phase>,

@@ -132,7 +132,7 @@ impl Gateway {
         SecretMask::keys(&self.settings.load()).replace(line)
     }
 
-    /// Writes what is not written yet. To be called when no request is under way any more.
+    /// Writes everything that is still in memory. Call it when no request is open.
     pub async fn close(&self) {
         // Nothing is left to do where serving has ended it already.
         self.batches.drain(Duration::ZERO).await;

@@ -47,7 +47,7 @@ pub struct State {
     pub used: u64,
     /// Units left, rounded down.
     pub remaining: u64,
-    /// How long until nothing is used any more, for those that come back with time.
+    /// Time until the meter is full again, for rates.
     pub until_full: Micros,
 }
 

@@ -33,7 +33,7 @@ const REFRESH: u32 = 10;
 pub(super) struct Frame<'a> {
     /// Of the window.
     pub(super) title: &'a str,
-    /// `None`: nobody is known to look.
+    /// `None`: the reader is not signed in.
     pub(super) access: Option<&'a Access>,
     /// The page's own address, where it may refresh itself, and whether it does.
     pub(super) refresh: Option<(&'a Uri, bool)>,

@@ -117,7 +117,7 @@ impl Worker {
         Ok(Self { jobs, current })
     }
 
-    /// Ends that job, if it is the one that runs: nobody waits for it any more.
+    /// Interrupts the job if it is running: its caller has given up.
     fn interrupt(&self, job: &Arc<()>) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(running), Some(handle)) = (&current.job, &current.interrupt)

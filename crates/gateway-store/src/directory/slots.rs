@@ -11,7 +11,7 @@ use ratelimit::Micros;
 
 use gateway_policy::tenants::{Caller, Organization, Project};
 
-/// Slots in use, by id. Those that no key uses any more are swept when their number doubles.
+/// Slots in use, by id. Slots that no key uses are removed when their number has doubled.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     /// Grows with each change that is applied: what was read before must not be kept after.

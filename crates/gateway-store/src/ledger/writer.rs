@@ -32,7 +32,7 @@ pub(super) async fn run(database: Arc<Database>, writer: Box<str>, ledger: Arc<S
             if Arc::strong_count(&ledger) == 1 {
                 return;
             }
-            // Woken now and then to look whether anybody is left.
+            // Wakes up regularly to check whether the ledger is still in use.
             let _ = tokio::time::timeout(RETRY.1, ledger.filled.notified()).await;
             continue;
         }

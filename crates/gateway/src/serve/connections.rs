@@ -63,7 +63,7 @@ pub async fn serve(
                 let connection = connection(&gateway, stream, pages.for_client(address.ip()));
                 let connection = graceful.watch(connection);
                 tokio::spawn(async move {
-                    // A connection that breaks concerns nobody else.
+                    // A broken connection affects no other.
                     let _ = connection.await;
                     drop(place);
                 });

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 /// How long a connection may stay open between two requests.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long an answer may find no room: nobody reads it.
+/// Longest time without progress in writing an answer to a client that does not read.
 const STALLED: Duration = Duration::from_secs(60);
 
 /// See the module.

@@ -119,7 +119,7 @@ fn add(
     held: &mut Option<OwnedSemaphorePermit>,
     more: Result<OwnedSemaphorePermit, AcquireError>,
 ) -> Result<(), ApiError> {
-    // Nobody closes them.
+    // The semaphores are never closed.
     let more = more.map_err(|_| busy())?;
     match held {
         Some(held) => held.merge(more),
