@@ -1,15 +1,14 @@
-//! The managed network: the one way out of a sandbox whose network is a loopback interface of its
-//! own. Commands reach it as an HTTP proxy (`CONNECT` and plain requests) and, if configured, as a
-//! SOCKS5 proxy; it lets through what an [`EgressPolicy`] allows, asks about the rest, and connects
-//! from outside of the sandbox.
+//! The managed network: the only way out of a sandbox whose network is its own loopback interface.
+//! Commands use it as an HTTP proxy (`CONNECT` and plain requests) and, if configured, as a SOCKS5 proxy.
+//! It allows what an [`EgressPolicy`] allows, asks about other hosts, and connects from outside of the
+//! sandbox.
 //!
-//! The listeners are made inside of the sandbox's network and handed out through a socket before
-//! the command starts, so there is nothing to reach when they are not served: with the proxy down,
-//! nothing gets out. Names are resolved here, once for each connection, and what they resolve to
-//! is what is connected to.
+//! The listeners are created in the sandbox's network and passed out through a socket before the command
+//! starts. If they are not served, no connection leaves the sandbox. Names are resolved here, once per
+//! connection, and the connection uses the resolved address.
 //!
-//! Not seen: what a permitted server does with a request, and what is inside of TLS. A name that
-//! fronts for another one inside TLS is let through under the name that the proxy was told.
+//! The proxy does not see what an allowed server does with a request, nor what is inside of TLS. With
+//! domain fronting, it checks only the name that the command gives to the proxy.
 
 mod address;
 mod dial;

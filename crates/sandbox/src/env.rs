@@ -1,5 +1,5 @@
-//! Which variables a command is given: the `shell_environment_policy` of the configuration.
-//! Reads no environment itself.
+//! The environment of commands, by the `shell_environment_policy` of the configuration. Reads no
+//! environment itself.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,20 +8,19 @@ use std::ffi::{OsStr, OsString};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnvPolicy {
     pub inherit: Inherit,
-    /// Keep variables whose name contains KEY, SECRET or TOKEN.
+    /// Whether to keep variables whose name contains KEY, SECRET or TOKEN.
     pub ignore_default_excludes: bool,
-    /// Patterns of names to drop; `*` and `?` stand for any characters and any one, letter case
-    /// does not matter.
+    /// Patterns of names to remove, with the wildcards `*` and `?`; letter case is ignored.
     pub exclude: Vec<String>,
-    /// Variables to add, after everything was dropped.
+    /// Variables to add after the removals.
     pub set: BTreeMap<String, String>,
-    /// When not empty, only names matching one of these patterns are kept, of those in `set` too.
+    /// If not empty, only names that match one of these patterns are kept, also of those in `set`.
     pub include_only: Vec<String>,
-    /// Names that no command gets, whatever the rest says: where providers' keys are kept.
+    /// Names that no command gets: the variables with the keys of providers.
     pub secrets: Vec<String>,
 }
 
-/// What to begin with.
+/// The inherited variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inherit {
     #[default]
@@ -31,7 +30,7 @@ pub enum Inherit {
     None,
 }
 
-/// What `inherit = "core"` keeps.
+/// The variables that `inherit = "core"` keeps.
 pub const CORE_VARIABLES: [&str; 12] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ",
     "USER", "USERNAME",
@@ -39,7 +38,7 @@ pub const CORE_VARIABLES: [&str; 12] = [
 
 const SECRET_WORDS: [&str; 3] = ["KEY", "SECRET", "TOKEN"];
 
-/// The environment of a command, sorted by name, made from `base` in this order: inherit, default
+/// The environment of a command, sorted by name. Applies to `base`, in this order: `inherit`, default
 /// excludes, `exclude`, `set`, `include_only`, `secrets`.
 pub fn child_environment(
     base: impl IntoIterator<Item = (OsString, OsString)>,
@@ -58,13 +57,13 @@ pub fn child_environment(
     variables.into_iter().filter(|(name, _)| is_valid(name) && kept(name)).collect()
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any characters and `?` for any one;
-/// letter case does not matter.
+/// Whether `name` matches `pattern`, in which `*` stands for any characters and `?` for a single one.
+/// Ignores letter case.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let (mut p, mut n) = (0, 0);
-    // Where to go on after the last `*`: only that one ever needs to take more.
+    // Where to resume after the last `*`, the only one that can need to match more characters.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -102,7 +101,7 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, name))
 }
 
-/// A name that is empty or holds `=` would turn into another variable.
+/// Whether a name is valid: an empty one, or one with `=`, would become another variable.
 fn is_valid(name: &OsStr) -> bool {
     !name.is_empty() && !name.as_encoded_bytes().contains(&b'=')
 }
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_become_another_is_dropped() {
+    fn invalid_names_are_removed() {
         let set = BTreeMap::from([("A=B".into(), "1".into()), (String::new(), "2".into())]);
         let policy = EnvPolicy { set, ..EnvPolicy::default() };
         assert!(child_environment([], &policy).is_empty());

@@ -1,5 +1,5 @@
-//! Changing files for patches: within the policy, through no symbolic link that was
-//! not there when the policy was checked, and all changes or none.
+//! Changes files for patches: within the policy, atomically, and through no symbolic link that did not
+//! exist when the policy was checked.
 
 #[cfg(unix)]
 mod apply;
@@ -20,7 +20,7 @@ use crate::error::Error;
 #[cfg(not(unix))]
 use crate::policy::Resolved;
 
-/// One change of a file.
+/// A change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Absolute.
@@ -28,25 +28,24 @@ pub struct Change {
     pub action: Action,
 }
 
-/// What to do to a file.
+/// The action on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Gives the file this content; creates it when it does not exist. Behind a symbolic link,
-    /// the file that it leads to is written.
+    /// Writes or creates the file. Follows a symbolic link.
     Write {
         contents: Vec<u8>,
-        /// Create missing folders above it.
+        /// Whether to create missing parent folders.
         create_parents: bool,
-        /// The file whose permission bits it gets: where it was before a move. `None` keeps those
-        /// of an existing file.
+        /// The file to copy permission bits from: for a move, the old path. `None` keeps those of an
+        /// existing file.
         mode_of: Option<PathBuf>,
     },
-    /// Removes the file; of a symbolic link, the link.
+    /// Deletes the file, or the symbolic link itself.
     Remove,
 }
 
-/// Where folders cannot be held open, nothing is changed: what was checked may not be what is
-/// written.
+/// Refuses all changes on systems where folders cannot be held open: the checked path could differ from
+/// the written one.
 #[cfg(not(unix))]
 pub fn apply(changes: &[Change], _limits: Option<&Resolved>) -> Result<(), Error> {
     let Some(change) = changes.first() else { return Ok(()) };

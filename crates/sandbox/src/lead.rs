@@ -1,8 +1,8 @@
-//! The last steps before a command inside of bubblewrap. They are a program of their own, embedded
-//! here and started from memory, because it costs milliseconds to start the whole one a second
-//! time; the whole one takes the same steps where it has to.
+//! The last steps before a command inside of bubblewrap. They are a separate program, embedded here and
+//! started from memory, because starting the whole program again takes milliseconds. The whole program
+//! takes the same steps where the embedded one cannot run.
 
-// `build.rs` compiles it, this crate does not; rustfmt visits what a `mod` item declares.
+// Compiled by `build.rs`, not by this crate; declared so that rustfmt visits it.
 #[cfg(false)]
 #[path = "lead/main.rs"]
 mod program;
@@ -25,15 +25,15 @@ pub(crate) use steps::{FIRST_BLOCK, NONE, NOT_STARTED, TERMINAL, is_text};
 /// Compiled by `build.rs`.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lead"));
 
-/// Takes the steps in this process; returns when that failed, and has reported it. `arguments` are
-/// those of [`steps::lead`].
+/// Takes the steps in this process, with the arguments of [`steps::lead`]. Returns only after it has
+/// reported a failure.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) {
-    // An argument that came to this process holds no NUL byte.
+    // An argument of this process has no NUL byte.
     let strings = arguments.map_while(|argument| CString::new(argument.into_vec()).ok());
     let strings: Vec<CString> = strings.collect();
     let null = std::iter::once(std::ptr::null());
     let pointers: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).chain(null).collect();
-    // The runtime ignores a signal that the command must not ignore.
+    // The runtime ignores SIGPIPE, which the command must not ignore.
     sys::reset_signals();
     // SAFETY: both lists end with a null pointer and live until this returns; nothing changes the
     // environment of this process, which has one thread.
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = OsString>) {
     }
 }
 
-/// The program in memory, sealed; `None` where such a thing cannot be executed.
+/// The program in sealed memory; `None` if it cannot be executed.
 pub(crate) fn load() -> Option<OwnedFd> {
     let program = write().ok()?;
     starts(&program).then_some(program)
@@ -55,7 +55,7 @@ fn write() -> io::Result<OwnedFd> {
         rustix::fs::memfd_create(c"agentd-lead", flags)
     };
     let program = match create(MemfdFlags::EXEC) {
-        // Before Linux 6.3 all could be executed.
+        // Before Linux 6.3, all memory files were executable.
         Err(Errno::INVAL) => create(MemfdFlags::empty())?,
         created => created?,
     };
@@ -66,10 +66,10 @@ fn write() -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Tries it: a security module may forbid it.
+/// Whether the program starts, which a security module can forbid.
 fn starts(program: &OwnedFd) -> bool {
     let Ok(path) = path(program) else { return false };
-    // SAFETY: called where there is one thread only.
+    // SAFETY: the caller has only one thread.
     #[allow(unsafe_code)]
     match unsafe { sys::fork() } {
         Ok(sys::Forked::Child) => {
@@ -84,13 +84,13 @@ fn starts(program: &OwnedFd) -> bool {
     }
 }
 
-/// Where an open program is found by the process that has it open.
+/// The path of an open program for the process that has it open.
 pub(crate) fn path(program: &OwnedFd) -> io::Result<CString> {
     let path = format!("/proc/self/fd/{}", program.as_raw_fd());
     Ok(CString::new(path)?)
 }
 
-/// Whether an argument was left out.
+/// Whether an argument is omitted.
 pub(crate) fn is_left_out(argument: &std::ffi::OsStr) -> bool {
     argument.as_encoded_bytes() == CStr::to_bytes(NONE)
 }
@@ -99,12 +99,13 @@ pub(crate) fn is_left_out(argument: &std::ffi::OsStr) -> bool {
 mod tests {
     use std::process::Command;
 
-    /// As the kernel runs it, without bubblewrap around it.
+    /// Runs the program without bubblewrap.
     #[allow(clippy::disallowed_methods, reason = "it is the program under test")]
     fn lead(arguments: &[&str]) -> (Option<i32>, String, String) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("lead");
-        // By another process, which no child of another test can have inherited a descriptor from.
+        // Copied by another process, so that no child of another test inherits a writable
+        // descriptor.
         let source = concat!(env!("OUT_DIR"), "/lead");
         assert!(Command::new("cp").arg(source).arg(&program).status().unwrap().success());
         let ran = Command::new(&program).args(arguments).output().unwrap();
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_becomes_the_command_or_says_why_not() {
+    fn it_becomes_the_command_or_reports_the_reason() {
         let check = |rest: &[&str], code, out: &str, error: &str| {
             let arguments = [&["x", "lead"], rest].concat();
             let (ended, stdout, stderr) = lead(&arguments);
@@ -128,10 +129,10 @@ mod tests {
         check(&["-", "-", "3:8080,0,0", "-", "/bin/echo"], 127, "", invalid);
         check(&["-", "-", "-", "1"], 127, "", invalid);
         check(&["-", "-", "-", "99999999999", "/bin/echo"], 127, "", invalid);
-        // A descriptor that is no root: `EBADF`.
+        // A descriptor that is not a root: `EBADF`.
         let unopened = "preparing the command: looking at a writable folder (error 9)\n";
         check(&["-", "-", "-", "1", "77", "/tmp", "/bin/echo"], 127, "", unopened);
-        // Standard input is not what is mounted there.
+        // Standard input is not the mounted folder.
         let changed = "preparing the command: a writable folder changed while it was mounted \
              (error 22)\n";
         check(&["-", "-", "-", "1", "0", "/tmp", "/bin/echo"], 127, "", changed);

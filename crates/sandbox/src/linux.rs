@@ -1,4 +1,4 @@
-//! What only Linux has: the layers that confine a command, and the system calls for them.
+//! The Linux-specific part: the layers that confine a command, and their system calls.
 
 pub(crate) mod bubblewrap;
 pub(crate) mod detect;

@@ -1,11 +1,11 @@
-//! Keeps the output of a command within a bound: its head and its tail.
+//! Keeps the head and the tail of a command's output within a bound.
 
 use std::collections::VecDeque;
 
-/// The bound that applies when nobody asks for another.
+/// The default bound.
 pub const DEFAULT_OUTPUT_CAP: usize = 1024 * 1024;
 
-/// Collected output, at most `cap` bytes of it: the first half and the last half.
+/// Collected output of at most `cap` bytes: half of them from its start, half from its end.
 #[derive(Clone, Debug)]
 pub struct OutputBuffer {
     head: Vec<u8>,
@@ -34,7 +34,7 @@ impl OutputBuffer {
         }
     }
 
-    /// A buffer without a bound, for a caller who takes responsibility for the memory.
+    /// A buffer without a bound; the caller is responsible for the memory.
     pub fn unbounded() -> Self {
         OutputBuffer::new(usize::MAX)
     }
@@ -50,17 +50,17 @@ impl OutputBuffer {
         self.omitted += excess as u64;
     }
 
-    /// How many bytes between head and tail were left out.
+    /// Number of omitted bytes between head and tail.
     pub fn omitted(&self) -> u64 {
         self.omitted
     }
 
-    /// Whether nothing was printed.
+    /// Whether there was no output.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.omitted == 0
     }
 
-    /// Head and tail, as printed, with a marker between them where bytes were left out.
+    /// Head and tail, with a marker between them if bytes were omitted.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone();
         if self.omitted > 0 {
@@ -72,7 +72,7 @@ impl OutputBuffer {
         bytes
     }
 
-    /// [`OutputBuffer::bytes`] as text; what is not UTF-8 becomes U+FFFD.
+    /// [`OutputBuffer::bytes`] as text, with U+FFFD for invalid UTF-8.
     pub fn text(&self) -> String {
         match String::from_utf8(self.bytes()) {
             Ok(text) => text,
@@ -80,7 +80,7 @@ impl OutputBuffer {
         }
     }
 
-    /// As [`OutputBuffer::text`], without a copy of what is not cut.
+    /// As [`OutputBuffer::text`], without copying complete output.
     pub fn into_text(mut self) -> String {
         let marker = if self.omitted > 0 { self.marker() } else { String::new() };
         let mut bytes = std::mem::take(&mut self.head);
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn within_the_bound_and_complete_up_to_it(
+        fn output_is_bounded_and_complete_up_to_the_bound(
             pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..10),
             cap in 0usize..40,
         ) {

@@ -1,4 +1,4 @@
-//! A running command: its output, its input, and the ways to end it.
+//! A running command: its output, its input, and its termination.
 
 use std::io;
 #[cfg(unix)]
@@ -25,39 +25,38 @@ use crate::pty;
 use crate::pty::Size;
 use crate::sandbox::exec_error;
 
-/// A running command. Dropping it kills the command and everything it started.
+/// A running command. Dropping it kills the command and its descendants.
 ///
-/// Output is not collected without bound: the command waits while [`Process::output`] is full
-/// (at most [`OUTPUT_CHUNKS`] chunks of at most [`CHUNK_BYTES`]). So read the output, drop its
-/// receiver, or call [`Process::collect`]; [`Process::wait`] alone waits for somebody to read it.
+/// Output is bounded: the command waits while [`Process::output`] is full (at most [`OUTPUT_CHUNKS`]
+/// chunks of at most [`CHUNK_BYTES`]). So read the output, drop its receiver, or call
+/// [`Process::collect`]; [`Process::wait`] waits until the output has been read.
 #[derive(Debug)]
 pub struct Process {
-    /// What the command prints. Closed at the end of the output.
+    /// The output of the command. Closed at its end.
     pub output: mpsc::Receiver<Chunk>,
     pub(crate) control: Control,
 }
 
-/// Most chunks waiting in [`Process::output`].
+/// Chunks in [`Process::output`].
 pub const OUTPUT_CHUNKS: usize = 16;
-/// Most bytes of a chunk.
+/// Largest chunk, in bytes.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How long after the exit of a command its output is still waited for, when a process that it
-/// left behind holds the output open.
+/// How long output is read after the exit of a command, if a remaining descendant keeps it open.
 pub const LINGER: Duration = Duration::from_millis(200);
 
-/// How long [`Control::terminate`] waits after killing: a process of another user (started
-/// through `sudo`) may not let itself be killed.
+/// How long [`Control::terminate`] waits after killing. A process of another user (started through
+/// `sudo`) cannot be killed.
 const KILL_WAIT: Duration = Duration::from_secs(2);
 
-/// A piece of output, as it was read.
+/// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub stream: Stream,
     pub bytes: Bytes,
 }
 
-/// Where output came from. A terminal has one stream: standard output.
+/// The stream of output. A terminal has only standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stream {
     Stdout,
@@ -68,17 +67,17 @@ pub enum Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     pub code: Option<i32>,
-    /// The signal that ended it. In a sandbox the signal shows as the code 128 + signal.
+    /// The signal that ended it. In a sandbox, `code` is 128 + signal instead.
     pub signal: Option<i32>,
-    /// The sandbox could not be set up and the command never ran; why is on standard error.
+    /// Whether the sandbox could not be set up, so the command never ran. Standard error has the reason.
     pub sandbox_failed: bool,
-    /// The sandbox was set up, and the program could not be executed in it: the system's number of
-    /// the error. Says that a code 127 is not the program's own.
+    /// The `errno` if the program could not be executed inside of the sandbox. Distinguishes this from a
+    /// program that exits with code 127.
     pub exec_errno: Option<i32>,
 }
 
 impl Exit {
-    /// The exit code as a shell reports it: 128 + the signal for a command that a signal ended.
+    /// The exit code as reported by a shell: 128 + signal for a command that a signal ended.
     pub fn shell_code(&self) -> i32 {
         match (self.code, self.signal) {
             (Some(code), _) => code,
@@ -103,8 +102,7 @@ impl Exit {
     }
 }
 
-/// Acts on a running command from anywhere; cheap to clone. Holding one does not keep the command
-/// alive.
+/// A handle to a running command; cheap to clone. It does not keep the command running.
 #[derive(Clone, Debug)]
 pub struct Control {
     pub(crate) shared: Arc<Shared>,
@@ -113,17 +111,17 @@ pub struct Control {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) pid: i32,
-    /// To the supervisor.
+    /// Socket to the supervisor.
     #[cfg(unix)]
     pub(crate) supervisor: UnixStream,
     pub(crate) input: Input,
-    /// Set when the first process ended.
+    /// Set when the first process has ended.
     pub(crate) ended: watch::Receiver<Option<Exit>>,
     /// Set when the output is complete as well.
     pub(crate) finished: watch::Receiver<Option<Exit>>,
 }
 
-/// Where input goes.
+/// The standard input of a command.
 #[derive(Debug)]
 pub(crate) enum Input {
     None,
@@ -133,16 +131,16 @@ pub(crate) enum Input {
     Terminal(Arc<AsyncFd<OwnedFd>>),
 }
 
-/// Ctrl-D: end of input, as a terminal knows it.
+/// Ctrl-D, the end of input on a terminal.
 const END_OF_TRANSMISSION: [u8; 1] = [4];
 
 impl Process {
-    /// A handle for input, size and termination, to be used while the output is read elsewhere.
+    /// A handle for input, size and termination.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// The process id. In a sandbox: of the process around it.
+    /// The process id; in a sandbox, that of bubblewrap.
     pub fn pid(&self) -> i32 {
         self.control.shared.pid
     }
@@ -152,7 +150,7 @@ impl Process {
         self.control.wait().await
     }
 
-    /// Reads all output into two buffers and waits for the end.
+    /// Reads all output into two buffers, and waits for the end.
     pub async fn collect(&mut self, stdout: &mut OutputBuffer, stderr: &mut OutputBuffer) -> Exit {
         while let Some(chunk) = self.output.recv().await {
             match chunk.stream {
@@ -196,16 +194,18 @@ impl Drop for Process {
 }
 
 impl Control {
-    /// The end of the command: its first process has ended and its output is complete.
+    /// Waits until the first process has ended and the output is complete.
     ///
-    /// Output is complete at its end of file, or, when something left running keeps it open,
-    /// [`LINGER`] after the exit: what was written before the exit is always delivered.
+    /// The output is complete at end of file, or, if a remaining descendant keeps it open, [`LINGER`]
+    /// after the exit. Output from before the exit is always delivered.
     pub async fn wait(&self) -> Exit {
         settled(&self.shared.finished).await
     }
 
-    /// Writes all of `bytes` to standard input; waits while the command does not read. Fails
-    /// when the command was started without input, or has closed it.
+    /// Writes all of `bytes` to standard input; waits while the command does not read.
+    ///
+    /// # Errors
+    /// The command has no standard input, or has closed it.
     #[cfg_attr(not(unix), allow(unused_variables, reason = "no command has input there"))]
     pub async fn write_stdin(&self, bytes: &[u8]) -> io::Result<()> {
         match &self.shared.input {
@@ -220,7 +220,7 @@ impl Control {
         }
     }
 
-    /// Ends standard input; on a terminal by typing Ctrl-D. Closing twice is no error.
+    /// Closes standard input; on a terminal, types Ctrl-D. Closing it twice is not an error.
     pub async fn close_stdin(&self) -> io::Result<()> {
         match &self.shared.input {
             Input::None => Ok(()),
@@ -234,7 +234,10 @@ impl Control {
         }
     }
 
-    /// Changes the size of the terminal; fails when the command has none.
+    /// Changes the size of the terminal.
+    ///
+    /// # Errors
+    /// The command has no terminal.
     #[cfg_attr(not(unix), allow(unused_variables, reason = "no command has a terminal there"))]
     pub fn resize(&self, size: Size) -> io::Result<()> {
         match &self.shared.input {
@@ -244,9 +247,9 @@ impl Control {
         }
     }
 
-    /// Asks everything that the command started to end (SIGTERM), and kills what is left after
-    /// `grace`. Returns when the command's first process has ended; `None` when it cannot be
-    /// killed because it belongs to another user.
+    /// Sends SIGTERM to the command and its descendants, and kills those that remain after `grace`.
+    /// Returns when the first process has ended; `None` if it cannot be killed because it belongs to
+    /// another user.
     pub async fn terminate(&self, grace: Duration) -> Option<Exit> {
         #[cfg(target_os = "linux")]
         let _ = rustix::io::write(&self.shared.supervisor, &[crate::supervise::request::TERMINATE]);
@@ -255,23 +258,23 @@ impl Control {
         tokio::time::timeout(KILL_WAIT, settled(&self.shared.ended)).await.ok()
     }
 
-    /// Kills everything that the command started (SIGKILL), also what has left its process group
-    /// or session.
+    /// Kills the command and its descendants (SIGKILL), including those in other process groups and
+    /// sessions.
     pub fn kill(&self) {
-        // The supervisor takes the end of the socket as the order; it fails only when gone.
+        // The supervisor kills them when the socket closes; this fails only if it has ended.
         #[cfg(unix)]
         let _ = rustix::net::shutdown(&self.shared.supervisor, rustix::net::Shutdown::Write);
     }
 }
 
-/// The number of SIGKILL, on every system that has signals.
+/// The number of SIGKILL on all systems with signals.
 const KILLED: i32 = 9;
 
 /// The first value that is set.
 async fn settled(exit: &watch::Receiver<Option<Exit>>) -> Exit {
     match exit.clone().wait_for(Option::is_some).await {
         Ok(exit) => exit.unwrap_or_else(Exit::killed),
-        // The reading task was dropped with its runtime: everything is killed.
+        // The reading task was dropped with its runtime, so everything was killed.
         Err(_) => Exit::killed(),
     }
 }

@@ -1,9 +1,9 @@
-//! Which addresses belong to the internet at large. Everything else is this machine, its network,
-//! or an address that wraps one of these.
+//! Distinguishes public internet addresses from those of this machine, of its network, and from addresses
+//! that embed one of these.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether the address is one of the public internet.
+/// Whether the address is public.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -19,7 +19,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_multicast()
         || address.is_documentation()
         || a == 0
-        // Shared by carriers, protocol assignments, 6to4 relays, benchmarks, reserved.
+        // Carrier-grade NAT, protocol assignments, 6to4 relays, benchmarks, reserved.
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
@@ -35,13 +35,13 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // Mapped and compatible addresses are those of version 4; so is what NAT64 and 6to4 wrap.
+        // Mapped, compatible, NAT64 and 6to4 addresses embed IPv4 addresses.
         [0, 0, 0, 0, 0, 0xffff, high, low] => embedded(high, low),
         [0, 0, 0, 0, 0, 0, ..] => false,
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
         [0x64, 0xff9b, ..] => false,
         [0x2002, high, low, ..] => embedded(high, low),
-        // Global unicast is 2000::/3; Teredo, benchmarks, documentation and ORCHID are not meant.
+        // Global unicast is 2000::/3, except Teredo, benchmarks, documentation and ORCHID.
         [0x2001, second, ..] => second > 0x01ff && second != 0x0db8,
         [0x3fff, second, ..] => second > 0x0fff,
         [first, ..] => (0x2000..0x4000).contains(&first),

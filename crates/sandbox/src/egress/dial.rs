@@ -1,5 +1,5 @@
-//! Connects to what was let through: resolves the name once, refuses what leads back to this machine
-//! or its network, and goes through another proxy where there is one.
+//! Connects to allowed targets: resolves the name once, refuses addresses of this machine and its
+//! network, and uses the upstream proxy if there is one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,46 +11,46 @@ use tokio::time::timeout;
 
 use super::address::is_public;
 use super::gate::{Protocol, Target};
-use super::managed::{Egress, PATIENCE};
+use super::managed::{Egress, TIMEOUT};
 use super::policy::{EgressPolicy, Listed, Mode};
 use super::upstream::Upstream;
 
-/// Before the next address of a host is tried.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(10);
-/// Longest answer of another proxy.
-const MAX_ANSWER: usize = 16 * 1024;
+/// Time limit of an address of a host, before the next one is tried.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest response of the upstream proxy, in bytes.
+const MAX_RESPONSE: usize = 16 * 1024;
 
-/// Why a connection was not made, for the person and the model who read the command's output.
+/// Why a connection was refused. The message is for the readers of the command's output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The policy, or the person who was asked, does not let it through.
+    /// The policy, or the user who was asked, does not allow it.
     Forbidden(String),
-    /// It was let through and failed.
+    /// It is allowed, but failed.
     Unreachable(String),
 }
 
-/// A connection and how to speak over it.
+/// A connection to a target.
 pub(super) struct Dialed {
     pub(super) stream: TcpStream,
-    /// The connection ends at another proxy, which is to be told where the request goes.
+    /// Whether the connection leads to an upstream proxy, which needs the target of the request.
     pub(super) to_proxy: bool,
 }
 
 impl Egress {
-    /// Whether the target may be reached, asking where the policy does not say.
+    /// Checks that the target is allowed; asks if the policy does not decide.
     pub(super) async fn admit(&self, target: &Target) -> Result<(), Refusal> {
         let Target { host, port, protocol } = target;
         let forbidden =
             |why: &str| Err(Refusal::Forbidden(format!("{host}:{port} {why} (managed network)")));
         if self.policy.mode == Mode::Limited && *protocol != Protocol::Http {
             return forbidden(
-                "cannot be reached this way: the network is limited to plain HTTP requests that read",
+                "cannot be reached this way: the network is limited to HTTP requests that only read",
             );
         }
         match self.policy.of(host) {
             Listed::Denied => forbidden("is denied"),
             Listed::Allowed => Ok(()),
-            // Nobody is asked about what would be refused anyway.
+            // No question about a target that would be refused anyway.
             Listed::Unlisted if !self.policy.local && literal_private(host) => forbidden(PRIVATE),
             Listed::Unlisted => match self.gate.may_reach(target).await {
                 true => Ok(()),
@@ -59,8 +59,8 @@ impl Egress {
         }
     }
 
-    /// Connects to what was admitted. Plain HTTP is left to the other proxy, where there is one;
-    /// everything else goes through a tunnel.
+    /// Connects to an admitted target. An upstream proxy handles plain HTTP itself; everything else goes
+    /// through a tunnel.
     pub(super) async fn dial(&self, target: &Target) -> Result<Dialed, Refusal> {
         let via = self.policy.upstream.as_ref().filter(|upstream| upstream.serves(&target.host));
         let dialing = async {
@@ -72,13 +72,13 @@ impl Egress {
                 Some(upstream) => self.through(upstream, target).await,
             }
         };
-        match timeout(PATIENCE, dialing).await {
+        match timeout(TIMEOUT, dialing).await {
             Ok(dialed) => dialed,
-            Err(_) => Err(unreachable(target, "no answer in time")),
+            Err(_) => Err(unreachable(target, "no response in time")),
         }
     }
 
-    /// The addresses of the target that may be connected to.
+    /// The allowed addresses of the target.
     pub(super) async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Refusal> {
         let found = (self.outside.resolve)(target.host.clone(), target.port).await;
         let found = found.map_err(|error| unreachable(target, &error.to_string()))?;
@@ -92,10 +92,10 @@ impl Egress {
     async fn connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
         let mut why = String::new();
         for address in self.addresses(target).await? {
-            match timeout(ADDRESS_PATIENCE, (self.outside.connect)(address)).await {
+            match timeout(ADDRESS_TIMEOUT, (self.outside.connect)(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) => why = error.to_string(),
-                Err(_) => why = "no answer in time".to_owned(),
+                Err(_) => why = "no response in time".to_owned(),
             }
         }
         Err(unreachable(target, &why))
@@ -103,7 +103,7 @@ impl Egress {
 
     async fn through(&self, upstream: &Upstream, target: &Target) -> Result<Dialed, Refusal> {
         let failed = |why: &str| unreachable(target, &format!("the upstream proxy: {why}"));
-        // Names that only the other proxy can resolve are its own to judge.
+        // The upstream proxy judges names that only it can resolve.
         if let Ok(found) = (self.outside.resolve)(target.host.clone(), target.port).await {
             check_addresses(&self.policy, target, &found)?;
         }
@@ -129,8 +129,7 @@ fn literal_private(host: &str) -> bool {
         || host.ends_with(".localhost")
 }
 
-/// Refuses a host one of whose addresses is private or denied: which one a client would end up
-/// with must not matter.
+/// Refuses a host if any of its addresses is private or denied, since any of them could be used.
 fn check_addresses(
     policy: &EgressPolicy,
     target: &Target,
@@ -163,10 +162,10 @@ async fn tunnel(stream: &mut TcpStream, upstream: &Upstream, target: &Target) ->
     request.push_str("\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    // Byte by byte: what follows the answer belongs to the tunnel.
+    // Byte by byte, because the bytes after the response belong to the tunnel.
     while !answer.ends_with(b"\r\n\r\n") {
-        if answer.len() > MAX_ANSWER {
-            return Err(io::Error::other("its answer is too long"));
+        if answer.len() > MAX_RESPONSE {
+            return Err(io::Error::other("its response is too long"));
         }
         answer.push(stream.read_u8().await?);
     }
@@ -175,12 +174,12 @@ async fn tunnel(stream: &mut TcpStream, upstream: &Upstream, target: &Target) ->
         [b'2', _, _] => Ok(()),
         other => {
             let status = String::from_utf8_lossy(other).into_owned();
-            Err(io::Error::other(format!("it answered {status}")))
+            Err(io::Error::other(format!("it responded with {status}")))
         }
     }
 }
 
-/// `host:port`, an address of version 6 in brackets.
+/// `host:port`, with an IPv6 address in brackets.
 pub(super) fn authority(target: &Target) -> String {
     let Target { host, port, .. } = target;
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

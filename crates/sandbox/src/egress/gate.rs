@@ -1,5 +1,5 @@
-//! Asks about a host that is on no list: once for a host, protocol and port, however many
-//! connections want it at the same time.
+//! Asks about hosts that no list contains, once per host, protocol and port for all concurrent
+//! connections.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 
-/// How a command wants to reach a host.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
     Http,
@@ -16,22 +16,22 @@ pub enum Protocol {
     Socks5Udp,
 }
 
-/// What a command wants to reach.
+/// The target of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// A name or an address, in lower case.
+    /// A name or an address in lower case.
     pub host: String,
     pub port: u16,
     pub protocol: Protocol,
 }
 
-/// Who is asked about a host that is on no list.
+/// Decides about hosts that no list contains.
 pub trait Asker: Send + Sync {
-    /// Whether it may be reached. Dropping the future takes the question back.
+    /// Whether the target may be reached. Dropping the future withdraws the question.
     fn ask(&self, target: Target) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 }
 
-/// Questions that wait for their answer at once; one more is refused.
+/// Concurrent questions; the hosts of further ones are refused.
 const MAX_QUESTIONS: usize = 32;
 
 pub(super) struct Gate {
@@ -39,7 +39,7 @@ pub(super) struct Gate {
     asked: Arc<Mutex<HashMap<Target, Told>>>,
 }
 
-/// Tells all who wait for one answer.
+/// Distributes an answer to all waiting connections.
 type Told = Arc<watch::Sender<Option<bool>>>;
 
 impl Gate {
@@ -47,7 +47,7 @@ impl Gate {
         Self { asker, asked: Arc::default() }
     }
 
-    /// The answer; the asker remembers what it wants to remember.
+    /// The answer of the asker, which remembers decisions.
     pub(super) async fn may_reach(&self, target: &Target) -> bool {
         let Some(asker) = &self.asker else { return false };
         let mut answer = {
@@ -61,7 +61,7 @@ impl Gate {
                     asked.insert(target.clone(), tell.clone());
                     let (question, all) = (asker.ask(target.clone()), self.asked.clone());
                     let target = target.clone();
-                    // Goes on when the connection that asked first is closed: others wait too.
+                    // Continues if the connection that asked first is closed, because others wait.
                     tokio::spawn(async move {
                         let decided = tokio::select! {
                             decided = question => decided,

@@ -1,4 +1,4 @@
-//! The HTTP side of the managed network: `CONNECT` tunnels, and plain requests, one a connection.
+//! The HTTP proxy of the managed network: `CONNECT` tunnels, and plain requests, one per connection.
 
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use tokio::time::timeout;
 
 use super::dial::{Refusal, authority};
 use super::gate::{Protocol, Target};
-use super::managed::{Egress, PATIENCE};
+use super::managed::{Egress, TIMEOUT};
 #[cfg(unix)]
 use super::policy::UnixSockets;
 use super::policy::{Mode, host_name};
 
-/// Longest head of a request.
+/// Longest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_HEADERS: usize = 128;
-/// How long a client that was refused may take to hang up.
-const GOODBYE: Duration = Duration::from_secs(2);
-/// A request with this header goes to the Unix socket that it names.
+/// How long a refused client may take to close its connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Header that names the Unix socket for a request.
 const UNIX_SOCKET: &str = "x-unix-socket";
-/// Headers that end at a proxy.
+/// Headers that a proxy does not forward.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "host",
@@ -37,22 +37,22 @@ const HOP_BY_HOP: [&str; 9] = [
     UNIX_SOCKET,
 ];
 
-/// A request as far as it was read.
+/// The head of a request.
 struct Request {
     method: String,
     uri: String,
     headers: Vec<(String, Vec<u8>)>,
-    /// What came behind the head.
+    /// The bytes after the head.
     rest: Vec<u8>,
 }
 
-/// An answer of our own.
-struct Answer {
+/// An error response of the proxy.
+struct ErrorResponse {
     status: &'static str,
     why: String,
 }
 
-impl Answer {
+impl ErrorResponse {
     fn bad(why: &str) -> Self {
         Self { status: "400 Bad Request", why: why.to_owned() }
     }
@@ -62,7 +62,7 @@ impl Answer {
     }
 }
 
-impl From<Refusal> for Answer {
+impl From<Refusal> for ErrorResponse {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Forbidden(why) => Self { status: "403 Forbidden", why },
@@ -72,28 +72,32 @@ impl From<Refusal> for Answer {
 }
 
 pub(super) async fn serve(egress: &Egress, mut stream: TcpStream) {
-    let served = match timeout(PATIENCE, read(&mut stream)).await {
+    let served = match timeout(TIMEOUT, read(&mut stream)).await {
         Ok(Ok(Some(request))) => handle(egress, &mut stream, request).await,
         Ok(Ok(None)) | Err(_) => return,
         Ok(Err(answer)) => Err(answer),
     };
-    if let Err(Answer { status, why }) = served {
+    if let Err(ErrorResponse { status, why }) = served {
         let body = format!("agentd: {why}\n");
         let length = body.len();
         let answer = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
              Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         );
-        // A client that is gone need not be told.
+        // The client may have closed the connection.
         let _ = stream.write_all(answer.as_bytes()).await;
         let _ = stream.shutdown().await;
-        // Closing with something unread would take the answer back.
+        // Closing with unread input would discard the response.
         let mut nowhere = sink();
-        let _ = timeout(GOODBYE, copy(&mut stream, &mut nowhere)).await;
+        let _ = timeout(CLOSE_TIMEOUT, copy(&mut stream, &mut nowhere)).await;
     }
 }
 
-async fn handle(egress: &Egress, stream: &mut TcpStream, request: Request) -> Result<(), Answer> {
+async fn handle(
+    egress: &Egress,
+    stream: &mut TcpStream,
+    request: Request,
+) -> Result<(), ErrorResponse> {
     if request.method == "CONNECT" {
         return connect(egress, stream, request).await;
     }
@@ -121,10 +125,15 @@ async fn handle(egress: &Egress, stream: &mut TcpStream, request: Request) -> Re
     Ok(())
 }
 
-async fn connect(egress: &Egress, stream: &mut TcpStream, request: Request) -> Result<(), Answer> {
-    let (host, port) = split_authority(&request.uri)
-        .ok_or_else(|| Answer::bad("`CONNECT` needs a host and a port"))?;
-    let port = port.ok_or_else(|| Answer::bad("`CONNECT` needs a port"))?;
+async fn connect(
+    egress: &Egress,
+    stream: &mut TcpStream,
+    request: Request,
+) -> Result<(), ErrorResponse> {
+    let (host, port) = split_authority(&request.uri).ok_or_else(|| {
+        ErrorResponse::bad("`CONNECT` needs a host and a port, as in `example.com:443`")
+    })?;
+    let port = port.ok_or_else(|| ErrorResponse::bad("`CONNECT` needs a port"))?;
     let target = Target { host, port, protocol: Protocol::Https };
     egress.admit(&target).await?;
     let mut dialed = egress.dial(&target).await?;
@@ -133,14 +142,14 @@ async fn connect(egress: &Egress, stream: &mut TcpStream, request: Request) -> R
         dialed.stream.write_all(&request.rest).await
     };
     if told.await.is_ok() {
-        // Either side may end it at any time.
+        // Either side can close it at any time.
         let _ = copy_bidirectional(stream, &mut dialed.stream).await;
     }
     Ok(())
 }
 
-/// Sends the request on and brings the answer back. In the limited mode nothing that the client
-/// sends behind the head gets out: it could be another request.
+/// Forwards the request and its response. In limited mode, does not forward what the client sends after
+/// the head, which could be another request.
 async fn forward<S: AsyncRead + AsyncWrite + Unpin>(
     egress: &Egress,
     client: &mut TcpStream,
@@ -166,13 +175,13 @@ async fn forward<S: AsyncRead + AsyncWrite + Unpin>(
     let _ = client.shutdown().await;
 }
 
-fn check_reads(request: &Request) -> Result<(), Answer> {
+fn check_reads(request: &Request) -> Result<(), ErrorResponse> {
     let has_body = request.header("transfer-encoding").is_some()
         || request.header("content-length").is_some_and(|length| length != b"0");
     match request.method.as_str() {
         "GET" | "HEAD" | "OPTIONS" if !has_body => Ok(()),
-        method => Err(Answer::forbidden(&format!(
-            "a `{method}` request is not let through: the network is limited to requests that read"
+        method => Err(ErrorResponse::forbidden(&format!(
+            "a `{method}` request is not allowed: the network is limited to requests that only read"
         ))),
     }
 }
@@ -183,11 +192,11 @@ async fn to_unix_socket(
     stream: &mut TcpStream,
     request: &Request,
     path: &[u8],
-) -> Result<(), Answer> {
+) -> Result<(), ErrorResponse> {
     let path: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path);
     let path = unix_socket(&egress.policy.unix_sockets, Path::new(path))?;
     let connected = tokio::net::UnixStream::connect(&path).await;
-    let mut server = connected.map_err(|error| Answer {
+    let mut server = connected.map_err(|error| ErrorResponse {
         status: "502 Bad Gateway",
         why: format!("{} cannot be reached: {error}", path.display()),
     })?;
@@ -203,16 +212,16 @@ async fn to_unix_socket(
     _stream: &mut TcpStream,
     _request: &Request,
     _path: &[u8],
-) -> Result<(), Answer> {
-    Err(Answer::forbidden("there are no Unix sockets on this system"))
+) -> Result<(), ErrorResponse> {
+    Err(ErrorResponse::forbidden("this system does not support Unix sockets"))
 }
 
-/// The socket's real path, when it may be used.
+/// The real path of the socket, if it is allowed.
 #[cfg(unix)]
-fn unix_socket(allowed: &UnixSockets, path: &Path) -> Result<PathBuf, Answer> {
+fn unix_socket(allowed: &UnixSockets, path: &Path) -> Result<PathBuf, ErrorResponse> {
     let forbidden = || {
-        Answer::forbidden(&format!(
-            "the Unix socket {} is not among those that may be used (`allow_unix_sockets`)",
+        ErrorResponse::forbidden(&format!(
+            "the Unix socket {} is not allowed; add it to `allow_unix_sockets`",
             path.display()
         ))
     };
@@ -226,9 +235,10 @@ fn unix_socket(allowed: &UnixSockets, path: &Path) -> Result<PathBuf, Answer> {
     }
 }
 
-/// What a request in absolute form asks for: the target and the path.
-fn plain_target(uri: &str) -> Result<(Target, String), Answer> {
-    let bad = || Answer::bad("this is a proxy: requests name `http://host/path`, or use `CONNECT`");
+/// The target and the path of a request in absolute form.
+fn plain_target(uri: &str) -> Result<(Target, String), ErrorResponse> {
+    let bad =
+        || ErrorResponse::bad("this is a proxy: request `http://host/path`, or use `CONNECT`");
     let (scheme, rest) = uri.split_once("://").ok_or_else(bad)?;
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(bad());
@@ -248,7 +258,7 @@ fn path_of(uri: &str) -> String {
     }
 }
 
-/// `host[:port]`; nobody is named in front of it.
+/// Splits `host[:port]`; refuses user information.
 fn split_authority(text: &str) -> Option<(String, Option<u16>)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, after) = rest.split_once(']')?;
@@ -270,8 +280,8 @@ fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| digits && *port != 0)
 }
 
-/// `None` when the client leaves without a word.
-async fn read(stream: &mut TcpStream) -> Result<Option<Request>, Answer> {
+/// Reads a request; `None` if the client closes the connection without one.
+async fn read(stream: &mut TcpStream) -> Result<Option<Request>, ErrorResponse> {
     let mut bytes = Vec::with_capacity(4096);
     loop {
         match stream.read_buf(&mut bytes).await {
@@ -284,9 +294,9 @@ async fn read(stream: &mut TcpStream) -> Result<Option<Request>, Answer> {
                 return Ok(Some(request));
             }
             None if bytes.len() >= MAX_HEAD => {
-                return Err(Answer {
+                return Err(ErrorResponse {
                     status: "431 Request Header Fields Too Large",
-                    why: format!("the head of a request may have {MAX_HEAD} bytes"),
+                    why: format!("the head of a request can have at most {MAX_HEAD} bytes"),
                 });
             }
             None => {}
@@ -294,10 +304,10 @@ async fn read(stream: &mut TcpStream) -> Result<Option<Request>, Answer> {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Option<Request>, Answer> {
+fn parse(bytes: &[u8]) -> Result<Option<Request>, ErrorResponse> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
-    let bad = |error: httparse::Error| Answer::bad(&format!("no HTTP request: {error}"));
+    let bad = |error: httparse::Error| ErrorResponse::bad(&format!("not an HTTP request: {error}"));
     let length = match request.parse(bytes).map_err(bad)? {
         httparse::Status::Partial => return Ok(None),
         httparse::Status::Complete(length) => length,
@@ -318,7 +328,7 @@ impl Request {
         found.map(|(_, value)| value.as_slice())
     }
 
-    /// The head that goes on: to the host that was admitted, whatever the client's `Host` says.
+    /// The forwarded head, with the admitted host instead of the client's `Host`.
     fn head(&self, uri: &str, host: &str, authorization: Option<&str>) -> Vec<u8> {
         let mut head = format!("{} {uri} HTTP/1.1\r\nHost: {host}\r\n", self.method).into_bytes();
         if let Some(authorization) = authorization {
@@ -328,7 +338,7 @@ impl Request {
         let named = String::from_utf8_lossy(&named).into_owned();
         let dropped: Vec<&str> = named.split(',').map(str::trim).collect();
         for (name, value) in &self.headers {
-            // What frames the body stays, whatever `Connection` says of it.
+            // Headers that frame the body are kept, even if `Connection` lists them.
             let frames = matches!(name.as_str(), "content-length" | "transfer-encoding");
             if HOP_BY_HOP.contains(&name.as_str()) || (dropped.contains(&name.as_str()) && !frames)
             {

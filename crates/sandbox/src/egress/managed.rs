@@ -7,10 +7,10 @@ use super::gate::{Asker, Gate};
 use super::outside::Outside;
 use super::policy::EgressPolicy;
 
-/// How long a client may take to say what it wants, and a server to be reached.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of a client's request, and of the connection to a server.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The managed network of a thread or a command: its policy and who is asked.
+/// The managed network of a thread or a command: its policy, and whom to ask.
 pub struct Egress {
     pub(super) policy: EgressPolicy,
     pub(super) gate: Gate,
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Egress {
 }
 
 impl Egress {
-    /// With nobody to ask, what the policy does not allow is refused.
+    /// Without an asker, everything that the policy does not allow is refused.
     pub fn new(policy: EgressPolicy, asker: Option<Arc<dyn Asker>>, outside: Outside) -> Self {
         Self { gate: Gate::new(asker), policy, outside }
     }
@@ -34,14 +34,14 @@ impl Egress {
         &self.policy
     }
 
-    /// The variables that make programs use the proxies.
+    /// The environment variables that make programs use the proxies.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let http = format!("http://127.0.0.1:{}", self.policy.http_port);
         let all = match self.policy.socks_port {
             Some(port) => format!("socks5h://127.0.0.1:{port}"),
             None => http.clone(),
         };
-        // What the command itself serves is on its own loopback interface.
+        // The command's own servers are on its loopback interface.
         let own = "localhost,127.0.0.1,::1".to_owned();
         let mut variables = Vec::new();
         for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"] {

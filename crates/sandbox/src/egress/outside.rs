@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 
 type Future<T> = Pin<Box<dyn std::future::Future<Output = io::Result<T>> + Send>>;
 
-/// The world outside of the sandbox, as functions, so that tests have one of their own.
+/// The network outside of the sandbox, as functions that tests replace.
 #[derive(Clone)]
 pub struct Outside {
-    /// The addresses of a host.
+    /// Resolves a host.
     pub resolve: Arc<dyn Fn(String, u16) -> Future<Vec<SocketAddr>> + Send + Sync>,
-    /// A connection.
+    /// Opens a connection.
     pub connect: Arc<dyn Fn(SocketAddr) -> Future<TcpStream> + Send + Sync>,
 }
 

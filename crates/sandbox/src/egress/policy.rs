@@ -1,5 +1,5 @@
-//! What the managed network lets through (configuration, `permissions.<name>.network`). Decides
-//! from names; what a name resolves to is looked at when it is connected to.
+//! What the managed network allows (configuration, `permissions.<name>.network`). Decides by names; the
+//! addresses of a name are checked when a connection is made.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,45 +7,45 @@ use std::path::PathBuf;
 use super::upstream::Upstream;
 use crate::error::{Error, ErrorKind};
 
-/// Longest host name, as the domain name system has it.
+/// Longest host name in the domain name system.
 const MAX_HOST: usize = 253;
 
-/// How much of a request is let through.
+/// What requests are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Plain HTTP requests that only read: what is inside of TLS or SOCKS cannot be seen.
+    /// HTTP requests that only read. TLS and SOCKS are refused, because their contents are unknown.
     Limited,
     /// Every connection.
     #[default]
     Full,
 }
 
-/// Unix sockets that requests can be sent to, by the header `x-unix-socket`.
+/// Unix sockets that requests can name in the header `x-unix-socket`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnixSockets {
     /// These paths.
     Listed(Vec<PathBuf>),
-    /// Every one.
+    /// All.
     All,
 }
 
-/// What commands may reach.
+/// The allowed network access of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressPolicy {
     pub mode: Mode,
     pub allowed: Vec<Pattern>,
-    /// Stronger than `allowed`.
+    /// Has precedence over `allowed`.
     pub denied: Vec<Pattern>,
     pub unix_sockets: UnixSockets,
-    /// Whether private addresses, of this machine and its network, may be connected to.
+    /// Whether private addresses, of this machine and its network, are allowed.
     pub local: bool,
-    /// Another proxy to go through.
+    /// The upstream proxy.
     pub upstream: Option<Upstream>,
-    /// Where commands find the HTTP proxy, on the loopback interface of their own.
+    /// Port of the HTTP proxy on the command's loopback interface.
     pub http_port: u16,
-    /// Where they find the SOCKS5 proxy, if there is one.
+    /// Port of the SOCKS5 proxy, if there is one.
     pub socks_port: Option<u16>,
-    /// Whether the SOCKS5 proxy carries UDP.
+    /// Whether the SOCKS5 proxy relays UDP.
     pub udp: bool,
 }
 
@@ -65,12 +65,12 @@ impl Default for EgressPolicy {
     }
 }
 
-/// What the policy says of a host.
+/// The lists that contain a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     Allowed,
     Denied,
-    /// On neither list.
+    /// No list contains it.
     Unlisted,
 }
 
@@ -85,8 +85,8 @@ impl EgressPolicy {
     }
 }
 
-/// Hosts: a name or address, `*.name` for everything below a name, `**.name` for the name too, `*`
-/// for every host.
+/// A host pattern: a name or address, `*.name` for subdomains, `**.name` for the name as well, `*` for
+/// every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Form);
 
@@ -98,7 +98,10 @@ enum Form {
 }
 
 impl Pattern {
-    /// Reads a pattern; letter case and a dot at the end do not matter.
+    /// Parses a pattern. Ignores letter case and a trailing dot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidPattern`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = || {
             let message = format!("`{text}` is not a host pattern");
@@ -132,9 +135,9 @@ impl Pattern {
     }
 }
 
-/// A host in the one form that is compared and resolved: lower case, no dot at the end, an address
-/// as addresses are printed. `None` for what is neither a name nor an address; that includes the
-/// old spellings of addresses (`127.1`, `0x7f000001`), which a list would not recognise.
+/// The canonical form of a host: lower case, without a trailing dot, addresses as they are printed.
+/// `None` for a text that is neither a name nor an address, such as the old spellings of addresses
+/// (`127.1`, `0x7f000001`), which lists would not match.
 pub(super) fn host_name(text: &str) -> Option<String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_is_denied_though_it_is_allowed() {
+    fn denied_hosts_have_precedence_over_allowed_ones() {
         let all = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
         let policy = EgressPolicy {
             allowed: all(&["**.example.com"]),
@@ -217,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_host_in_its_one_form_stays(text in "[a-zA-Z0-9.:_\\[\\]-]{0,40}") {
+        fn the_canonical_form_is_stable(text in "[a-zA-Z0-9.:_\\[\\]-]{0,40}") {
             if let Some(host) = host_name(&text) {
                 prop_assert_eq!(host_name(&host), Some(host.clone()));
                 prop_assert!(!host.ends_with('.'));

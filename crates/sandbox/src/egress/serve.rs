@@ -10,10 +10,10 @@ use tokio::task::JoinSet;
 use super::managed::Egress;
 use super::{http, socks, udp};
 
-/// Connections of one command at once; one more waits.
+/// Concurrent connections of a command; further ones wait.
 const MAX_CONNECTIONS: usize = 256;
 
-/// The proxies of one command's network. Dropped with the command: all connections end with it.
+/// The proxies of a command's network. Dropping them, with the command, ends all connections.
 pub(crate) struct Listeners {
     pub(crate) http: TcpListener,
     pub(crate) socks: Option<TcpListener>,
@@ -49,7 +49,7 @@ pub(crate) async fn serve(egress: Arc<Egress>, listeners: Listeners) {
     tokio::join!(datagrams, requests, tunnels);
 }
 
-/// Serves what connects; a connection that fails is its client's business.
+/// Serves connections. Errors of a connection concern only its client.
 async fn accept<F>(listener: &TcpListener, places: &Arc<Semaphore>, serve: impl Fn(TcpStream) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -66,7 +66,7 @@ where
                         drop(place);
                     });
                 }
-                // Out of descriptors, most likely: some come back.
+                // Most likely out of descriptors, which is temporary.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = running.join_next() => {}

@@ -1,5 +1,5 @@
-//! The SOCKS5 side of the managed network (RFC 1928): `CONNECT` and `UDP ASSOCIATE`, without
-//! authentication: only the command itself reaches the listener.
+//! The SOCKS5 proxy of the managed network (RFC 1928): `CONNECT` and `UDP ASSOCIATE`. Without
+//! authentication, because only the command can reach the listener.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::dial::Refusal;
 use super::gate::{Protocol, Target};
-use super::managed::{Egress, PATIENCE};
+use super::managed::{Egress, TIMEOUT};
 use super::policy::host_name;
 
 const VERSION: u8 = 5;
@@ -26,9 +26,9 @@ const NO_SUCH_COMMAND: u8 = 7;
 const NO_SUCH_ADDRESS: u8 = 8;
 
 pub(super) async fn serve(egress: &Egress, mut stream: TcpStream) {
-    // A client that does not speak the protocol is hung up on.
-    if let Ok(Some((command, place))) = timeout(PATIENCE, greet(&mut stream)).await {
-        let _ = obey(egress, &mut stream, command, place).await;
+    // Closes the connection of a client that does not speak the protocol.
+    if let Ok(Some((command, place))) = timeout(TIMEOUT, greet(&mut stream)).await {
+        let _ = execute(egress, &mut stream, command, place).await;
     }
 }
 
@@ -67,7 +67,7 @@ async fn read<const N: usize>(stream: &mut TcpStream) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-async fn obey(
+async fn execute(
     egress: &Egress,
     stream: &mut TcpStream,
     command: u8,
@@ -76,7 +76,7 @@ async fn obey(
     match (command, place) {
         (UDP_ASSOCIATE, _) if egress.policy.udp => {
             reply(stream, GRANTED, egress.policy.socks_port.unwrap_or_default()).await?;
-            // The association lasts as long as this connection, which has nothing more to say.
+            // The association ends with this connection, which carries no more data.
             let _ = tokio::io::copy(stream, &mut tokio::io::sink()).await;
             Ok(())
         }

@@ -1,5 +1,5 @@
-//! UDP over SOCKS5 (RFC 1928, section 7): each datagram names where it goes, and is let through or
-//! dropped by itself.
+//! UDP over SOCKS5 (RFC 1928, section 7): each datagram names its target, and is allowed or dropped
+//! separately.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,12 +14,12 @@ use super::gate::{Protocol, Target};
 use super::managed::Egress;
 use super::policy::host_name;
 
-/// Flows, from one port of the command to one target, at once; the datagram of one more is dropped.
+/// Concurrent flows from a port of the command to a target; datagrams of further ones are dropped.
 const MAX_FLOWS: usize = 64;
-/// A flow that carries nothing for so long ends.
+/// Idle timeout of a flow.
 const IDLE: Duration = Duration::from_secs(60);
 const MAX_DATAGRAM: usize = 64 * 1024;
-/// Datagrams that wait while their target is looked at; one more is dropped, as networks do.
+/// Datagrams that wait while their target is checked; further ones are dropped.
 const MAX_WAITING: usize = 16;
 
 type Flow = (SocketAddr, Target);
@@ -59,14 +59,14 @@ pub(super) async fn relay(egress: &Arc<Egress>, socket: UdpSocket) {
     }
 }
 
-/// Carries one flow until it is idle.
+/// Relays a flow until it is idle.
 async fn carry(
     egress: &Egress,
     inside: &UdpSocket,
     (client, target): &Flow,
     mut waiting: tokio::sync::mpsc::Receiver<Vec<u8>>,
 ) {
-    // Another proxy carries no datagrams.
+    // An upstream proxy does not relay datagrams.
     if egress.policy.upstream.is_some() || egress.admit(target).await.is_err() {
         return;
     }
@@ -98,11 +98,11 @@ async fn carry(
             }
         }
     };
-    // An endless flow is looked at anew now and then: lists may have changed.
+    // Checks a long flow again from time to time, because the lists may have changed.
     let _ = timeout(IDLE * 60, next).await;
 }
 
-/// Where a datagram goes, and what it carries. Fragments are dropped.
+/// The target and the payload of a datagram; `None` for a fragment or a malformed one.
 fn parse(datagram: &[u8]) -> Option<(Target, &[u8])> {
     let [0, 0, 0, kind, rest @ ..] = datagram else { return None };
     let (host, rest) = match kind {
@@ -153,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_datagram_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn no_datagram_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some((target, payload)) = parse(&bytes) {
                 prop_assert!(payload.len() < bytes.len());
                 prop_assert_eq!(host_name(&target.host), Some(target.host));

@@ -1,18 +1,18 @@
-//! Another proxy, through which connections leave.
+//! The upstream proxy.
 
-/// A proxy that connections go through (`allow_upstream_proxy`).
+/// A proxy for all connections (`allow_upstream_proxy`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     pub(super) host: String,
     pub(super) port: u16,
     /// The value of `Proxy-Authorization`.
     authorization: Option<String>,
-    /// Hosts that are reached without it: names, and suffixes that begin with a dot.
+    /// Hosts that are reached without it: names, and suffixes with a leading dot.
     except: Vec<String>,
 }
 
 impl Upstream {
-    /// Reads `http://[user:password@]host:port` and a list as in `NO_PROXY`. `None` for another
+    /// Parses `http://[user:password@]host:port` and a list in the form of `NO_PROXY`. `None` for another
     /// kind of proxy.
     pub fn parse(url: &str, no_proxy: &str, base64: impl Fn(&[u8]) -> String) -> Option<Self> {
         let rest = url.strip_prefix("http://").unwrap_or(url);

@@ -1,5 +1,5 @@
-//! A folder held open, reached component by component without following a symbolic link, so that
-//! what is done in it is done in the folder that was checked.
+//! A folder that is opened component by component without following symbolic links, so that changes
+//! happen in the folder that was checked.
 
 use std::ffi::OsStr;
 use std::io;
@@ -13,7 +13,7 @@ pub(super) struct Folder {
     fd: OwnedFd,
 }
 
-/// An entry that was there before.
+/// An existing entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Existing {
     pub(super) is_file: bool,
@@ -22,7 +22,7 @@ pub(super) struct Existing {
     pub(super) owner: (u32, u32),
 }
 
-/// Enough for `*at` calls, and needs no permission to list the folder.
+/// Suffices for `*at` calls, and needs no permission to list the folder.
 #[cfg(target_os = "linux")]
 const HOLD: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
@@ -30,8 +30,10 @@ const HOLD: OFlags = OFlags::RDONLY;
 const FOLDER: OFlags = HOLD.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// Opens `path`, which is absolute and was resolved: a symbolic link in it is an error. What
-    /// is created on the way is added to `created`.
+    /// Opens `path`, an absolute real path. Adds created folders to `created`.
+    ///
+    /// # Errors
+    /// A component is a symbolic link, or cannot be opened.
     pub(super) fn open(path: &Path, create: bool, created: &mut Vec<PathBuf>) -> io::Result<Self> {
         let mut fd = rustix::fs::open("/", FOLDER, Mode::empty())?;
         let mut reached = PathBuf::from("/");
@@ -73,7 +75,7 @@ impl Folder {
         }
     }
 
-    /// A new, empty file that nobody else has.
+    /// Creates an empty file exclusively.
     pub(super) fn create(&self, name: &OsStr) -> io::Result<OwnedFd> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -84,7 +86,7 @@ impl Folder {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Renames; fails when `to` exists.
+    /// Renames an entry; fails if `to` exists.
     pub(super) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match self.rename_with(from, to, RenameFlags::NOREPLACE) {
             Err(e) if is_unsupported(e) => {
@@ -97,7 +99,7 @@ impl Folder {
         }
     }
 
-    /// Exchanges two entries; where the file system cannot do that in one step, by way of `spare`.
+    /// Exchanges two entries; through `spare` if the file system cannot do that atomically.
     pub(super) fn exchange(&self, one: &OsStr, other: &OsStr, spare: &OsStr) -> io::Result<()> {
         match self.rename_with(one, other, RenameFlags::EXCHANGE) {
             Err(e) if is_unsupported(e) => {

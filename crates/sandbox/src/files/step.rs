@@ -1,4 +1,4 @@
-//! One change on its way: prepared beside its target, put in place, undone or made final.
+//! A step of a transaction: prepared beside its target, committed, undone or completed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ pub(super) struct Step {
     folder: Folder,
     pub(super) target: PathBuf,
     name: OsString,
-    /// Beside the target: the new content before the change, the old one after it.
+    /// A file beside the target: has the new content before the commit, and the old one after it.
     aside: OsString,
     kind: Kind,
     committed: bool,
@@ -27,8 +27,7 @@ enum Kind {
 }
 
 impl Step {
-    /// Writes `contents` beside the target, with the mode and, as far as permitted, the owner
-    /// that it will have.
+    /// Writes `contents` beside the target, with the final mode and, if permitted, the final owner.
     pub(super) fn write(
         folder: Folder,
         target: PathBuf,
@@ -81,7 +80,7 @@ impl Step {
         Ok(())
     }
 
-    /// Leaves everything as it was before [`Step::write`] or [`Step::remove`].
+    /// Restores the state before [`Step::write`] or [`Step::remove`].
     pub(super) fn undo(&mut self) -> io::Result<()> {
         match (self.kind, self.committed) {
             (Kind::Create, true) => self.folder.remove(&self.name),
@@ -95,7 +94,7 @@ impl Step {
         }
     }
 
-    /// Forgets the old content; what cannot be removed is litter, not a failed change.
+    /// Deletes the old content. A failure is ignored, because the change has succeeded.
     pub(super) fn discard(&mut self) {
         if self.kind != Kind::Create {
             let _ = self.folder.remove(&self.aside);
@@ -109,7 +108,7 @@ impl Step {
     }
 }
 
-/// Only root can give a file away; for others the file belongs to the one who changed it.
+/// Keeps the owner, which only root can do; otherwise the file belongs to this user.
 fn keep_owner(file: &std::fs::File, existing: Existing) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
     let meta = file.metadata()?;
@@ -122,8 +121,7 @@ fn keep_owner(file: &std::fs::File, existing: Existing) -> io::Result<()> {
     }
 }
 
-/// A name that no other change of this process uses; of other processes, the file is created
-/// exclusively.
+/// A name that is unique in this process. Creating the file exclusively avoids those of other processes.
 fn unique_name(target: &Path) -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     const MAX_NAME_PART: usize = 100;

@@ -1,5 +1,5 @@
-//! The program that prepares a command inside of bubblewrap, small enough to start in no time: no
-//! library, no relocations. `build.rs` compiles it; the launcher starts it from memory.
+//! The program that prepares a command inside of bubblewrap. Without libraries and relocations, so that it
+//! starts fast. `build.rs` compiles it; the launcher starts it from memory.
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]
@@ -24,12 +24,12 @@ global_asm!(
 #[cfg(target_arch = "aarch64")]
 global_asm!(".globl _start", "_start:", "mov x29, #0", "mov x0, sp", "bl start", "brk #1");
 
-/// Its name, and the two arguments with which the whole program is told to do the same.
-const ITS_OWN: usize = 3;
+/// Its name, and the two arguments that select these steps in the whole program.
+const OWN_ARGUMENTS: usize = 3;
 
 /// # Safety
-/// `stack` is what the kernel starts a program with: the number of arguments, the arguments, a
-/// null pointer, the environment, a null pointer.
+/// `stack` is the initial stack of a program: the number of arguments, the arguments, a null pointer,
+/// the environment, a null pointer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn start(stack: *const usize) -> ! {
     // SAFETY: the caller guarantees the layout.
@@ -38,10 +38,10 @@ unsafe extern "C" fn start(stack: *const usize) -> ! {
         let arguments = stack.add(1).cast();
         let environment = stack.add(count + 2).cast();
         let code = match count {
-            // Started to see whether it can be.
-            ..=ITS_OWN => 0,
+            // Started only to test whether it can be.
+            ..=OWN_ARGUMENTS => 0,
             _ => {
-                let arguments = steps::Strings::new(arguments).skip(ITS_OWN);
+                let arguments = steps::Strings::new(arguments).skip(OWN_ARGUMENTS);
                 steps::lead(arguments, environment);
                 steps::NOT_STARTED
             }
@@ -55,15 +55,15 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     syscalls::exit(steps::NOT_STARTED)
 }
 
-// What the compiler takes for granted.
+// Functions that the compiler expects.
 
 /// # Safety
-/// As of the C library.
+/// As in the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
     for at in 0..count {
         // SAFETY: the caller guarantees `count` bytes.
-        #[allow(clippy::cast_possible_truncation, reason = "as of the C library")]
+        #[allow(clippy::cast_possible_truncation, reason = "as in the C library")]
         unsafe {
             to.add(at).write_volatile(byte as u8);
         }
@@ -72,7 +72,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: i32, count: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As of the C library.
+/// As in the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut u8 {
     for at in 0..count {
@@ -83,7 +83,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, count: usize) -> *mut 
 }
 
 /// # Safety
-/// As of the C library.
+/// As in the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> i32 {
     for at in 0..count {
@@ -97,15 +97,15 @@ unsafe extern "C" fn memcmp(one: *const u8, other: *const u8, count: usize) -> i
 }
 
 /// # Safety
-/// As of the C library.
+/// As in the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, count: usize) -> i32 {
-    // SAFETY: the same promise.
+    // SAFETY: the caller guarantees the same.
     unsafe { memcmp(one, other, count) }
 }
 
 /// # Safety
-/// As of the C library.
+/// As in the C library.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn strlen(string: *const u8) -> usize {
     let mut length = 0;

@@ -1,23 +1,23 @@
-//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor
-//! an allocator: it runs in a program of its own (`main.rs`), and in the whole program where that
-//! one cannot be started.
+//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor an
+//! allocator: it runs in a separate program (`main.rs`), and in the whole program if that one cannot be
+//! started.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};
 
 use super::syscalls::{self, Errno};
 
-/// The exit code of a program that could not become the command.
+/// The exit code of a process that could not become the command.
 pub(crate) const NOT_STARTED: i32 = 127;
 
-/// The second argument: what the first process of the session is given.
+/// The second argument: standard input is a terminal.
 pub(crate) const TERMINAL: &CStr = c"terminal";
-/// For an argument that is left out.
+/// Stands for an omitted argument.
 pub(crate) const NONE: &CStr = c"-";
 
-/// Which access Landlock takes away: all that changes contents, names and folders.
+/// The access that Landlock denies: all that changes contents, names and folders.
 const WRITE: u64 = ((1 << 15) - 1) & !(1 | 1 << 2 | 1 << 3);
-/// What of it applies to something that is no folder: writing and truncating.
+/// The part of it that applies to files: writing and truncating.
 const WRITE_FILE: u64 = 1 << 1 | 1 << 14;
 
 /// A list of strings that ends with a null pointer.
@@ -39,7 +39,7 @@ impl Strings {
     }
 
     fn next(&mut self) -> Option<&'static CStr> {
-        // SAFETY: `new` was promised a list, and this never goes beyond its end.
+        // SAFETY: the caller of `new` guarantees a list, and this never goes beyond its end.
         unsafe {
             let string = *self.0;
             if string.is_null() {
@@ -51,14 +51,14 @@ impl Strings {
     }
 }
 
-/// Becomes the leader of a session with the terminal, gives up writing anything but the folders that
-/// were opened before bubblewrap looked for them, then becomes the command. Returns when that
-/// failed, and has reported it. Arguments: where to report, [`TERMINAL`] or [`NONE`], a managed
-/// network ([`NONE`] by now), `count` of folders or [`NONE`], for each folder its descriptor and
-/// path, then the program and its arguments.
+/// Becomes the leader of a session with the terminal, restricts writing to the folders that were opened
+/// before bubblewrap mounted them, then becomes the command. Returns only after it has reported a
+/// failure. Arguments: the descriptor for reports, [`TERMINAL`] or [`NONE`], a managed network (always
+/// [`NONE`] here), the number of folders or [`NONE`], for each folder its descriptor and path, then the
+/// program and its arguments.
 ///
 /// # Safety
-/// `environment` is a list as of [`Strings`].
+/// `environment` is a list as in [`Strings`].
 pub(super) unsafe fn lead(mut arguments: Strings, environment: *const *const c_char) {
     let report = arguments.next().and_then(number);
     let failed = match prepare(&mut arguments) {
@@ -66,7 +66,7 @@ pub(super) unsafe fn lead(mut arguments: Strings, environment: *const *const c_c
             explain(step, errno);
             0
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it.
         Ok(program) => unsafe { become_command(program, arguments, environment).0 },
     };
     if let Some(report) = report {
@@ -97,8 +97,7 @@ fn prepare(arguments: &mut Strings) -> Result<&'static CStr, Failed> {
     rest.next().ok_or(invalid)
 }
 
-/// Gives up writing anything but what is below the folders, and the devices and processes of the
-/// sandbox.
+/// Restricts writing to the folders, and to the devices and processes of the sandbox.
 fn narrow(count: i32, arguments: &mut Strings) -> Result<(), Failed> {
     let at = |step: &'static str| move |errno: Errno| (step, errno);
     let invalid = ("its arguments", Errno::INVALID);
@@ -134,37 +133,37 @@ fn allow(ruleset: i32, opened: i32, mode: u16) -> Result<(), Failed> {
 }
 
 /// # Safety
-/// As of [`lead`].
+/// As for [`lead`].
 unsafe fn become_command(
     program: &CStr,
     arguments: Strings,
     environment: *const *const c_char,
 ) -> Errno {
-    /// More than any list of arguments that the kernel takes has with short strings.
-    const MOST: usize = 1 << 12;
-    // SAFETY: both lists were promised.
+    /// Largest number of arguments of a script.
+    const MAX_ARGUMENTS: usize = 1 << 12;
+    // SAFETY: the caller guarantees both lists.
     let failed = unsafe { syscalls::execute(program, arguments.0, environment) };
     if failed != Errno::NOT_EXECUTABLE || !is_script(program) {
         return failed;
     }
-    // A script without an interpreter line runs in the shell, as it does from any shell.
-    let mut shell = [core::ptr::null(); MOST];
+    // A script without an interpreter line runs in the shell, as from any shell.
+    let mut shell = [core::ptr::null(); MAX_ARGUMENTS];
     shell[0] = c"sh".as_ptr();
     shell[1] = program.as_ptr();
     let mut rest = arguments.skip(1);
     let mut at = 2;
     while let Some(argument) = rest.next() {
-        let Some(place) = shell.get_mut(at).filter(|_| at + 1 < MOST) else {
+        let Some(place) = shell.get_mut(at).filter(|_| at + 1 < MAX_ARGUMENTS) else {
             return failed;
         };
         *place = argument.as_ptr();
         at += 1;
     }
-    // SAFETY: the array ends with a null pointer: its last place is never used.
+    // SAFETY: the array ends with a null pointer, because its last element is never set.
     unsafe { syscalls::execute(c"/bin/sh", shell.as_ptr(), environment) }
 }
 
-/// Whether a file that the kernel does not execute may be a script: text, which programs are not.
+/// Whether a file that the kernel does not execute can be a script, that is text.
 fn is_script(program: &CStr) -> bool {
     let mut block = [0; FIRST_BLOCK];
     match syscalls::read_start(program, &mut block) {
@@ -173,12 +172,12 @@ fn is_script(program: &CStr) -> bool {
     }
 }
 
-/// Bytes of a file that tell whether it is text.
+/// Bytes of a file that determine whether it is text.
 pub(crate) const FIRST_BLOCK: usize = 512;
 
-/// Whether a file that begins like this may be a script.
+/// Whether a file that starts with `block` can be a script.
 pub(crate) fn is_text(block: &[u8]) -> bool {
-    // `contains` would link what only a program with the standard library has.
+    // `contains` would need symbols of the standard library.
     !block.starts_with(b"\x7fELF") && block.iter().all(|byte| *byte != 0)
 }
 
@@ -192,7 +191,7 @@ fn number(text: &CStr) -> Option<i32> {
     digits.iter().try_fold(0, digit)
 }
 
-/// On standard error, where the command's own would be.
+/// Reports a failure on standard error, like the command.
 fn explain(step: &str, errno: Errno) {
     const STANDARD_ERROR: i32 = 2;
     let mut digits = [b'0'; 10];

@@ -51,7 +51,7 @@ const LANDLOCK_RESTRICT_SELF: usize = 446;
 unsafe fn call(number: usize, arguments: [usize; 5]) -> Result<usize> {
     let [a, b, c, d, e] = arguments;
     let result: isize;
-    // SAFETY: the kernel changes no registers but these; the caller answers for the arguments.
+    // SAFETY: the kernel changes only these registers; the caller guarantees the arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
             in("r10") d, in("r8") e, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -65,7 +65,7 @@ unsafe fn call(number: usize, arguments: [usize; 5]) -> Result<usize> {
 unsafe fn call(number: usize, arguments: [usize; 5]) -> Result<usize> {
     let [a, b, c, d, e] = arguments;
     let result: isize;
-    // SAFETY: the kernel changes no registers but this one; the caller answers for the arguments.
+    // SAFETY: the kernel changes only this register; the caller guarantees the arguments.
     unsafe {
         asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c,
             in("x3") d, in("x4") e, options(nostack));
@@ -78,7 +78,7 @@ fn check(result: isize) -> Result<usize> {
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as usize) }
 }
 
-/// A descriptor, as the kernel takes it.
+/// A descriptor in the form of an argument.
 fn fd(fd: i32) -> usize {
     fd as isize as usize
 }
@@ -92,7 +92,7 @@ pub(super) fn exit(code: i32) -> ! {
 
 pub(super) fn write(to: i32, bytes: &[u8]) {
     let (start, length) = (bytes.as_ptr() as usize, bytes.len());
-    // SAFETY: the kernel reads `bytes`. Nobody is left to be told that it failed.
+    // SAFETY: the kernel reads `bytes`. A failure cannot be reported.
     let _ = unsafe { call(number::WRITE, [fd(to), start, length, 0, 0]) };
 }
 
@@ -108,7 +108,7 @@ pub(super) fn take_terminal() -> Result<()> {
     unsafe { call(number::IOCTL, [0, TIOCSCTTY, 0, 0, 0]) }.map(drop)
 }
 
-/// Has every descriptor but the first three closed by the next program.
+/// Marks every descriptor except the first three as close-on-exec.
 pub(super) fn close_on_exec() -> Result<()> {
     const CLOEXEC: usize = 1 << 2;
     let last = u32::MAX as usize;
@@ -116,7 +116,7 @@ pub(super) fn close_on_exec() -> Result<()> {
     unsafe { call(CLOSE_RANGE, [3, last, CLOEXEC, 0, 0]) }.map(drop)
 }
 
-/// Opens a path for nothing but to name it.
+/// Opens a path with `O_PATH`.
 pub(super) fn open_path(path: &CStr) -> Result<i32> {
     const O_PATH_CLOEXEC: usize = 0o10_000_000 | 0o2_000_000;
     // SAFETY: the kernel reads `path`.
@@ -126,21 +126,21 @@ pub(super) fn open_path(path: &CStr) -> Result<i32> {
     opened.and_then(|fd| i32::try_from(fd).map_err(|_| Errno::INVALID))
 }
 
-/// Reads the beginning of a file; how many bytes there are. The descriptor stays open until the
-/// next program.
+/// Reads the beginning of a file, and returns the number of bytes. The descriptor stays open until the
+/// next `exec`.
 pub(super) fn read_start(path: &CStr, block: &mut [u8]) -> Result<usize> {
     const O_NONBLOCK_CLOEXEC: usize = 0o4_000 | 0o2_000_000;
     // SAFETY: the kernel reads `path`.
     let opened = unsafe {
         call(number::OPENAT, [fd(AT_FDCWD), path.as_ptr() as usize, O_NONBLOCK_CLOEXEC, 0, 0])?
     };
-    // SAFETY: the kernel writes no more than `block` holds.
+    // SAFETY: the kernel writes at most the length of `block`.
     unsafe { call(number::READ, [opened, block.as_mut_ptr() as usize, block.len(), 0, 0]) }
 }
 
 const AT_FDCWD: i32 = -100;
 
-/// Which file something is: device and number, and its mode.
+/// The identity of a file (device and inode), and its mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     device: [u32; 2],
@@ -178,7 +178,7 @@ pub(super) fn file(opened: i32) -> Result<File> {
     statx(opened, c"", AT_EMPTY_PATH)
 }
 
-/// Of a symbolic link, the link.
+/// The file at `path`; does not follow a symbolic link.
 pub(super) fn file_at(path: &CStr) -> Result<File> {
     const AT_SYMLINK_NOFOLLOW: usize = 0x100;
     statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW)
@@ -196,10 +196,10 @@ fn statx(folder: i32, path: &CStr, flags: usize) -> Result<File> {
     Ok(File { device: found.device, inode: found.inode, mode: found.mode })
 }
 
-/// A set of Landlock rules that says who may do what of `access`, which nobody else may.
+/// Creates a Landlock ruleset that denies `access` except where a rule allows it.
 pub(super) fn ruleset(access: u64) -> Result<i32> {
     let size = size_of::<u64>();
-    // SAFETY: the kernel reads `access`, the whole of the structure's first version.
+    // SAFETY: the kernel reads `access`, which is the first version of the structure.
     let made =
         unsafe { call(LANDLOCK_CREATE_RULESET, [&raw const access as usize, size, 0, 0, 0]) };
     made.and_then(|fd| i32::try_from(fd).map_err(|_| Errno::INVALID))
@@ -224,7 +224,7 @@ pub(super) fn restrict(ruleset: i32) -> Result<()> {
     unsafe { call(LANDLOCK_RESTRICT_SELF, [fd(ruleset), 0, 0, 0, 0]) }.map(drop)
 }
 
-/// Replaces this program; returns only why it did not.
+/// Replaces this program; returns only an error.
 ///
 /// # Safety
 /// Both are arrays of strings that end with a null pointer.

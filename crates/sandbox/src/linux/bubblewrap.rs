@@ -1,5 +1,5 @@
-//! The options that make bubblewrap enforce a policy: own namespaces without any capability, the
-//! file system read-only or only in part, writable roots writable again, protected names not.
+//! The options that make bubblewrap enforce a policy: separate namespaces without capabilities, the file
+//! system read-only or only in part, writable roots writable, and protected names read-only.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::policy::{Access, PLATFORM_READABLE, ReadAccess, Resolved};
 use crate::protect::{self, Protection};
 
-/// What every confined command gets. No `--new-session`: a command is in a session of its own
-/// before bubblewrap starts, and a terminal, if any, is its own.
+/// Options of every confined command. No `--new-session`: the command already has its own session, with
+/// its own terminal if any, before bubblewrap starts.
 const ISOLATION: [&str; 7] = [
     "--unshare-user",
     "--unshare-pid",
@@ -22,8 +22,8 @@ const ISOLATION: [&str; 7] = [
     "ALL",
 ];
 
-/// The options for `resolved`, whose writable roots have this `protection`. `read_only` is what
-/// of it is to be mounted read-only: the existing paths and the placeholders held.
+/// The options for `resolved`, whose writable roots have this `protection`. `read_only` are the
+/// paths to mount read-only: existing ones and held placeholders.
 pub(crate) fn options(
     resolved: &Resolved,
     protection: &Protection,
@@ -41,7 +41,7 @@ pub(crate) fn options(
         let all_writable = protection.roots.first().is_some_and(|root| root == Path::new("/"));
         options.base(resolved, all_writable && !is_frozen(protection, Path::new("/")));
         options.writable(protection)?;
-        // Parents come first, and are mounted with all that is in them.
+        // Parents come first, and are mounted with everything below them.
         let mut outermost: Option<&Path> = None;
         for path in read_only {
             if !outermost.is_some_and(|parent| path.starts_with(parent)) {
@@ -75,7 +75,7 @@ impl Options {
         self.0.extend([from, to].map(|path| path.as_bytes().to_vec()));
     }
 
-    /// The file system of a profile: one mount a rule, parents first, so that the deepest decides.
+    /// The file system of a profile: one mount per rule, parents first, so that the deepest applies.
     fn profile(
         &mut self,
         resolved: &Resolved,
@@ -103,7 +103,7 @@ impl Options {
         if defaults && whole.is_none() {
             mounts.extend(PLATFORM_READABLE.iter().map(|path| (Path::new(path), Access::Read)));
         }
-        // A pin keeps a folder from being renamed; what may be done in it stays as it is.
+        // A pin prevents renaming a folder; the access to its contents does not change.
         for pin in &protection.pins {
             let decided = rules.iter().rfind(|(path, _)| pin.starts_with(path));
             mounts.extend(decided.map(|(_, access)| (pin.as_path(), *access)));
@@ -133,7 +133,7 @@ impl Options {
                     self.flag_path(path);
                     hidden.push(path);
                 }
-                // What stands for a file that nobody may see: nothing to read, nothing to write.
+                // Replaces a hidden file by an empty read-only one.
                 (Access::None, Ok(_)) => {
                     self.pair("--ro-bind", "/dev/null".as_ref(), path.as_ref());
                 }
@@ -156,7 +156,7 @@ impl Options {
         Ok(())
     }
 
-    /// Rules that were given by way of a link, where the file system does not hold that link.
+    /// Rules that name a symbolic link which the sandbox's file system does not have.
     fn given_links(&self, resolved: &Resolved, has_root: bool) -> Vec<(PathBuf, PathBuf)> {
         let rules = resolved.rules.iter().flatten().filter(|_| !has_root);
         rules
@@ -170,7 +170,7 @@ impl Options {
         self.0.push(path.as_os_str().as_bytes().to_vec());
     }
 
-    /// The file system before anything is writable.
+    /// The file system before writable mounts.
     fn base(&mut self, resolved: &Resolved, all_writable: bool) {
         match &resolved.read {
             ReadAccess::Full => self.mount(if all_writable { "--bind" } else { "--ro-bind" }, "/"),
@@ -181,7 +181,7 @@ impl Options {
                 readable_roots.iter().for_each(|root| self.mount("--ro-bind-try", root));
             }
         }
-        // Read-only: root without capabilities still owns the kernel's settings below /proc/sys.
+        // Read-only, because root without capabilities still owns the settings in /proc/sys.
         for (kind, path) in [("--proc", "/proc"), ("--remount-ro", "/proc"), ("--dev", "/dev")] {
             self.flag(kind);
             self.flag(path);
@@ -192,8 +192,8 @@ impl Options {
         self.links(resolved);
     }
 
-    /// With restricted reading a writable root is mounted under its real path only; a link leads
-    /// there from the path that was given.
+    /// With restricted reads, a writable root is mounted only under its real path; a symbolic link leads
+    /// there from the configured path.
     fn links(&mut self, resolved: &Resolved) {
         if resolved.read == ReadAccess::Full {
             return;
@@ -215,14 +215,14 @@ impl Options {
         for folder in folders {
             let is_whole = folder == Path::new("/");
             match frozen.get(folder.as_path()) {
-                // The root of the file system is there already.
+                // The root of the file system is already mounted.
                 None if is_whole => {}
                 None => self.mount("--bind", folder),
                 Some(entries) => {
                     if !is_whole {
                         self.mount("--ro-bind", folder);
                     }
-                    // What is gone by now need not be written.
+                    // An entry that was deleted in the meantime is skipped.
                     entries.iter().for_each(|entry| self.mount("--bind-try", entry));
                 }
             }
@@ -235,9 +235,9 @@ fn is_frozen(protection: &Protection, folder: &Path) -> bool {
     protection.frozen.iter().any(|frozen| frozen == folder)
 }
 
-/// The frozen folders, each with the entries of it that can be written.
+/// The frozen folders, each with its writable entries.
 fn frozen_entries(protection: &Protection) -> io::Result<Vec<(&Path, Vec<PathBuf>)>> {
-    /// Mounted anew, or never written, when the whole file system is a root.
+    /// Mounted separately, or never written, if the whole file system is a root.
     const SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
     let protected = protection.protected();
     let entries = |folder: &Path| -> io::Result<Vec<PathBuf>> {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_are_mounted_before_what_is_in_them_and_protection_comes_last() {
+    fn parents_are_mounted_first_and_protected_names_last() {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("a/b/c/.git")).unwrap();

@@ -1,5 +1,5 @@
-//! Hands the listeners of a managed network from inside of the sandbox, where they are made, to the
-//! server, which serves them.
+//! Passes the listeners of a managed network, which are created inside of the sandbox, to the server,
+//! which serves them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -18,11 +18,11 @@ use crate::egress::{self, Egress, Listeners};
 use crate::supervise::request::Ports;
 
 /// HTTP, SOCKS5 and UDP.
-const MOST: usize = 3;
+const MAX_LISTENERS: usize = 3;
 
-/// Makes the listeners in the network of this process and sends them away.
+/// Creates the listeners in the network of this process and sends them.
 pub(crate) fn send(ports: Ports, socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut made: Vec<OwnedFd> = Vec::with_capacity(MOST);
+    let mut made: Vec<OwnedFd> = Vec::with_capacity(MAX_LISTENERS);
     made.push(TcpListener::bind((Ipv4Addr::LOCALHOST, ports.http))?.into());
     if let Some(port) = ports.socks {
         made.push(TcpListener::bind((Ipv4Addr::LOCALHOST, port))?.into());
@@ -31,20 +31,20 @@ pub(crate) fn send(ports: Ports, socket: BorrowedFd<'_>) -> io::Result<()> {
         }
     }
     let fds: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
     rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Waits for the listeners; `None` when the command ended before it sent any.
+/// Waits for the listeners; `None` if the command ends before it sends any.
 pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<Listeners>> {
     rustix::io::ioctl_fionbio(&socket, true)?;
     let socket = sys::watch(socket)?;
     let mut byte = [0; 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut fds = Vec::with_capacity(MOST);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
+    let mut fds = Vec::with_capacity(MAX_LISTENERS);
     loop {
         let mut ready = socket.readable().await?;
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -68,7 +68,7 @@ pub(crate) async fn receive(ports: Ports, socket: OwnedFd) -> io::Result<Option<
     listeners(ports, fds).map(Some)
 }
 
-/// Serves the managed network of one command until it ends.
+/// Serves the managed network of a command until the command ends.
 pub(crate) async fn proxy(
     egress: Arc<Egress>,
     socket: OwnedFd,
@@ -76,7 +76,7 @@ pub(crate) async fn proxy(
 ) {
     let ports = ports(&egress);
     let serving = async {
-        // Without listeners nothing gets out; the command sees its connections refused.
+        // Without listeners, the connections of the command are refused.
         if let Ok(Some(listeners)) = receive(ports, socket).await {
             egress::serve(egress, listeners).await;
         }
@@ -95,7 +95,7 @@ pub(crate) fn ports(egress: &Egress) -> Ports {
 
 fn listeners(ports: Ports, fds: Vec<OwnedFd>) -> io::Result<Listeners> {
     let mut fds = fds.into_iter();
-    // Fewer come when the limit of open files is reached.
+    // Fewer arrive if the limit of open files is reached.
     let mut next = || {
         let fd =
             fds.next().ok_or_else(|| io::Error::other("a listener of the proxy is missing"))?;

@@ -1,10 +1,9 @@
-//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, applied by
-//! the command's own process before it becomes the command, together with the seccomp filter.
+//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, which the process
+//! applies before it becomes the command, together with the seccomp filter.
 //!
-//! Landlock grants whole trees and cannot take a name out of one again, so a writable root is
-//! granted entry by entry: what exists, except the protected names. New entries at the top of a
-//! root (and of `/tmp`) cannot be created, and no mode, owner or time be changed anywhere:
-//! stricter than the policy, never laxer.
+//! Landlock grants whole trees and cannot exclude a name, so a writable root is granted entry by entry:
+//! all existing entries except the protected names. Entries at the top of a root (and of `/tmp`) cannot be
+//! created, and modes, owners and times cannot be changed: stricter than the policy, never laxer.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +17,7 @@ use super::sys;
 use crate::policy::{PLATFORM_READABLE, ReadAccess, Resolved};
 use crate::protect::{self, Protection};
 
-/// The first version that sees `truncate`; with an older one files could be emptied.
+/// The first version that controls `truncate`; under an older one, files could be emptied.
 pub(crate) const MIN_ABI: u32 = 3;
 
 const EXECUTE: u64 = 1;
@@ -30,13 +29,13 @@ const TRUNCATE: u64 = 1 << 14;
 const IOCTL_DEV: u64 = 1 << 15;
 const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
-/// What ABI 3 knows; later versions add [`IOCTL_DEV`].
+/// The rights of ABI 3; later versions add [`IOCTL_DEV`].
 const ALL_ABI_3: u64 = (1 << 15) - 1;
 
 const BIND_AND_CONNECT_TCP: u64 = 3;
 const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 3;
 
-/// Devices that every command may use.
+/// Devices that every command can use.
 const DEVICES: [&str; 9] = [
     "/dev/null",
     "/dev/zero",
@@ -49,12 +48,12 @@ const DEVICES: [&str; 9] = [
     "/dev/console",
 ];
 
-/// A set of rules that can be handed to another process.
+/// A set of rules that can be sent to another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ruleset {
     pub(crate) abi: u32,
     pub(crate) network: bool,
-    /// Path and the access allowed to it and below.
+    /// Paths, and the access that is allowed to each and below it.
     pub(crate) rules: Vec<(Vec<u8>, u64)>,
 }
 
@@ -86,7 +85,7 @@ impl Ruleset {
         Ok(ruleset)
     }
 
-    /// Confines this process for good. Needs no-new-privileges.
+    /// Confines this process permanently. Needs no-new-privileges.
     pub(crate) fn apply(&self) -> io::Result<()> {
         let handled = if self.abi >= 5 { ALL_ABI_3 | IOCTL_DEV } else { ALL_ABI_3 };
         let attr = sys::RulesetAttr {
@@ -106,7 +105,7 @@ impl Ruleset {
     }
 }
 
-/// How much of the attributes a version knows.
+/// The size of the attributes in a version.
 fn attr_size(abi: u32) -> usize {
     match abi {
         ..=3 => 8,
@@ -115,8 +114,8 @@ fn attr_size(abi: u32) -> usize {
     }
 }
 
-/// Opens a real path as it is named: `None` when it is gone, or a part of it is a symbolic link by
-/// now, which is no accident.
+/// Opens a real path: `None` if it no longer exists, or if a component has become a symbolic link, which
+/// indicates an attack.
 pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;
@@ -127,8 +126,8 @@ pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// A path that is gone grants nothing; that is no error. What is granted for creating files was
-/// resolved before.
+/// Allows access to a path. A path that no longer exists is skipped. Paths with the right to create files
+/// are real paths.
 fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
     let opened = if access & MAKE_REG != 0 {
         open_real(path)?

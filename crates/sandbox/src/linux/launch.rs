@@ -1,5 +1,5 @@
-//! The server's end of the process that starts commands: starts it when first needed, sends it
-//! what a command needs, starts it anew when it is gone.
+//! The server's side of the launcher, the process that starts commands: starts it when first needed, sends
+//! it requests, and restarts it if it has ended.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use crate::sandbox::SUPERVISE_ARGUMENT;
 use crate::supervise::child::Streams;
 use crate::supervise::request::MAX_START_FDS;
 
-/// Starts commands through a process of its own.
+/// Starts commands through a separate process.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     supervisor: PathBuf,
@@ -36,8 +36,8 @@ impl Launcher {
         Launcher { supervisor, descriptors, running: Mutex::new(None) }
     }
 
-    /// Begins a start: a supervisor for one command will read the request from the socket
-    /// returned, and has the streams.
+    /// Begins to start a command: sends the streams, and returns the socket from which a supervisor reads
+    /// the request.
     pub(crate) fn begin(&self, streams: &Streams) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut fds = vec![
@@ -53,7 +53,7 @@ impl Launcher {
         {
             return Ok(ours);
         }
-        // Never started, or killed by somebody.
+        // Never started, or killed.
         *running = None;
         let fresh = running.insert(launch(&self.supervisor, self.descriptors)?);
         send(&fresh.control, &fds)?;
@@ -63,13 +63,13 @@ impl Launcher {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It ends when the socket closes; killing it does not harm what it has forked.
+        // It ends when the socket closes; killing it does not affect its supervisors.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "this is where child processes come from")]
+#[allow(clippy::disallowed_methods, reason = "the only place that starts child processes")]
 fn launch(supervisor: &Path, descriptors: Option<u64>) -> io::Result<Running> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) =

@@ -14,7 +14,7 @@ use crate::pump::Source;
 use crate::sandbox::{Spawn, Stdin};
 use crate::supervise::child::Streams;
 
-/// The ends of a command's streams: the command's, and ours, which do not block.
+/// The ends of a command's streams: those of the command, and the non-blocking ones of the server.
 pub(crate) struct Pipes {
     pub(crate) theirs: Streams,
     pub(crate) stdout: Source,

@@ -1,11 +1,10 @@
-//! The system call filter of confined commands: what no command in a sandbox needs and what
-//! would lead out of one. Builds the program; installing it is up to the layer.
+//! The system call filter of confined commands. Refuses calls that no sandboxed command needs, and those
+//! that would lead out of the sandbox. Builds the filter; a layer installs it.
 //!
-//! Sockets: with the network off, none can be created; with it on, internet sockets only. Unix
-//! sockets are refused either way: neither a read-only mount nor a network namespace keeps a
-//! command from connecting to `docker.sock` or a session bus, and whoever listens there acts
-//! outside of the sandbox. A connected pair (`socketpair`) is allowed, of a type that cannot be
-//! pointed elsewhere later.
+//! If the network is off, no socket can be created, otherwise only internet sockets. Unix sockets are
+//! always refused: neither a read-only mount nor a network namespace prevents connections to `docker.sock`
+//! or a session bus, whose servers act outside of the sandbox. A connected pair (`socketpair`) is allowed
+//! if its type cannot be connected elsewhere later.
 
 use super::sys::Instruction;
 
@@ -42,11 +41,11 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Runs system calls that this filter does not see.
+    // Runs system calls without this filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // Kernel keys are shared with what runs outside.
+    // Kernel keys are shared with processes outside of the sandbox.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -98,7 +97,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Changes of owner, mode, times and attributes, which Landlock does not see.
+/// Changes of owner, mode, times and attributes, which Landlock does not control.
 const METADATA: &[libc::c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -129,21 +128,21 @@ const METADATA: &[libc::c_long] = &[
     libc::SYS_futimesat,
 ];
 
-// Newer than the constants of the libc crate; the same number on every architecture.
+// Newer than the constants of the libc crate. The numbers are the same on all architectures.
 const SETXATTRAT: libc::c_long = 463;
 const REMOVEXATTRAT: libc::c_long = 466;
 const OPEN_TREE_ATTR: libc::c_long = 467;
 const FILE_SETATTR: libc::c_long = 469;
 
-/// Types commands into the terminal they are read from.
+/// Types into the terminal that a command reads.
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
-/// Change attributes of a file that need not be open for writing.
+/// Change attributes of a file that is not open for writing.
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 
-/// The filter. `metadata`: whether owners, modes and times may be changed; false under Landlock
-/// alone, which cannot tell where.
+/// The filter. `metadata` is whether owners, modes and times may be changed; false under Landlock alone,
+/// which cannot restrict it to writable roots.
 pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     let mut program = vec![
         load(OFFSET_ARCH),
@@ -157,7 +156,7 @@ pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     for number in REFUSED.iter().chain(metadata_calls) {
         program.extend([jump_if_equal(nr(*number), 0, 1), refuse(libc::EPERM)]);
     }
-    // The C library falls back to `clone`, whose flags can be seen, on ENOSYS.
+    // On ENOSYS, the C library falls back to `clone`, whose flags a filter can check.
     program.extend([jump_if_equal(nr(libc::SYS_clone3), 0, 1), refuse(libc::ENOSYS)]);
     when(&mut program, libc::SYS_clone, &clone_rules());
     when(&mut program, libc::SYS_ioctl, &ioctl_rules(metadata));
@@ -167,7 +166,7 @@ pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     program
 }
 
-/// The filter as bubblewrap reads it: instructions in native byte order.
+/// The filter in the form that bubblewrap reads: instructions in native byte order.
 pub(crate) fn to_bytes(filter: &[Instruction]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of_val(filter));
     for instruction in filter {
@@ -178,7 +177,7 @@ pub(crate) fn to_bytes(filter: &[Instruction]) -> Vec<u8> {
     bytes
 }
 
-/// The reverse of [`to_bytes`]; a rest that is no whole instruction is dropped.
+/// The reverse of [`to_bytes`]; ignores an incomplete last instruction.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Vec<Instruction> {
     let (instructions, _) = bytes.as_chunks::<8>();
     let instruction = |b: &[u8; 8]| Instruction {
@@ -204,7 +203,7 @@ fn ioctl_rules(metadata: bool) -> Vec<Instruction> {
     rules
 }
 
-/// Unix pairs of type STREAM or SEQPACKET: a datagram socket could be connected elsewhere.
+/// Allows Unix pairs of type STREAM or SEQPACKET; a datagram socket could be connected elsewhere.
 fn socketpair_rules() -> Vec<Instruction> {
     const TYPE_MASK: u32 = 0xf;
     vec![
@@ -220,7 +219,7 @@ fn socketpair_rules() -> Vec<Instruction> {
     ]
 }
 
-/// Internet sockets, and the netlink protocol that lists interfaces and routes.
+/// Allows internet sockets, and the netlink protocol that lists interfaces and routes.
 fn socket_rules(network: bool) -> Vec<Instruction> {
     if !network {
         return vec![refuse(libc::EPERM)];
@@ -239,7 +238,7 @@ fn socket_rules(network: bool) -> Vec<Instruction> {
     ]
 }
 
-/// Runs `rules`, which must return, for one system call.
+/// Runs `rules`, which must return, for a system call.
 fn when(program: &mut Vec<Instruction>, number: libc::c_long, rules: &[Instruction]) {
     let skip = u8::try_from(rules.len()).expect("the rules of one call are a dozen at most");
     program.push(jump_if_equal(nr(number), 0, skip));
@@ -281,7 +280,7 @@ fn refuse(errno: i32) -> Instruction {
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel would.
+    /// Interprets the filter like the kernel.
     fn run(filter: &[Instruction], arch: u32, number: libc::c_long, args: [u32; 3]) -> u32 {
         let (mut at, mut a) = (0, 0u32);
         loop {

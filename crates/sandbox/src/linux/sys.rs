@@ -1,5 +1,4 @@
-//! The system calls that have no safe wrapper: each is wrapped here, once, so that the rest of
-//! the crate needs no `unsafe`.
+//! Safe wrappers of system calls without one, so that the rest of the crate needs no `unsafe`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -19,7 +18,7 @@ pub(crate) enum Forked {
 /// Forks.
 ///
 /// # Safety
-/// The process must have one thread only: the child goes on allocating and taking locks.
+/// The process must have only one thread, because the child allocates and takes locks.
 pub(crate) unsafe fn fork() -> io::Result<Forked> {
     // SAFETY: the caller guarantees that no other thread can hold a lock that the child needs.
     match unsafe { libc::fork() } {
@@ -29,7 +28,7 @@ pub(crate) unsafe fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Ends this process at once, without running exit handlers of the program it was forked from.
+/// Ends this process without the exit handlers of the program that it was forked from.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` has no preconditions.
     unsafe { libc::_exit(code) }
@@ -39,7 +38,7 @@ pub(crate) fn exit_now(code: i32) -> ! {
 pub(crate) fn exec(program: &CStr, argv: &[CString], env: &[CString]) -> io::Error {
     let argv = pointers(argv);
     let env = pointers(env);
-    // SAFETY: both arrays end with a null pointer, and what they point to lives in the arguments.
+    // SAFETY: both arrays end with a null pointer, and the arguments own the strings.
     unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), env.as_ptr()) };
     io::Error::last_os_error()
 }
@@ -48,14 +47,14 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Has the runtime watch `fd`, which must not block.
+/// Registers `fd`, which must be non-blocking, with the runtime.
 pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is open and stays the same one until it is dropped, which only
-    // happens when the `AsyncFd` is: nobody takes it out.
+    // SAFETY: an `OwnedFd` stays open and the same until it is dropped, which happens only with the
+    // `AsyncFd`.
     unsafe { AsyncFd::register(fd) }.map_err(|error| error.into_parts().1)
 }
 
-/// Uses a descriptor that this process was started with, and closes it.
+/// Uses and closes a descriptor that this process inherited.
 pub(crate) fn with_inherited<T>(
     fd: RawFd,
     using: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
@@ -63,23 +62,22 @@ pub(crate) fn with_inherited<T>(
     if fd < 3 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: nothing else in this process knows of the descriptor; if it is not open, its uses fail.
+    // SAFETY: nothing else in this process uses the descriptor; if it is not open, its uses fail.
     #[allow(unsafe_code)]
     let owned = unsafe { OwnedFd::from_raw_fd(fd) };
     using(owned.as_fd())
 }
 
-/// Marks every descriptor from `first` on to be closed by the next `exec`.
+/// Marks every descriptor from `first` on as close-on-exec.
 pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
-    // SAFETY: changes a flag of descriptors only, which stay open and owned as they are.
+    // SAFETY: changes only a flag of the descriptors, which stay open.
     let done = unsafe {
         libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
     };
     check(done).map(drop)
 }
 
-/// Lets nothing but a kill end this process from outside, and its children vanish without being
-/// waited for.
+/// Ignores all signals except SIGKILL, and lets the kernel reap the children.
 pub(crate) fn ignore_signals() {
     let ignored = [libc::SIGCHLD, libc::SIGPIPE, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
     for signal in ignored {
@@ -88,7 +86,7 @@ pub(crate) fn ignore_signals() {
     }
 }
 
-/// Blocks SIGCHLD, waited for by default again, and returns a descriptor that reads it.
+/// Restores the default disposition of SIGCHLD, blocks it, and returns a descriptor that reads it.
 pub(crate) fn child_exits() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by `sigemptyset` before use, and the descriptor is checked
     // before it is owned.
@@ -104,14 +102,14 @@ pub(crate) fn child_exits() -> io::Result<OwnedFd> {
     }
 }
 
-/// Gives every signal its default disposition and blocks none.
+/// Restores the default disposition of every signal, and unblocks all.
 pub(crate) fn reset_signals() {
     const HIGHEST_SIGNAL: libc::c_int = 64;
-    // The kernel's structure, all zero: SIG_DFL, no flags, no restorer, nothing masked.
+    // The kernel's structure in zeros: SIG_DFL, no flags, no restorer, no mask.
     let default = [0u64; 4];
-    // SAFETY: the kernel only reads `default` and `set`, which have the sizes it expects. By way
-    // of the system call because the C library refuses the two signals it uses itself. For those
-    // that cannot be changed the call fails without effect.
+    // SAFETY: the kernel only reads `default` and `set`, which have the expected sizes. A raw system
+    // call, because the C library refuses the two signals that it uses. For signals that cannot be
+    // changed, the call fails without effect.
     unsafe {
         for signal in 1..=HIGHEST_SIGNAL {
             let old = ptr::null_mut::<u64>();
@@ -140,7 +138,7 @@ struct Program {
     filter: *const Instruction,
 }
 
-/// Installs a seccomp filter for this process and all it starts. Needs no-new-privileges.
+/// Installs a seccomp filter for this process and its descendants. Needs no-new-privileges.
 pub(crate) fn install_filter(filter: &[Instruction]) -> io::Result<()> {
     let len = libc::c_ushort::try_from(filter.len())
         .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -167,7 +165,10 @@ struct PathBeneathAttr {
     parent_fd: RawFd,
 }
 
-/// The Landlock version of the kernel; an error when it has none.
+/// The Landlock version of the kernel.
+///
+/// # Errors
+/// The kernel has no Landlock.
 pub(crate) fn landlock_abi() -> io::Result<u32> {
     const LANDLOCK_CREATE_RULESET_VERSION: libc::c_uint = 1;
     // SAFETY: with this flag the kernel reads no memory and returns a number.
@@ -182,7 +183,7 @@ pub(crate) fn landlock_abi() -> io::Result<u32> {
     u32::try_from(version).map_err(io::Error::other)
 }
 
-/// Creates a ruleset; `size` is how much of `attr` this kernel knows.
+/// Creates a ruleset; `size` is the size of `attr` in this kernel's version.
 pub(crate) fn landlock_create(attr: &RulesetAttr, size: usize) -> io::Result<OwnedFd> {
     let size = size.min(size_of::<RulesetAttr>());
     // SAFETY: `attr` is valid for `size` bytes; the result is checked before it is owned.
