@@ -1,6 +1,6 @@
 //! Checks a parsed layer against the option table. Wrong types are errors; unknown, pending and
-//! deprecated keys are warnings. Moves renamed keys to their new names and removes keys that the layer
-//! may not set.
+//! deprecated keys are warnings. Moves renamed keys to their new names and removes keys that the
+//! layer may not set.
 
 use crate::error::{Error, Origin, Warning, WarningKind};
 use crate::key_path::{self, join};
@@ -189,8 +189,8 @@ impl Checker<'_> {
         wrong_type(node, &join(&self.path), &expected(kind), near.map(str::to_owned))
     }
 
-    /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is an
-    /// error: the thread would be allowed more than its client intends.
+    /// Warns about a key that does not exist. In a thread's overrides, a misspelled permission is
+    /// an error: the thread would be allowed more than its client intends.
     fn unknown(&mut self, node: &Node, section: &Section) -> Result<(), Error> {
         let (last, parents) = self.path.split_last().expect("an unknown key has a name");
         let renamed = RENAMED.iter().map(|renamed| renamed.old).filter(|_| parents.is_empty());

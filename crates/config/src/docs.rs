@@ -98,7 +98,8 @@ fn sample_section(section: &Section) -> Json {
     Json::Object(fixed.chain(rest).collect())
 }
 
-/// A valid document with every key, for tests and benchmarks. References name entries of the document.
+/// A valid document with every key, for tests and benchmarks. References name entries of the
+/// document.
 pub fn all_keys() -> Json {
     let mut document = sample_section(Keys::SECTION);
     for key in ["model_provider", "profile", "default_permissions"] {

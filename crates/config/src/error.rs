@@ -1,5 +1,5 @@
-//! Errors and warnings about a configuration, where each value was written, and the line of the file
-//! with a mark under the mistake.
+//! Errors and warnings about a configuration, where each value was written, and the line of the
+//! file with a mark under the mistake.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -159,8 +159,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a configuration cannot be used or changed. Every message names the place, the key and what to
-/// do next.
+/// Why a configuration cannot be used or changed. Every message names the place, the key and what
+/// to do next.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A file exists and cannot be read.

@@ -1,5 +1,5 @@
-//! Describes the keys of the option table, and the types that their values resolve to. Does not know
-//! any key by name.
+//! Describes the keys of the option table, and the types that their values resolve to. Does not
+//! know any key by name.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

@@ -1,10 +1,11 @@
-//! Turns `config.toml` files, the command line and a thread's overrides into one typed [`Config`] that
-//! satisfies `requirements.toml`. Reads only files: the caller names the folders and supplies the
-//! environment variables.
+//! Turns `config.toml` files, the command line and a thread's overrides into one typed [`Config`]
+//! that satisfies `requirements.toml`. Reads only files: the caller names the folders and supplies
+//! the environment variables.
 //!
 //! - [`table`] is the option table: each key is one entry, from which everything else is derived.
 //! - A [`Layer`] holds the parsed and checked values of one source.
-//! - A [`Stack`] holds the layers that apply in a folder; those of projects only if they are trusted.
+//! - A [`Stack`] holds the layers that apply in a folder; those of projects only if they are
+//!   trusted.
 //! - [`resolve`] merges a stack, constrains it by the [`Requirements`] and returns the [`Config`].
 
 mod check;

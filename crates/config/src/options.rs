@@ -1,8 +1,8 @@
 //! The macros of the option table. One line of a struct defines a key: its type, default, scope,
 //! effect and documentation.
 
-/// Defines a table of keys: the type that it resolves to, and the [`crate::kind::Section`] that checks,
-/// describes and documents it.
+/// Defines a table of keys: the type that it resolves to, and the [`crate::kind::Section`] that
+/// checks, describes and documents it.
 ///
 /// ```text
 /// options! {

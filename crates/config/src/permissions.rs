@@ -1,5 +1,5 @@
-//! Reads permission profiles (`permissions.<name>`) with their paths and tokens. The sandbox enforces
-//! what a profile allows.
+//! Reads permission profiles (`permissions.<name>`) with their paths and tokens. The sandbox
+//! enforces what a profile allows.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -49,7 +49,8 @@ pub enum PermissionBase {
 }
 
 impl PermissionProfile {
-    /// The strictest sandbox mode that allows all that this profile allows. Requirements apply to it.
+    /// The strictest sandbox mode that allows all that this profile allows. Requirements apply to
+    /// it.
     pub fn mode(&self) -> SandboxMode {
         let writes = |rule: &&PermissionRule| rule.access == Access::Write;
         let everywhere = |rule: &PermissionRule| {

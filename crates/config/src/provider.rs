@@ -12,8 +12,8 @@ use crate::stack::Environment;
 use crate::table::{Keys, ModelProvider, OssProvider};
 use crate::value::{Table, Value};
 
-/// Environment variables with the credential of the built-in `default` provider; the first one that is
-/// set applies.
+/// Environment variables with the credential of the built-in `default` provider; the first one that
+/// is set applies.
 const DEFAULT_ENV_KEYS: [&str; 2] = ["AGENT_API_KEY", "OPENAI_API_KEY"];
 /// Address of `default`, unless `default_provider_base_url` is set.
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
@@ -58,8 +58,8 @@ pub struct HttpProvider {
     /// Default 300 s.
     pub stream_idle_timeout: Duration,
     pub requires_default_auth: bool,
-    /// Whether large requests may be compressed (`features.enable_request_compression`): only for the
-    /// default provider, which is known to accept them.
+    /// Whether large requests may be compressed (`features.enable_request_compression`): only for
+    /// the default provider, which is known to accept them.
     pub compress_requests: bool,
 }
 

@@ -1,8 +1,8 @@
-//! An administrator's requirements (`requirements.toml`): constraints on the merged configuration and
-//! on what clients request, not a layer.
+//! An administrator's requirements (`requirements.toml`): constraints on the merged configuration
+//! and on what clients request, not a layer.
 //!
-//! Three files can hold requirements: the system's, the cache of those fetched for a managed account,
-//! and the user's own. Each can only narrow what the ones before it allow.
+//! Three files can hold requirements: the system's, the cache of those fetched for a managed
+//! account, and the user's own. Each can only narrow what the ones before it allow.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Merges layers and resolves them to a typed [`Config`] with every default applied. Has no effects;
-//! the caller supplies the environment.
+//! Merges layers and resolves them to a typed [`Config`] with every default applied. Has no
+//! effects; the caller supplies the environment.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -181,8 +181,8 @@ impl Resolved {
     }
 }
 
-/// Merges and constrains a stack. The selected profile overrides the files; everything else overrides
-/// the profile.
+/// Merges and constrains a stack. The selected profile overrides the files; everything else
+/// overrides the profile.
 ///
 /// # Errors
 /// A value matches its key and still cannot be used, or requirements cannot be satisfied.

@@ -1,5 +1,5 @@
-//! Generates the JSON Schema of the configuration files from the option table, for editors that read
-//! `#:schema` at the top of a file.
+//! Generates the JSON Schema of the configuration files from the option table, for editors that
+//! read `#:schema` at the top of a file.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,8 +1,8 @@
 //! The option table: every key of `config.toml` and `requirements.toml`, one entry each.
 //!
 //! An entry is a field of an `options!` struct: its name, the type of its value (which checks it),
-//! its default, its scope, its effect and its documentation. The check of files, the resolved types,
-//! the JSON Schema and the reference page are derived from it.
+//! its default, its scope, its effect and its documentation. The check of files, the resolved
+//! types, the JSON Schema and the reference page are derived from it.
 
 mod features;
 mod misc;

@@ -65,9 +65,9 @@ impl Trust {
     /// Whether the `.agent` folder of `folder`, which is `root` or lies in it, is used: only if the
     /// user trusts this very folder.
     ///
-    /// Trust does not extend to subfolders: an agent that works in a trusted folder can create files
-    /// in all of them, which would configure the next thread there. The sandbox protects only the
-    /// `.agent` folders of trusted folders.
+    /// Trust does not extend to subfolders: an agent that works in a trusted folder can create
+    /// files in all of them, which would configure the next thread there. The sandbox protects only
+    /// the `.agent` folders of trusted folders.
     pub(crate) fn is_trusted(&self, folder: &Path, root: &Path) -> bool {
         if self.entries.is_empty() {
             return false;
@@ -80,8 +80,8 @@ impl Trust {
         level == Some(TrustLevel::Trusted)
     }
 
-    /// Whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry from `cwd`
-    /// up to `root` applies. A worktree without an entry has that of its repository.
+    /// Whether the user trusts `cwd`, a folder of the project in `root`: the nearest entry from
+    /// `cwd` up to `root` applies. A worktree without an entry has that of its repository.
     pub(crate) fn is_trusted_for(&self, cwd: &Path, root: &Path) -> bool {
         let (cwd, root) = (real_path(cwd), real_path(root));
         let level = folders(&root, &cwd)

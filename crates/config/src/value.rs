@@ -1,5 +1,5 @@
-//! The tree that every source is parsed into: plain values, each with its origin. Does not know which
-//! keys exist.
+//! The tree that every source is parsed into: plain values, each with its origin. Does not know
+//! which keys exist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

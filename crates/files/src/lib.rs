@@ -2,9 +2,9 @@
 //! workspace and the configuration.
 //!
 //! [`open`] and the functions that read never wait for another program: they refuse every open
-//! descriptor that is not a regular file, and read a bounded number of bytes. They can still wait for
-//! the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which bounds that
-//! wait. This crate does not know what a file is for.
+//! descriptor that is not a regular file, and read a bounded number of bytes. They can still wait
+//! for the file system, so a caller on an asynchronous runtime reads through a [`Pool`], which
+//! bounds that wait. This crate does not know what a file is for.
 
 mod error;
 mod file_kind;

@@ -111,8 +111,8 @@ fn refused(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// Whether the error is about a symbolic link at the end of the path. Too long a chain of links gives
-/// the same error, for which "a symbolic link" is right as well.
+/// Whether the error is about a symbolic link at the end of the path. Too long a chain of links
+/// gives the same error, for which "a symbolic link" is right as well.
 fn is_refused_link(source: &io::Error) -> bool {
     #[cfg(unix)]
     return source.raw_os_error() == Some(libc::ELOOP);

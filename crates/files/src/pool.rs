@@ -1,5 +1,5 @@
-//! Runs work on files outside of the threads of an asynchronous runtime, and bounds what unresponsive
-//! file systems cost: the caller's time, and the threads of the process.
+//! Runs work on files outside of the threads of an asynchronous runtime, and bounds what
+//! unresponsive file systems cost: the caller's time, and the threads of the process.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,9 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// Runs `work` on a blocking thread and waits at most [`ANSWER_TIMEOUT`] for it. Work that takes
-    /// longer continues, but its result is dropped. `path` is the path that the work accesses.
+    /// Runs `work` on a blocking thread and waits at most [`ANSWER_TIMEOUT`] for it. Work that
+    /// takes longer continues, but its result is dropped. `path` is the path that the work
+    /// accesses.
     ///
     /// # Errors
     /// [`Error::TimedOut`], [`Error::StillWaiting`], [`Error::Exhausted`] or [`Error::Panicked`].

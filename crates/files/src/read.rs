@@ -31,8 +31,8 @@ pub fn read_start(path: &Path, max_bytes: u64) -> Result<Vec<u8>, Error> {
     open(path)?.start(path, max_bytes)
 }
 
-/// As [`read_text`], for a file named on the command line: a descriptor that the shell passes on, as in
-/// `--flag <(program)`, is read to its end although it is a pipe.
+/// As [`read_text`], for a file named on the command line: a descriptor that the shell passes on,
+/// as in `--flag <(program)`, is read to its end although it is a pipe.
 ///
 /// # Errors
 /// See [`Error`].

@@ -23,9 +23,9 @@ impl std::fmt::Debug for SecretFile {
     }
 }
 
-/// Reads the secret in a file of at most 64 KiB. Group and others must not be able to write the file,
-/// and it must belong to root or to the user of this process. If they can read it, that is only a
-/// warning, because container platforms mount secrets world-readable.
+/// Reads the secret in a file of at most 64 KiB. Group and others must not be able to write the
+/// file, and it must belong to root or to the user of this process. If they can read it, that is
+/// only a warning, because container platforms mount secrets world-readable.
 ///
 /// # Errors
 /// See [`Error`].

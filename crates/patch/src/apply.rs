@@ -1,5 +1,5 @@
-//! Applies the hunks of a file to its text. Changes only the lines that the hunks remove and add; all
-//! other bytes stay, including line ends. A new last line ends with a line end.
+//! Applies the hunks of a file to its text. Changes only the lines that the hunks remove and add;
+//! all other bytes stay, including line ends. A new last line ends with a line end.
 
 use crate::edit::Edit;
 use crate::error::Error;

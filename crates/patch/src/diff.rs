@@ -1,5 +1,5 @@
-//! Diffs for display, in git's format. Deterministic and in bounded time without a clock: lines that
-//! differ too much to be compared one by one are shown as replaced.
+//! Diffs for display, in git's format. Deterministic and in bounded time without a clock: lines
+//! that differ too much to be compared one by one are shown as replaced.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ const CONTEXT: usize = 3;
 /// Bound on the compared pairs of lines per diff.
 const MAX_PAIRS: usize = 200_000_000;
 
-/// The diff that git shows for a file that changed from `before`, named `old_name`, to `after`, named
-/// `new_name` (`None`: no file). Names are relative, with `/`. Empty if nothing changed.
+/// The diff that git shows for a file that changed from `before`, named `old_name`, to `after`,
+/// named `new_name` (`None`: no file). Names are relative, with `/`. Empty if nothing changed.
 pub fn unified_diff(
     old_name: &str,
     new_name: &str,
@@ -236,7 +236,8 @@ fn unique<'t>(lines: &[&'t str]) -> HashMap<&'t str, Option<usize>> {
     found
 }
 
-/// The longest subsequence with increasing second parts; the first parts are sorted (patience diff).
+/// The longest subsequence with increasing second parts; the first parts are sorted (patience
+/// diff).
 fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());

@@ -6,8 +6,8 @@ use crate::seek::Haystack;
 
 /// The position of a hunk in its file.
 pub(crate) struct HunkPosition {
-    /// The first unprocessed line of the file that belongs to the hunk. Beyond the end of the file for
-    /// a hunk that only adds lines and has no context.
+    /// The first unprocessed line of the file that belongs to the hunk. Beyond the end of the file
+    /// for a hunk that only adds lines and has no context.
     pub(crate) start: usize,
     /// Number of the hunk's lines that are used; the others are blank lines after it.
     pub(crate) lines: usize,
@@ -22,8 +22,8 @@ pub(crate) struct Edit<'t> {
     pub(crate) new: Vec<FileLine<'t>>,
     /// Number of lines of the file that are in `new` or removed.
     pub(crate) done: usize,
-    /// The first line of the file after the previous hunk, whose last lines may be unchanged and not
-    /// yet in `new`.
+    /// The first line of the file after the previous hunk, whose last lines may be unchanged and
+    /// not yet in `new`.
     pub(crate) next: usize,
     /// Whether the last line end can be read as the start of a blank last line.
     pub(crate) is_ended: bool,
@@ -81,8 +81,8 @@ impl<'t> Edit<'t> {
         self.next = at.min(self.file.len());
     }
 
-    /// Copies the file's own lines up to `end`, because a loose match must not change context lines.
-    /// An `end` beyond the last line also copies the blank line that its line end starts.
+    /// Copies the file's own lines up to `end`, because a loose match must not change context
+    /// lines. An `end` beyond the last line also copies the blank line that its line end starts.
     fn keep(&mut self, end: usize) {
         let length = self.file.len();
         self.new.extend_from_slice(&self.file[self.done.min(length)..end.min(length)]);

@@ -1,5 +1,5 @@
-//! Recognises shell commands that are patches: models trained on shells write `apply_patch <<'EOF'`,
-//! which means the tool and is not run.
+//! Recognises shell commands that are patches: models trained on shells write `apply_patch
+//! <<'EOF'`, which means the tool and is not run.
 
 /// A patch found in a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub fn embedded(script: &str) -> Option<Embedded> {
     patch.contains(BEGIN).then_some(Embedded { patch, workdir })
 }
 
-/// Whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not accept: with
-/// other commands, or with text that the shell would expand.
+/// Whether a script passes a patch to `apply_patch` in a form that [`embedded`] does not accept:
+/// with other commands, or with text that the shell would expand.
 pub fn is_mixed(script: &str) -> bool {
     let Some((head, text)) = script.split_once("<<") else { return false };
     let command = head.rsplit(['&', '|', ';', '\n', '(']).next().unwrap_or_default().trim();
@@ -91,8 +91,8 @@ fn is_script_flag(flag: &str) -> bool {
     matches!(flag, "-c" | "-lc" | "-cl")
 }
 
-/// The body of a heredoc that ends the script. If the delimiter is not quoted, the shell would expand
-/// the body, so only a body with nothing to expand is accepted.
+/// The body of a heredoc that ends the script. If the delimiter is not quoted, the shell would
+/// expand the body, so only a body with nothing to expand is accepted.
 fn heredoc_body(text: &str) -> Option<String> {
     let strip_tabs = text.starts_with('-');
     let text = text.strip_prefix('-').unwrap_or(text).trim_start_matches([' ', '\t']);

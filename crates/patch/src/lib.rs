@@ -1,7 +1,7 @@
 //! The patch format that models write: parses patches, plans their changes, shows them as diffs.
 //!
-//! Pure: never opens a file. [`plan`] reads contents through its caller and returns the new contents of
-//! all files, or an error.
+//! Pure: never opens a file. [`plan`] reads contents through its caller and returns the new
+//! contents of all files, or an error.
 
 mod apply;
 mod diff;

@@ -1,5 +1,5 @@
-//! Finds the position of a hunk in its file: first by strict rules, then by lenient ones, which apply
-//! only if the position is unambiguous.
+//! Finds the position of a hunk in its file: first by strict rules, then by lenient ones, which
+//! apply only if the position is unambiguous.
 
 use std::ops::Range;
 
@@ -163,8 +163,8 @@ impl Edit<'_> {
         Ok(is_only.then_some(at))
     }
 
-    /// The position of a hunk that begins with lines of the previous one: unchanged lines, or new ones,
-    /// as if that hunk had already been applied.
+    /// The position of a hunk that begins with lines of the previous one: unchanged lines, or new
+    /// ones, as if that hunk had already been applied.
     fn overlapping(
         &mut self,
         hunk: &Hunk,

@@ -1,5 +1,6 @@
 //! The lines that structure a patch: `*** Begin Patch`, `*** Update File: …` and the like, as
-//! models write them. Recognised in any letter case and with any white space before, between and after the words.
+//! models write them. Recognised in any letter case and with any white space before, between and
+//! after the words.
 
 pub(crate) const BEGIN: &str = "*** Begin Patch";
 pub(crate) const END: &str = "*** End Patch";
@@ -64,8 +65,8 @@ fn after<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
     Some(rest)
 }
 
-/// The anchor in the text after `@@`, a line that must precede the hunk. The line numbers of a unified
-/// diff are ignored.
+/// The anchor in the text after `@@`, a line that must precede the hunk. The line numbers of a
+/// unified diff are ignored.
 pub(crate) fn anchor(text: &str) -> Option<&str> {
     let mut text = text.trim();
     if text.starts_with('-') && text.contains(" @@") {

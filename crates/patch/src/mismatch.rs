@@ -1,5 +1,5 @@
-//! Explains why a hunk was not found: which line does not match, what the file has instead, and how to
-//! correct the patch.
+//! Explains why a hunk was not found: which line does not match, what the file has instead, and how
+//! to correct the patch.
 
 use std::fmt::Write as _;
 

@@ -9,8 +9,8 @@ use crate::source::{Source, clip, is_after};
 pub struct Patch {
     /// At least one.
     pub operations: Vec<Operation>,
-    /// The operations if indented markers inside of hunks are markers. In `operations` they are context
-    /// lines, which applies if the file has such lines.
+    /// The operations if indented markers inside of hunks are markers. In `operations` they are
+    /// context lines, which applies if the file has such lines.
     pub(crate) alternative: Option<Vec<Operation>>,
 }
 

@@ -1,5 +1,5 @@
-//! Plans the changes of a patch. Hunks are found by their context, and a patch applies completely or not
-//! at all.
+//! Plans the changes of a patch. Hunks are found by their context, and a patch applies completely
+//! or not at all.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -51,8 +51,8 @@ pub enum ChangeKind {
     },
 }
 
-/// Plans the changes that `patch` makes to files, whose contents `read` returns (`None` if a file does
-/// not exist).
+/// Plans the changes that `patch` makes to files, whose contents `read` returns (`None` if a file
+/// does not exist).
 ///
 /// # Errors
 /// The first operation that does not apply, or an error of `read`.
@@ -103,7 +103,8 @@ fn plan_operations(
     Ok(changes)
 }
 
-/// Applies a further operation to a changed file: another update, or an addition after its deletion.
+/// Applies a further operation to a changed file: another update, or an addition after its
+/// deletion.
 fn change_again(change: &mut Change, operation: &Operation) -> Result<(), Error> {
     let shown = change.path.display().to_string();
     match (operation, &change.after) {

@@ -1,6 +1,6 @@
 //! Finds a sequence of lines in a file: exactly, then ignoring trailing white space, then all
-//! surrounding white space, then treating typographic punctuation as plain. Takes time linear in the
-//! length of the file.
+//! surrounding white space, then treating typographic punctuation as plain. Takes time linear in
+//! the length of the file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use crate::lines::FileLine;
 
-/// Bound on line comparisons per file: a patch with many loosely matching hunks reads the rest of the
-/// file for each of them.
+/// Bound on line comparisons per file: a patch with many loosely matching hunks reads the rest of
+/// the file for each of them.
 const MAX_STEPS: usize = 400_000_000;
 
 /// The forms in which lines are compared, in the order of the attempts.
@@ -142,8 +142,8 @@ pub(crate) fn is_alike(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// `text` without surrounding white space, and with plain punctuation and blanks instead of typographic
-/// ones.
+/// `text` without surrounding white space, and with plain punctuation and blanks instead of
+/// typographic ones.
 fn plain(text: &str) -> Cow<'_, str> {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     if text.chars().all(|c| plain_char(c) == c) {

@@ -1,5 +1,5 @@
-//! Splits the text of a patch into numbered lines, from its first marker on. Removes what models leave
-//! around it: white space, code fences, the rest of a heredoc, a common indentation.
+//! Splits the text of a patch into numbered lines, from its first marker on. Removes what models
+//! leave around it: white space, code fences, the rest of a heredoc, a common indentation.
 
 use crate::embedded;
 use crate::error::Error;
@@ -59,8 +59,8 @@ fn is_before(line: &str) -> bool {
         || embedded::NAMES.iter().any(is_command)
 }
 
-/// Whether a line after the patch can be ignored: blank, a code fence, the end of a heredoc, or closing
-/// quotes.
+/// Whether a line after the patch can be ignored: blank, a code fence, the end of a heredoc, or
+/// closing quotes.
 pub(crate) fn is_after(line: &str) -> bool {
     let line = line.trim();
     let is_delimiter = |c: char| c.is_ascii_alphanumeric() || c == '_';

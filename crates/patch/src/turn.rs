@@ -32,7 +32,8 @@ struct File {
 }
 
 impl TurnDiff {
-    /// Creates an empty diff. Names are relative to `root`; those of files outside of it are absolute.
+    /// Creates an empty diff. Names are relative to `root`; those of files outside of it are
+    /// absolute.
     pub fn new(root: PathBuf) -> Self {
         Self { root, files: Vec::new(), held: 0 }
     }

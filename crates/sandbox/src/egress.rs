@@ -1,14 +1,14 @@
 //! The managed network: the only way out of a sandbox whose network is its own loopback interface.
-//! Commands use it as an HTTP proxy (`CONNECT` and plain requests) and, if configured, as a SOCKS5 proxy.
-//! It allows what an [`EgressPolicy`] allows, asks about other hosts, and connects from outside of the
-//! sandbox.
+//! Commands use it as an HTTP proxy (`CONNECT` and plain requests) and, if configured, as a SOCKS5
+//! proxy. It allows what an [`EgressPolicy`] allows, asks about other hosts, and connects from
+//! outside of the sandbox.
 //!
-//! The listeners are created in the sandbox's network and passed out through a socket before the command
-//! starts. If they are not served, no connection leaves the sandbox. Names are resolved here, once per
-//! connection, and the connection uses the resolved address.
+//! The listeners are created in the sandbox's network and passed out through a socket before the
+//! command starts. If they are not served, no connection leaves the sandbox. Names are resolved
+//! here, once per connection, and the connection uses the resolved address.
 //!
-//! The proxy does not see what an allowed server does with a request, nor what is inside of TLS. With
-//! domain fronting, it checks only the name that the command gives to the proxy.
+//! The proxy does not see what an allowed server does with a request, nor what is inside of TLS.
+//! With domain fronting, it checks only the name that the command gives to the proxy.
 
 mod address;
 mod dial;

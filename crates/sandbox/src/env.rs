@@ -38,8 +38,8 @@ pub const CORE_VARIABLES: [&str; 12] = [
 
 const SECRET_WORDS: [&str; 3] = ["KEY", "SECRET", "TOKEN"];
 
-/// The environment of a command, sorted by name. Applies to `base`, in this order: `inherit`, default
-/// excludes, `exclude`, `set`, `include_only`, `secrets`.
+/// The environment of a command, sorted by name. Applies to `base`, in this order: `inherit`,
+/// default excludes, `exclude`, `set`, `include_only`, `secrets`.
 pub fn child_environment(
     base: impl IntoIterator<Item = (OsString, OsString)>,
     policy: &EnvPolicy,
@@ -57,8 +57,8 @@ pub fn child_environment(
     variables.into_iter().filter(|(name, _)| is_valid(name) && kept(name)).collect()
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any characters and `?` for a single one.
-/// Ignores letter case.
+/// Whether `name` matches `pattern`, in which `*` stands for any characters and `?` for a single
+/// one. Ignores letter case.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();

@@ -1,5 +1,5 @@
-//! Changes files for patches: within the policy, atomically, and through no symbolic link that did not
-//! exist when the policy was checked.
+//! Changes files for patches: within the policy, atomically, and through no symbolic link that did
+//! not exist when the policy was checked.
 
 #[cfg(unix)]
 mod apply;
@@ -36,16 +36,16 @@ pub enum Action {
         contents: Vec<u8>,
         /// Whether to create missing parent folders.
         create_parents: bool,
-        /// The file to copy permission bits from: for a move, the old path. `None` keeps those of an
-        /// existing file.
+        /// The file to copy permission bits from: for a move, the old path. `None` keeps those of
+        /// an existing file.
         mode_of: Option<PathBuf>,
     },
     /// Deletes the file, or the symbolic link itself.
     Remove,
 }
 
-/// Refuses all changes on systems where folders cannot be held open: the checked path could differ from
-/// the written one.
+/// Refuses all changes on systems where folders cannot be held open: the checked path could differ
+/// from the written one.
 #[cfg(not(unix))]
 pub fn apply(changes: &[Change], _limits: Option<&Resolved>) -> Result<(), Error> {
     let Some(change) = changes.first() else { return Ok(()) };

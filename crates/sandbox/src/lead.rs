@@ -1,6 +1,6 @@
-//! The last steps before a command inside of bubblewrap. They are a separate program, embedded here and
-//! started from memory, because starting the whole program again takes milliseconds. The whole program
-//! takes the same steps where the embedded one cannot run.
+//! The last steps before a command inside of bubblewrap. They are a separate program, embedded here
+//! and started from memory, because starting the whole program again takes milliseconds. The whole
+//! program takes the same steps where the embedded one cannot run.
 
 // Compiled by `build.rs`, not by this crate; declared so that rustfmt visits it.
 #[cfg(false)]
@@ -25,8 +25,8 @@ pub(crate) use steps::{FIRST_BLOCK, NONE, NOT_STARTED, TERMINAL, is_text};
 /// Compiled by `build.rs`.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lead"));
 
-/// Takes the steps in this process, with the arguments of [`steps::lead`]. Returns only after it has
-/// reported a failure.
+/// Takes the steps in this process, with the arguments of [`steps::lead`]. Returns only after it
+/// has reported a failure.
 pub(crate) fn run(arguments: impl Iterator<Item = OsString>) {
     // An argument of this process has no NUL byte.
     let strings = arguments.map_while(|argument| CString::new(argument.into_vec()).ok());

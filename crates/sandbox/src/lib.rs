@@ -1,33 +1,35 @@
-//! Runs commands confined by a permission policy, and changes files within one. Does not know threads,
-//! approvals or the protocol.
+//! Runs commands confined by a permission policy, and changes files within one. Does not know
+//! threads, approvals or the protocol.
 //!
 //! # What is enforced, and by what
 //!
 //! [`Sandbox::spawn`] starts a command under a [`Policy`]. On Linux, a confined command runs
 //!
 //! - under **bubblewrap** where it works: user, process, IPC, host name and (network off) network
-//!   namespaces of its own, no capability even for root, the file system read-only or only in
-//!   part, writable roots writable, their protected names ([`PROTECTED_NAMES`]) read-only. An empty
+//!   namespaces of its own, no capability even for root, the file system read-only or only in part,
+//!   writable roots writable, their protected names ([`PROTECTED_NAMES`]) read-only. An empty
 //!   read-only folder stands for a protected name that does not exist while commands run. Inside of
 //!   it, **Landlock** applies as well if the kernel has it: the writable roots are opened before
-//!   bubblewrap mounts them by name, and nothing else can be written, wherever the names lead by then;
+//!   bubblewrap mounts them by name, and nothing else can be written, wherever the names lead by
+//!   then;
 //! - else under **Landlock** (Linux 6.2 or later), which enforces read-only policies completely and
-//!   workspace policies more strictly than required: nothing can be created at the top of a writable
-//!   root or of `/tmp`, and modes, owners and times cannot be changed;
+//!   workspace policies more strictly than required: nothing can be created at the top of a
+//!   writable root or of `/tmp`, and modes, owners and times cannot be changed;
 //! - else not at all: [`ErrorKind::Unavailable`].
 //!
-//! Under both, a seccomp filter denies access to other processes' memory, namespaces, mounts, kernel
-//! keys, io_uring, typing into terminals, and sockets: all sockets if the network is off, Unix sockets
-//! always, because their servers act outside of the sandbox.
+//! Under both, a seccomp filter denies access to other processes' memory, namespaces, mounts,
+//! kernel keys, io_uring, typing into terminals, and sockets: all sockets if the network is off,
+//! Unix sockets always, because their servers act outside of the sandbox.
 //!
 //! # What ends when
 //!
-//! Every command has its own session. It ends with all of its descendants, including daemons, when its
-//! [`Process`] is dropped or killed, and when the server ends in any way. The processes of a confined
-//! command also end with its first one; under full access, they run until the [`Process`] is dropped.
+//! Every command has its own session. It ends with all of its descendants, including daemons, when
+//! its [`Process`] is dropped or killed, and when the server ends in any way. The processes of a
+//! confined command also end with its first one; under full access, they run until the [`Process`]
+//! is dropped.
 //!
-//! Known limits: under full access, a program of another user (started through `sudo`) cannot be killed,
-//! and a process that kills its own supervisor can outlive the command.
+//! Known limits: under full access, a program of another user (started through `sudo`) cannot be
+//! killed, and a process that kills its own supervisor can outlive the command.
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "no command runs there"))]
 pub mod egress;

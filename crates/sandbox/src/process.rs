@@ -27,9 +27,9 @@ use crate::sandbox::exec_error;
 
 /// A running command. Dropping it kills the command and its descendants.
 ///
-/// Output is bounded: the command waits while [`Process::output`] is full (at most [`OUTPUT_CHUNKS`]
-/// chunks of at most [`CHUNK_BYTES`]). So read the output, drop its receiver, or call
-/// [`Process::collect`]; [`Process::wait`] waits until the output has been read.
+/// Output is bounded: the command waits while [`Process::output`] is full (at most
+/// [`OUTPUT_CHUNKS`] chunks of at most [`CHUNK_BYTES`]). So read the output, drop its receiver, or
+/// call [`Process::collect`]; [`Process::wait`] waits until the output has been read.
 #[derive(Debug)]
 pub struct Process {
     /// The output of the command. Closed at its end.
@@ -69,10 +69,11 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The signal that ended it. In a sandbox, `code` is 128 + signal instead.
     pub signal: Option<i32>,
-    /// Whether the sandbox could not be set up, so the command never ran. Standard error has the reason.
+    /// Whether the sandbox could not be set up, so the command never ran. Standard error has the
+    /// reason.
     pub sandbox_failed: bool,
-    /// The `errno` if the program could not be executed inside of the sandbox. Distinguishes this from a
-    /// program that exits with code 127.
+    /// The `errno` if the program could not be executed inside of the sandbox. Distinguishes this
+    /// from a program that exits with code 127.
     pub exec_errno: Option<i32>,
 }
 
@@ -196,8 +197,8 @@ impl Drop for Process {
 impl Control {
     /// Waits until the first process has ended and the output is complete.
     ///
-    /// The output is complete at end of file, or, if a remaining descendant keeps it open, [`LINGER`]
-    /// after the exit. Output from before the exit is always delivered.
+    /// The output is complete at end of file, or, if a remaining descendant keeps it open,
+    /// [`LINGER`] after the exit. Output from before the exit is always delivered.
     pub async fn wait(&self) -> Exit {
         settled(&self.shared.finished).await
     }
@@ -248,8 +249,8 @@ impl Control {
     }
 
     /// Sends SIGTERM to the command and its descendants, and kills those that remain after `grace`.
-    /// Returns when the first process has ended; `None` if it cannot be killed because it belongs to
-    /// another user.
+    /// Returns when the first process has ended; `None` if it cannot be killed because it belongs
+    /// to another user.
     pub async fn terminate(&self, grace: Duration) -> Option<Exit> {
         #[cfg(target_os = "linux")]
         let _ = rustix::io::write(&self.shared.supervisor, &[crate::supervise::request::TERMINATE]);

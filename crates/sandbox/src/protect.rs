@@ -1,5 +1,5 @@
-//! Which paths inside writable roots stay read-only, and the placeholders that keep those that do
-//! not exist from being created. Decides; the layers enforce.
+//! Determines which paths inside of writable roots stay read-only, and the placeholders that
+//! prevent the creation of missing ones. The layers enforce it.
 
 mod paths;
 mod placeholder;
@@ -16,29 +16,29 @@ pub(crate) use placeholder::Placeholder;
 use crate::policy::Access;
 use placeholder::is_placeholder;
 
-/// Everything inside a set of writable roots that must not change.
+/// Everything inside of a set of writable roots that must not change.
 #[derive(Debug, Default)]
 pub(crate) struct Protection {
-    /// The roots without those that lie in something protected: nothing in these is writable.
+    /// The roots, without those inside of a protected path, which are not writable.
     pub(crate) roots: Vec<PathBuf>,
-    /// Exist: to be made read-only.
+    /// Existing paths to make read-only.
     pub(crate) read_only: Vec<PathBuf>,
-    /// Do not exist, or are placeholders of ours: to be held by a [`Placeholder`].
+    /// Missing paths, or placeholders of servers, to hold by a [`Placeholder`].
     pub(crate) missing: Vec<PathBuf>,
-    /// Symbolic links that lead to something protected. A link cannot be made read-only by itself.
+    /// Symbolic links to protected paths. A link itself cannot be made read-only.
     pub(crate) links: Vec<PathBuf>,
-    /// The folders of these links, roots among them: only what exists in such a folder can be
-    /// written, and nothing be added to it or removed from it.
+    /// The folders of these links, possibly roots. Existing entries can be written, but entries can
+    /// be neither added nor removed.
     pub(crate) frozen: Vec<PathBuf>,
-    /// Folders above protected paths, on the way to them, and above nested roots; parents first.
-    /// Were they renamed, what is below would lose its protection.
+    /// Parent folders of protected paths and of nested roots, and folders on the way to them;
+    /// parents first. Renaming one would remove the protection of its contents.
     pub(crate) pins: Vec<PathBuf>,
-    /// Folders on the way to something protected that is not in them, by way of `..`.
+    /// Folders that a protected path passes and leaves again by `..`.
     pub(crate) passed: Vec<PathBuf>,
 }
 
 impl Protection {
-    /// What `found` means for `roots` (real paths, sorted).
+    /// The protection of `roots` (sorted real paths) by `found`.
     pub(crate) fn of(roots: &[PathBuf], found: &ProtectedPaths) -> Self {
         let covered = |path: &Path| found.existing.iter().any(|above| path.starts_with(above));
         let below_a_root =
@@ -61,9 +61,8 @@ impl Protection {
         protection
     }
 
-    /// What the rules of a profile add: paths inside writable roots that they keep from being
-    /// written, and what they protect no longer because a rule grants it by its own path
-    /// ([`lifts_protection`]).
+    /// Applies the rules of a profile: adds paths inside of writable roots that are not writable,
+    /// and removes the protection of paths that a rule spells ([`lifts_protection`]).
     pub(crate) fn follow(&mut self, roots: &[PathBuf], rules: &[(PathBuf, Access)]) {
         let lifting = |(rule, access): &&(PathBuf, Access)| {
             *access == Access::Write && lifts_protection(rule)
@@ -84,7 +83,7 @@ impl Protection {
             match path.symlink_metadata() {
                 Ok(meta) if is_placeholder(path, &meta) => self.missing.push(path.clone()),
                 Ok(_) => self.read_only.push(path.clone()),
-                // The first missing folder on the way is what must not be made.
+                // The first missing folder on the way must not be created.
                 Err(_) => {
                     let first =
                         path.ancestors().take_while(|path| path.symlink_metadata().is_err()).last();
@@ -99,8 +98,7 @@ impl Protection {
         self.pin();
     }
 
-    /// Pins the folders that were passed, and those between the roots and all that is protected in
-    /// them.
+    /// Pins the passed folders, and those between the roots and their protected paths.
     fn pin(&mut self) {
         let roots = &self.roots;
         let inside = |folder: &&Path| roots.iter().any(|root| folder.starts_with(root));
@@ -119,15 +117,14 @@ impl Protection {
         self.pins = pins;
     }
 
-    /// All paths in which, or at which, nothing can be granted.
+    /// All paths at and below which nothing can be granted.
     pub(crate) fn protected(&self) -> Vec<PathBuf> {
         self.read_only.iter().chain(&self.missing).chain(&self.links).cloned().collect()
     }
 }
 
-/// What can be granted inside `folder` so that nothing protected can be changed, and none of the
-/// folders on the way to it removed: the entries that hold none of them, and the same below those
-/// that do. Symbolic links are left out.
+/// The entries below `folder` that can be granted without allowing changes of protected paths, or
+/// removal of the folders on the way to them. Omits symbolic links.
 pub(crate) fn unprotected_entries(
     folder: &Path,
     protection: &Protection,
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_to_nowhere_protects_the_first_missing_name() {
+    fn a_dangling_pointer_protects_the_first_missing_name() {
         let (_dir, root) = temp();
         fs::create_dir(root.join("a")).unwrap();
         fs::write(root.join(".git"), "gitdir: a/b/c\n").unwrap();
@@ -280,9 +277,9 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Commands that begin and end at the same time find it there, or make it, but never lose it.
+    /// Commands that begin and end concurrently find or create it, but never lose it.
     #[test]
-    fn a_placeholder_is_one_from_its_first_moment_on() {
+    fn a_new_placeholder_is_recognised_at_once() {
         let (_dir, root) = temp();
         let path = root.join(".git");
         std::thread::scope(|scope| {
@@ -290,7 +287,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         assert!(protection(&[&root]).missing.contains(&path));
-                        let held = Placeholder::hold(&path).unwrap().expect("it is nobody's");
+                        let held = Placeholder::hold(&path).unwrap().expect("nobody created it");
                         assert!(path.is_dir());
                         drop(held);
                     }

@@ -23,7 +23,7 @@ impl Default for Size {
     }
 }
 
-/// Opens a terminal: our end, which does not block, and the command's.
+/// Opens a terminal: the non-blocking end of the server, and that of the command.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::fs::{Mode, OFlags};

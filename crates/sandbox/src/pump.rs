@@ -1,5 +1,5 @@
-//! Moves the output of one command from its pipes to the reader, and learns how it ended. One
-//! task a command; reads nothing while the reader is behind.
+//! Moves the output of a command from its pipes to the reader, and receives its exit. One task per
+//! command; does not read while the reader is behind.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,12 +17,12 @@ use crate::process::{CHUNK_BYTES, Chunk, Exit, LINGER, Shared, Stream};
 use crate::protect::Placeholder;
 use crate::supervise::request::{Ended, REPORT_BYTES, Report};
 
-/// Exit code of a command that could not be executed, as shells have it.
+/// Exit code of a command that could not be executed, as in shells.
 const NOT_EXECUTED: i32 = 127;
-/// Most that is read after [`LINGER`] from an output that never pauses: more than a pipe holds.
+/// Bytes that are read after [`LINGER`] from an output that never pauses; more than a pipe holds.
 const MAX_LATE_BYTES: usize = 1024 * 1024;
 
-/// The reading end of an output; `None` at its end.
+/// The reading end of an output; `None` after its end.
 pub(crate) type Source = Option<Arc<AsyncFd<OwnedFd>>>;
 
 pub(crate) struct Pump {
@@ -32,9 +32,9 @@ pub(crate) struct Pump {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ended: watch::Sender<Option<Exit>>,
     pub(crate) finished: watch::Sender<Option<Exit>>,
-    /// Released when nothing of the command is left that could use their absence.
+    /// Released when no process of the command remains that could use their absence.
     pub(crate) placeholders: Vec<Placeholder>,
-    /// Releases them: that waits for the file system of `place`, the command's folder.
+    /// Releases the placeholders, which waits for the file system of `place`, the command's folder.
     pub(crate) files: Pool,
     pub(crate) place: PathBuf,
 }
@@ -42,10 +42,10 @@ pub(crate) struct Pump {
 /// What happened next.
 enum Event {
     Output(Stream, io::Result<usize>),
-    /// There is room for what was read, or nobody to read it any more.
+    /// There is room for a chunk, or the reader was dropped.
     Room,
     Exit(Exit),
-    /// The time to wait for an end of file after the exit is over.
+    /// The wait for an end of file after the exit has timed out.
     Late,
 }
 
@@ -86,7 +86,8 @@ impl Pump {
                     exit = Some((how, Instant::now()));
                     let held = std::mem::take(&mut self.placeholders);
                     if !held.is_empty() {
-                        // What a dead file system keeps is taken over by the next command there.
+                        // The next command in this folder takes over what an unresponsive file
+                        // system keeps.
                         let _ = self.files.run(&self.place, move || drop(held)).await;
                     }
                     self.ended.send_replace(Some(how));
@@ -99,7 +100,7 @@ impl Pump {
                     let bytes = Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default());
                     waiting = Some(Chunk { stream, bytes });
                 }
-                // The end; a terminal reports an error when its last user is gone.
+                // The end; a terminal reports an error when its last user closes it.
                 Event::Output(Stream::Stdout, _) => self.stdout = None,
                 Event::Output(Stream::Stderr, _) => self.stderr = None,
                 Event::Late => {
@@ -112,7 +113,7 @@ impl Pump {
         self.finished.send_replace(Some(exit));
     }
 
-    /// Takes what is there without waiting; closes a source that has nothing more.
+    /// Reads available output without waiting; closes a source at its end.
     fn read_late(&mut self, buffer: &mut [u8], budget: &mut usize) -> Option<Chunk> {
         let sources = [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)];
         for (stream, source) in sources {
@@ -149,8 +150,8 @@ async fn read_some(source: &Source, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// The end of the command as its supervisor reports it; one that is gone without a report was
-/// killed, and its command with it. Reports are written at once, so none is read in parts.
+/// The exit that the supervisor reports. A supervisor that ends without a report was killed,
+/// together with its command. Reports are written atomically, so none is read in parts.
 async fn next_exit(shared: &Shared) -> Exit {
     let killed = Exit::killed();
     let mut bytes = [0; REPORT_BYTES];

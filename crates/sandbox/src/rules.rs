@@ -1,14 +1,14 @@
-//! Decides from a parsed command what may run without asking, what a command does, what
-//! rules say of it, and which rule to propose. Starts nothing; the file system is asked
-//! through [`Resolver`] only.
+//! Assesses a parsed command: whether it may run without asking, what it does, which rules match
+//! it, and which rule to propose. Starts nothing, and reads the file system only through
+//! [`Resolver`].
 //!
-//! A command is judged by its syntax tree and by the file that its program word stands for,
-//! never by its text. What is not understood is never safe; it is asked about. The judgement
-//! of `git` also reads the repository's configuration: `status` and `diff` of a repository
-//! that names a filter, a monitor or a driver of its own are asked about.
+//! The assessment uses the syntax tree of a command and the file of its program, never the text. A
+//! command that is not understood is never safe, and the user is asked. For `git`, it also reads
+//! the configuration of the repository: `status` and `diff` in a repository that names a filter, a
+//! monitor or a driver need an approval.
 //!
-//! The judgement holds for a child that gets the `PATH` which the resolver knows, without
-//! `GIT_*`, `BASH_ENV` or `ENV` variables of others, and for the moment when it was made.
+//! The assessment is valid for a child with the resolver's `PATH` and without foreign `GIT_*`,
+//! `BASH_ENV` and `ENV` variables, at the time when it is made.
 
 mod actions;
 mod context;
@@ -48,30 +48,30 @@ pub use word::{Word, quote};
 
 use invocation::commands;
 
-/// Everything that the approval of a command needs to know.
+/// The assessment of a command for its approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// Runs without asking under `unlessTrusted`, if no rule restricts it.
+    /// Whether it runs without asking under `unlessTrusted`, unless a rule restricts it.
     pub known_safe: bool,
-    /// What the rules say; `None` when none matches.
+    /// The decision of the rules; `None` if none matches.
     pub decision: Option<Verdict>,
     /// What the command does, for display; never empty.
     pub actions: Vec<Action>,
     /// The prefix to offer for "do not ask again".
     pub proposed_amendment: Option<Vec<String>>,
-    /// The commands of which a prefix may be allowed from now on ([`check_amendment`]); empty for a
-    /// script of anything but plain commands.
+    /// The commands of which a prefix can be allowed permanently ([`check_amendment`]); empty for a
+    /// script that is more than plain commands.
     pub amendable: Vec<Vec<String>>,
-    /// Destroys what cannot be brought back or runs as somebody else; in a script that is too
-    /// large to be searched: names a program that does.
+    /// Whether it destroys data irrecoverably or runs as another user; for a script that is too
+    /// large to be searched, whether it names a program that does.
     pub dangerous: bool,
 }
 
-/// Judges a command.
+/// Assesses a command.
 pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) -> Assessment {
     let (plain, found, source) = commands(invocation, context);
     let decision = rules.decide(plain.as_deref(), found.as_deref().ok_or(&*source), context);
-    // What a rule restricts no other rule could allow, and what it allows needs no other.
+    // No other rule can allow what a rule restricts, and what a rule allows needs no other rule.
     let amendable = plain.as_deref().filter(|_| decision.is_none());
     Assessment {
         known_safe: plain.as_deref().is_some_and(|commands| is_known_safe(commands, context)),
@@ -86,12 +86,12 @@ pub fn assess(invocation: Invocation<'_>, context: &Context<'_>, rules: &Rules) 
     }
 }
 
-/// Whether every command only reads and ends by itself; false when there is none.
+/// Whether every command only reads and terminates by itself; false if there is none.
 pub fn is_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
     known::all_known_safe(commands, context)
 }
 
-/// The prefix to offer for "do not ask again"; `None` when a prefix would allow too much.
+/// The prefix to offer for "do not ask again"; `None` if it would allow too much.
 pub fn propose_amendment(commands: &[Command], context: &Context<'_>) -> Option<Vec<String>> {
     propose::amendment(commands, context)
 }

@@ -1,6 +1,6 @@
 //! Starts commands: picks the layer that can enforce a policy on this machine, prepares it, and
-//! hands the command to a supervisor. Refuses to run a command with less confinement than its policy
-//! demands.
+//! hands the command to a supervisor. Refuses to run a command with less confinement than its
+//! policy demands.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

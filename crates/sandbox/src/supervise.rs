@@ -1,11 +1,12 @@
-//! The small process that starts commands for the server and answers for all they leave behind.
+//! The launcher, a small process that starts commands for the server, and the supervisors of
+//! commands.
 //!
-//! The server starts one such process (itself, with a hidden argument) before the first command.
-//! It has one thread and little memory, so that a fork of it is cheap however large the server is.
-//! For each command it forks a supervisor, and that forks the command. A supervisor adopts every
-//! process below it that loses its parent, so none gets away by starting a session of its own;
-//! it holds one end of a socket pair, and when the other end closes, because the command is over
-//! or because the server is gone for whatever reason, it kills all that is left and ends.
+//! The server starts the launcher (its own program, with a hidden argument) before the first
+//! command. The launcher has one thread and little memory, so forking it is cheap. For each command
+//! it forks a supervisor, which forks the command. A supervisor adopts orphaned descendants, so
+//! none escapes by starting its own session. It holds one end of a socket pair. When the other end
+//! closes, because the command is over or the server has ended in any way, it kills all remaining
+//! processes and ends.
 
 #[cfg(feature = "self-supervise")]
 mod any_program;
@@ -30,9 +31,9 @@ use crate::protect::Placeholder;
 use child::{Lead, Prepared, Streams};
 use request::{Ended, MAX_REQUEST_BYTES, MAX_START_FDS, Report, Request, Stage, TERMINATE};
 
-/// Runs the process that starts commands; to be called before anything else when the first
-/// argument of the program is [`crate::SUPERVISE_ARGUMENT`]. `arguments` are those after it.
-/// Standard input is the socket to the server; ends when the server closes it.
+/// Runs the launcher. Must be called first if the first argument of the program is
+/// [`crate::SUPERVISE_ARGUMENT`]; `arguments` are those after it. Standard input is the socket to
+/// the server; the launcher ends when the server closes it.
 pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     let first = arguments.next();
     if first.as_ref().is_some_and(|first| first == child::LEAD) {
@@ -49,20 +50,21 @@ pub fn supervisor_main(mut arguments: impl Iterator<Item = OsString>) -> ! {
     sys::exit_now(code);
 }
 
-/// Programs that were written for few descriptors begin with few, whatever the server needs.
+/// Sets the soft limit of open files for commands, which can be lower than the server's.
 fn limit_descriptors(soft: u64) {
     let all = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let limit = rustix::process::Rlimit { current: Some(soft), maximum: all.maximum };
-    // Lowering it needs no permission; a hard limit below it is kept.
+    // Lowering the limit needs no permission; a lower hard limit is kept.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
 }
 
 fn start_commands() -> io::Result<()> {
-    // Not reached by an interrupt typed into the server's terminal. Fails when already so.
+    // An interrupt typed into the server's terminal does not reach it. Fails if it already leads a
+    // session.
     let _ = rustix::process::setsid();
-    // Before children vanish without being waited for.
+    // Before the kernel starts to reap children.
     let embedded = lead::load();
-    // Asked to end together with the server, it must outlive that: the socket tells when.
+    // Ignores signals, because it must outlive the server; the end of the socket shows when to end.
     sys::ignore_signals();
     rustix::process::chdir(c"/")?;
     let control = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
@@ -71,7 +73,7 @@ fn start_commands() -> io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     sys::close_on_exec_from(3)?;
     while let Some((server, streams)) = receive(&control)? {
-        // SAFETY: this process has had no other thread than this one since it was started.
+        // SAFETY: this process has never had another thread.
         #[allow(unsafe_code)]
         match unsafe { sys::fork() } {
             Ok(sys::Forked::Child) => {
@@ -80,13 +82,13 @@ fn start_commands() -> io::Result<()> {
                 sys::exit_now(0);
             }
             Ok(sys::Forked::Parent(_)) => {}
-            Err(error) => tell(&server.into(), failed(Stage::Fork, &error)),
+            Err(error) => send_report(&server.into(), failed(Stage::Fork, &error)),
         }
     }
     Ok(())
 }
 
-/// The next start; `None` when the server has closed its end.
+/// The next command to start; `None` if the server has closed its end.
 fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
     let mut byte = [0; 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_START_FDS))];
@@ -106,7 +108,7 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
                 fds.extend(received);
             }
         }
-        // Too few when the limit of open files is reached: the server sees its socket close.
+        // Too few if the limit of open files is reached; the server sees its socket close.
         let mut fds = fds.into_iter();
         if let (Some(server), Some(stdin), Some(stdout), Some(stderr)) =
             (fds.next(), fds.next(), fds.next(), fds.next())
@@ -116,7 +118,7 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(OwnedFd, Streams)>> {
     }
 }
 
-/// Starts one command and stays until nothing of it is left.
+/// Starts a command, and runs until none of its processes remains.
 fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<OwnedFd>) {
     let egress = streams.egress.take();
     let prepared = rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
@@ -127,18 +129,18 @@ fn supervise(mut server: UnixStream, mut streams: Streams, embedded: Option<Owne
         });
     let (exits, mut prepared) = match prepared {
         Ok(ready) => ready,
-        Err(error) => return tell(&server, failed(Stage::Request, &error)),
+        Err(error) => return send_report(&server, failed(Stage::Request, &error)),
     };
     match start(&prepared, &streams) {
         Ok(pid) => {
             drop(streams);
             prepared.started();
-            tell(&server, Report::Started { pid: pid.as_raw_nonzero().get() });
+            send_report(&server, Report::Started { pid: pid.as_raw_nonzero().get() });
             let begun =
                 Supervisor { server, exits, prepared, main: pid, ending: None, left: false };
             begun.run();
         }
-        Err((stage, error)) => tell(&server, failed(stage, &error)),
+        Err((stage, error)) => send_report(&server, failed(stage, &error)),
     }
 }
 
@@ -154,12 +156,12 @@ fn read_request(server: &mut UnixStream) -> io::Result<Request> {
     Request::decode(&body).ok_or_else(|| Errno::INVAL.into())
 }
 
-/// Forks the command and learns whether `exec` worked: then the pipe closes without a word.
+/// Forks the command. The pipe closes without a report if `exec` succeeds.
 fn start(prepared: &Prepared, streams: &Streams) -> Result<Pid, (Stage, io::Error)> {
     let (result, report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|error| (Stage::Fork, error.into()))?;
     let parent = rustix::process::getpid();
-    // SAFETY: this process was forked from one with a single thread and has started none.
+    // SAFETY: this process was forked from a single-threaded one and has started no thread.
     #[allow(unsafe_code)]
     let forked = unsafe { sys::fork() }.map_err(|error| (Stage::Fork, error))?;
     let pid = match forked {
@@ -190,30 +192,30 @@ struct Supervisor {
     exits: OwnedFd,
     prepared: Prepared,
     main: Pid,
-    /// Set once all is to be killed: how long to wait before the next try, in milliseconds.
+    /// Set once all processes are to be killed: milliseconds until the next attempt.
     ending: Option<i64>,
-    /// The server let go of the command, or is gone.
+    /// Whether the server has dropped the command, or ended.
     left: bool,
 }
 
-/// A process of another user (started through a set-user-ID program) cannot be killed, only
-/// waited for; tries become this rare.
+/// Longest interval between attempts to kill. A process of another user (started through a
+/// set-user-ID program) cannot be killed.
 const MAX_RETRY_MS: i64 = 1000;
 
 impl Supervisor {
-    /// Until there is no process left below this one.
+    /// Runs until this process has no descendants.
     fn run(mut self) {
         loop {
             match tree::reap() {
                 tree::Reaped::Ended(pid, status) if pid == self.main => {
-                    let how = self.how_it_ended(status);
+                    let how = self.exit_of(status);
                     if self.prepared.confined() {
-                        // What is left dies with the sandbox. It is told once that is certain: the
-                        // kernel takes milliseconds more to put the namespaces away.
+                        // The remaining processes end with the sandbox. Reported at once, because
+                        // the kernel takes milliseconds longer to remove the namespaces.
                         tree::signal(&tree::descendants(), Signal::KILL);
                         self.ending.get_or_insert(1);
                     }
-                    tell(&self.server, Report::Exited(how));
+                    send_report(&self.server, Report::Exited(how));
                 }
                 tree::Reaped::Ended(..) => {}
                 tree::Reaped::Nothing => self.wait(),
@@ -221,12 +223,13 @@ impl Supervisor {
             }
         }
         if self.left {
-            // A server that lives removes them itself, and holds those that others need.
+            // A living server removes them itself, and holds those that others need.
             self.prepared.placeholders.iter().for_each(|path| Placeholder::release(path));
         }
     }
 
-    /// Waits for a child to end or the server to speak. When all is to end, kills first.
+    /// Waits for the end of a child or a message of the server. Kills first if all processes are to
+    /// end.
     fn wait(&mut self) {
         let timeout = self.ending.map(|pause_ms| {
             tree::signal(&tree::descendants(), Signal::KILL);
@@ -235,29 +238,30 @@ impl Supervisor {
         });
         let mut fds =
             [PollFd::new(&self.exits, PollFlags::IN), PollFd::new(&self.server, PollFlags::IN)];
-        // When all is to end the server has nothing left to say.
+        // If all processes are to end, the server sends nothing.
         let count = if self.ending.is_some() { 1 } else { 2 };
         let Some(watched) = fds.get_mut(..count) else { return };
         if rustix::event::poll(watched, timeout.as_ref()).is_err() {
             return;
         }
         let server_spoke = !fds[1].revents().is_empty();
-        self.forget_signals();
+        self.discard_signals();
         if server_spoke {
-            self.obey();
+            self.handle_message();
         }
     }
 
-    /// Children are reaped until none has ended, so how many signals came does not matter.
-    fn forget_signals(&self) {
+    /// Discards signals. Children are reaped until none has ended, so the number of signals has no
+    /// meaning.
+    fn discard_signals(&self) {
         let mut buffer = [0; 1024];
         let _ = rustix::io::read(self.exits.as_fd(), &mut buffer);
     }
 
-    fn obey(&mut self) {
+    fn handle_message(&mut self) {
         let mut command = [0; 1];
         match self.server.read(&mut command) {
-            Ok(1) if command[0] == TERMINATE => self.ask_to_end(),
+            Ok(1) if command[0] == TERMINATE => self.terminate_all(),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             _ => {
                 self.left = true;
@@ -266,15 +270,15 @@ impl Supervisor {
         }
     }
 
-    fn ask_to_end(&self) {
+    fn terminate_all(&self) {
         let mut pids = tree::descendants();
-        // Bubblewrap would take the command with it before that had its time.
+        // Ending bubblewrap would kill the command before its grace period.
         pids.retain(|pid| !self.prepared.wrapped() || *pid != self.main);
         tree::signal(&pids, Signal::TERM);
         tree::signal(&pids, Signal::CONT);
     }
 
-    fn how_it_ended(&self, status: WaitStatus) -> Ended {
+    fn exit_of(&self, status: WaitStatus) -> Ended {
         if let Some(signal) = status.terminating_signal() {
             return Ended::Signal(signal);
         }
@@ -286,7 +290,7 @@ impl Supervisor {
             };
         }
         let Some(report) = &self.prepared.confined_report else { return Ended::Code(code) };
-        // Bubblewrap reports an exit code only for a command that it started.
+        // Bubblewrap reports an exit code only for a command that it has started.
         let mut text = [0; 1024];
         let length = rustix::io::read(report, &mut text).unwrap_or(0);
         let reported = text.get(..length).unwrap_or_default();
@@ -302,7 +306,7 @@ fn failed(stage: Stage, error: &io::Error) -> Report {
     Report::Failed { stage, errno: error.raw_os_error().unwrap_or(libc::EIO) }
 }
 
-/// A server that is gone need not be told anything.
-fn tell(mut server: &UnixStream, report: Report) {
+/// Sends a report; ignores that the server has ended.
+fn send_report(mut server: &UnixStream, report: Report) {
     let _ = server.write_all(&report.encode());
 }

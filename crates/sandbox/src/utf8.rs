@@ -1,11 +1,11 @@
-//! Turns bytes that arrive in pieces into text, without splitting characters.
+//! Decodes bytes that arrive in pieces into text, without splitting characters.
 
-/// An incremental UTF-8 decoder: a sequence that is cut by the end of a piece is completed by the
-/// next. What is not UTF-8 becomes U+FFFD, exactly as [`String::from_utf8_lossy`] would do for
-/// the whole. Holds at most three bytes.
+/// An incremental UTF-8 decoder. The next piece completes a sequence at the end of a piece. Invalid
+/// UTF-8 becomes U+FFFD, exactly as with [`String::from_utf8_lossy`] on the whole. Keeps at most
+/// three bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Utf8Stream {
-    /// The beginning of a sequence, shorter than it will be.
+    /// The beginning of an incomplete sequence.
     pending: Vec<u8>,
 }
 
@@ -14,7 +14,7 @@ impl Utf8Stream {
         Utf8Stream::default()
     }
 
-    /// The text that `bytes` complete.
+    /// Decodes `bytes`, together with the incomplete sequence before them.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         let mut text = String::with_capacity(bytes.len() + self.pending.len());
         if self.pending.is_empty() {
@@ -27,7 +27,7 @@ impl Utf8Stream {
         text
     }
 
-    /// The text of what was left incomplete: empty or one U+FFFD.
+    /// The text of a remaining incomplete sequence: empty or one U+FFFD.
     pub fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
     }
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_as_the_whole_at_once(bytes in bytes(), size in 1usize..6) {
+        fn pieces_decode_like_the_whole(bytes in bytes(), size in 1usize..6) {
             prop_assert_eq!(decode(bytes.chunks(size)), String::from_utf8_lossy(&bytes));
         }
     }

@@ -1,5 +1,5 @@
-//! Files that configure git or an agent in a writable root from elsewhere: from a folder above it, or
-//! from a folder in it that the user trusts by itself.
+//! Files that configure git or an agent in a writable root from elsewhere: from a folder above it,
+//! or from a folder in it that the user trusts by itself.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;

@@ -27,7 +27,8 @@ use sandbox::{Access, ErrorKind, Layer, OutputBuffer, Policy, ReadAccess, Sandbo
 /// a script comes before it that a person ran earlier.
 ///
 /// `W` changes the working folder, which only a person may allow; `O` what is outside of it, `G` a
-/// protected name, `L` what a protected name leads to; `U` and `T` reach a socket; `R` prints a secret; `K` ends another process.
+/// protected name, `L` what a protected name leads to; `U` and `T` reach a socket; `R` prints a
+/// secret; `K` ends another process.
 const TABLE: &str = include_str!("hostile.txt");
 
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use crate::identity::Identity;
 use crate::paths::{OWNERS, note_damage, restrict};
 use crate::{StoreError, Synchronous, owner, schema};
 
-/// The first version that does not lose committed pages when a write-ahead log is reset during a read
-/// of another process.
+/// The first version that does not lose committed pages when a write-ahead log is reset during a
+/// read of another process.
 const NEEDED_SQLITE: (i32, &str) = (3_051_003, "3.51.3");
 
 /// How long a write waits for a write of another process.
@@ -80,14 +80,14 @@ impl Target {
         self.identity.check(&self.path)
     }
 
-    /// Creates or migrates the database, and opens the writer's connection. The caller holds the lock
-    /// of the store.
+    /// Creates or migrates the database, and opens the writer's connection. The caller holds the
+    /// lock of the store.
     pub(crate) fn prepare(&self) -> Result<Connection, StoreError> {
         check_linked_version()?;
         let open = || -> Result<Connection, Failure> {
             let mut conn = self.open(true)?;
-            // By path, because closing another file handle would release SQLite's locks on the file.
-            // Until here only the folder is private; the log files copy this mode.
+            // By path, because closing another file handle would release SQLite's locks on the
+            // file. Until here only the folder is private; the log files copy this mode.
             restrict(&self.path, 0o600)?;
             if !schema::is_current(&conn, &self.path)? {
                 self.prepare_file(&mut conn)?;

@@ -1,6 +1,6 @@
 //! Text in the database: short text is stored as it is, longer text compressed, and long text in
-//! deduplicated chunks. The content determines where a chunk ends, so that texts which differ in one
-//! place share all other chunks.
+//! deduplicated chunks. The content determines where a chunk ends, so that texts which differ in
+//! one place share all other chunks.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! The text form of cursors, which hold the sort values of a row. A text that was not produced here is
-//! refused.
+//! The text form of cursors, which hold the sort values of a row. A text that was not produced here
+//! is refused.
 
 use sha2::{Digest, Sha256};
 
@@ -60,8 +60,8 @@ pub(crate) fn query_tag(parts: &[&str]) -> String {
     const_hex::encode(&hash.finalize()[..6])
 }
 
-/// The numbers of a cursor of this query. Accepts only the exact text of a cursor: "+1" and "01" parse
-/// as numbers, but are never written.
+/// The numbers of a cursor of this query. Accepts only the exact text of a cursor: "+1" and "01"
+/// parse as numbers, but are never written.
 fn numbers<const N: usize>(cursor: &str, query: &str) -> Result<[i64; N], StoreError> {
     let parse = || {
         let rest = cursor.strip_prefix(query)?.strip_prefix('.')?;

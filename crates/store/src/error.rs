@@ -246,7 +246,8 @@ impl StoreError {
     }
 }
 
-/// An error inside of the crate. An error of SQLite gets the path of the database from [`Failure::at`].
+/// An error inside of the crate. An error of SQLite gets the path of the database from
+/// [`Failure::at`].
 #[derive(Debug)]
 pub(crate) enum Failure {
     Sql(rusqlite::Error),

@@ -1,5 +1,5 @@
-//! Detects that the files of an open database were deleted, replaced or truncated. SQLite continues to
-//! use the files that it has open, and what it then stores is lost with the process.
+//! Detects that the files of an open database were deleted, replaced or truncated. SQLite continues
+//! to use the files that it has open, and what it then stores is lost with the process.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -64,8 +64,8 @@ impl Identity {
         Err(self.fail(path, what, held_open()))
     }
 
-    /// As [`Identity::check`], and checks that the log, which had `pages` pages after the latest commit,
-    /// is at its path.
+    /// As [`Identity::check`], and checks that the log, which had `pages` pages after the latest
+    /// commit, is at its path.
     ///
     /// # Errors
     /// As for [`Identity::check`].

@@ -1,10 +1,10 @@
-//! Large pieces of the model's history: copies of sequences of `history` rows, so that a long thread
-//! loads from few rows. The rows are authoritative: a piece can be deleted at any time, and without one
-//! the rows are read.
+//! Large pieces of the model's history: copies of sequences of `history` rows, so that a long
+//! thread loads from few rows. The rows are authoritative: a piece can be deleted at any time, and
+//! without one the rows are read.
 //!
 //! A piece is a compressed text with a checksum. For each fragment it has a mark, a byte that
-//! distinguishes text from a packed value, a length, and the bytes. Reading starts where the history
-//! begins anew, so no piece spans such a position.
+//! distinguishes text from a packed value, a length, and the bytes. Reading starts where the
+//! history begins anew, so no piece spans such a position.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! Row keys. The key of a turn contains its thread and ordinal; the key of an item or a fragment contains
-//! its turn and position. So the rows of a thread are adjacent and ordered without an index.
+//! Row keys. The key of a turn contains its thread and ordinal; the key of an item or a fragment
+//! contains its turn and position. So the rows of a thread are adjacent and ordered without an
+//! index.
 //!
 //! Layout of the 63 bits, highest first: 24 thread, 20 turn ordinal, 19 position in the turn.
 
@@ -57,7 +58,8 @@ pub(crate) fn position(entry: i64) -> i64 {
     entry & MAX_SEQ
 }
 
-/// The key of the entry at this position in the thread of `entry`, clamped to the last possible one.
+/// The key of the entry at this position in the thread of `entry`, clamped to the last possible
+/// one.
 pub(crate) fn entry_at(entry: i64, ordinal: i64, position: i64) -> i64 {
     let thread = turn_of(entry) >> TURN_BITS << TURN_BITS;
     (thread | ordinal.clamp(0, MAX_ORDINAL)) << SEQ_BITS | position.clamp(0, MAX_SEQ)

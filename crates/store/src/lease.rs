@@ -1,5 +1,5 @@
-//! Leases: an open store must hold the lease of a thread to write to it. The lease of a dead process is
-//! free, however the process ended.
+//! Leases: an open store must hold the lease of a thread to write to it. The lease of a dead
+//! process is free, however the process ended.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use crate::error::Failure;
 use crate::{OrphanedTurn, StoreError, owner, recovery};
 
-/// Takes the lease of a thread for the store `me`, and claims its orphaned turns. The caller is only
-/// loading the thread, so it runs none of them.
+/// Takes the lease of a thread for the store `me`, and claims its orphaned turns. The caller is
+/// only loading the thread, so it runs none of them.
 pub(crate) fn take(
     conn: &mut Connection,
     owners: Option<&Path>,

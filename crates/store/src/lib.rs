@@ -1,8 +1,9 @@
 //! Stores threads, turns, items and model history durably in one SQLite file. Items and history are
-//! opaque JSON text: this crate knows neither the protocol nor the turn loop, and reads no environment.
+//! opaque JSON text: this crate knows neither the protocol nor the turn loop, and reads no
+//! environment.
 //!
-//! [`Store`] is the handle. One thread writes, in group commits; reads run on a small pool and never
-//! block a write. [`Write`] lists the changes, and the methods of [`Store`] the reads.
+//! [`Store`] is the handle. One thread writes, in group commits; reads run on a small pool and
+//! never block a write. [`Write`] lists the changes, and the methods of [`Store`] the reads.
 
 mod apply;
 pub mod check;

@@ -1,8 +1,9 @@
-//! The turns that a thread shows: segments of its own turns and of its ancestors', in order. A fork and a
-//! rollback write a few segments and copy no turn, so their cost does not grow with the history.
+//! The turns that a thread shows: segments of its own turns and of its ancestors', in order. A fork
+//! and a rollback write a few segments and copy no turn, so their cost does not grow with the
+//! history.
 //!
-//! Ordinals increase along a lineage, so an ordinal identifies a visible turn even of another thread.
-//! The first position of each segment has no turn, only history outside of turns.
+//! Ordinals increase along a lineage, so an ordinal identifies a visible turn even of another
+//! thread. The first position of each segment has no turn, only history outside of turns.
 
 use std::ops::Range;
 
@@ -142,8 +143,8 @@ fn first_fragment(conn: &Connection, segment: &Segment) -> Result<Option<i64>, F
         .optional()?)
 }
 
-/// Stores `record` as a thread that starts with the turns of `parent`, up to and including `last_turn`,
-/// or else up to the first turn in progress.
+/// Stores `record` as a thread that starts with the turns of `parent`, up to and including
+/// `last_turn`, or else up to the first turn in progress.
 pub(crate) fn fork(
     conn: &Connection,
     owner: &str,

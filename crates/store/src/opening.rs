@@ -1,5 +1,5 @@
-//! Checks a database before it is used: quickly if the last store closed it and it has not changed since,
-//! thoroughly otherwise. A lock serialises this among stores and processes.
+//! Checks a database before it is used: quickly if the last store closed it and it has not changed
+//! since, thoroughly otherwise. A lock serialises this among stores and processes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write as _};
@@ -15,8 +15,8 @@ use crate::paths::{DAMAGED, OWNERS, create_private_file, database_path, lock_pat
 use crate::salvage::{self, Damage, Log, LogIndex, with_suffix};
 use crate::{StoreError, integrity, owner, schema};
 
-/// Size up to which a database is read completely after a crash, which takes some tenths of a second.
-/// Damage of a larger one is detected when it is read.
+/// Size up to which a database is read completely after a crash, which takes some tenths of a
+/// second. Damage of a larger one is detected when it is read.
 const MAX_FULL_CHECK: u64 = 16 << 20;
 
 /// Content of the lock file while a database is in use. Earlier versions wrote nothing.
@@ -100,15 +100,16 @@ impl Opening {
         self.examine(|path| Ok(Connection::open_with_flags(path, flags)?))
     }
 
-    /// As [`Opening::verify_files`], on a connection from `open`, and without changes. Uses SQLite only
-    /// if the headers of the database and its log are valid: it deletes the log of an unreadable
-    /// database, and overwrites an unreadable log.
+    /// As [`Opening::verify_files`], on a connection from `open`, and without changes. Uses SQLite
+    /// only if the headers of the database and its log are valid: it deletes the log of an
+    /// unreadable database, and overwrites an unreadable log.
     pub(crate) fn examine(
         &mut self,
         open: impl FnOnce(&Path) -> Result<Connection, Failure>,
     ) -> Result<(), StoreError> {
         if !self.alone {
-            // Opening and closing the file would release the locks of another store in this process.
+            // Opening and closing the file would release the locks of another store in this
+            // process.
             return self.check_there();
         }
         let last = self.last_use()?;
@@ -280,8 +281,8 @@ fn stamp(path: &Path) -> Option<String> {
     Some(format!("closed {} {}\n", metadata.len(), changed.as_nanos()))
 }
 
-/// Checks with SQLite that the tables are those of a store, and if `thorough`, that every page and text
-/// is readable. Changes nothing.
+/// Checks with SQLite that the tables are those of a store, and if `thorough`, that every page and
+/// text is readable. Changes nothing.
 fn verify(conn: &Connection, path: &Path, thorough: bool) -> Result<Content, Failure> {
     // Must not change the log of a damaged database.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

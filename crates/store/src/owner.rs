@@ -1,5 +1,6 @@
-//! Detects whether the process of a store is alive: each open store holds a lock on its own file, which
-//! the kernel releases however the process ends. Does not depend on process ids, which are reused.
+//! Detects whether the process of a store is alive: each open store holds a lock on its own file,
+//! which the kernel releases however the process ends. Does not depend on process ids, which are
+//! reused.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
@@ -27,8 +28,8 @@ impl OwnerLock {
             return Err(bad("cannot be a file name"));
         }
         let path = owners.join(owner);
-        // Between creation and locking, a sweep of another store can delete the file as that of a dead
-        // owner; then it is created again.
+        // Between creation and locking, a sweep of another store can delete the file as that of a
+        // dead owner; then it is created again.
         loop {
             let mut options = File::options();
             options.read(true).write(true).create_new(true);
@@ -70,7 +71,8 @@ pub(crate) fn is_dead(owners: &Path, owner: &str) -> Result<bool, StoreError> {
     match lock_of(&path)? {
         Lock::Held => Ok(false),
         Lock::None => Ok(true),
-        // Deleted while the lock is held, so that a store that is being opened notices it and retries.
+        // Deleted while the lock is held, so that a store that is being opened notices it and
+        // retries.
         Lock::Free(_held) => match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(StoreError::io("remove", &path, error))
@@ -113,7 +115,8 @@ pub(crate) fn described(owners: &Path, owner: &str) -> String {
     }
 }
 
-/// Describes the living owners of this folder except `me`. Changes nothing; a missing folder has none.
+/// Describes the living owners of this folder except `me`. Changes nothing; a missing folder has
+/// none.
 pub(crate) fn living(owners: &Path, me: &str) -> Result<Vec<String>, StoreError> {
     let failed = |error| StoreError::io("read", owners, error);
     let mut living = Vec::new();

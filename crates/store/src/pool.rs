@@ -79,8 +79,8 @@ impl Pool {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Requests a checkpoint, as far as readers allow. Does nothing if the queue is full; the writer
-    /// requests it again.
+    /// Requests a checkpoint, as far as readers allow. Does nothing if the queue is full; the
+    /// writer requests it again.
     pub(crate) fn checkpoint_soon(&self) {
         let Ok((orders, token)) = self.sender() else { return };
         let copying = Arc::clone(&self.copying);
@@ -115,13 +115,13 @@ impl Pool {
             (state.orders.take(), std::mem::take(&mut state.threads))
         };
         for _ in &threads {
-            // A stop message, because the channel does not end as long as a caller that is not polled
-            // keeps its sender.
+            // A stop message, because the channel does not end as long as a caller that is not
+            // polled keeps its sender.
             let _ = orders.as_ref().map(|orders| orders.blocking_send(Message::Stop));
         }
         for thread in threads {
-            // A reader does not panic; otherwise its callers would have got an error from the dropped
-            // channel.
+            // A reader does not panic; otherwise its callers would have got an error from the
+            // dropped channel.
             let _ = thread.join();
         }
         let mut waiting = lock(&self.waiting);
@@ -184,8 +184,8 @@ pub(crate) fn job<T: Send + 'static>(
     })
 }
 
-/// Copies the log into the database, if the files have not changed; `TRUNCATE` also empties the log.
-/// What readers still need stays in the log.
+/// Copies the log into the database, if the files have not changed; `TRUNCATE` also empties the
+/// log. What readers still need stays in the log.
 fn copy_log(link: &mut Link, mode: &str) -> Result<(), StoreError> {
     link.target().check_files()?;
     link.run(|conn| {

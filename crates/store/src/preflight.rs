@@ -1,5 +1,5 @@
-//! Checks that the files of a store are regular files and folders which the user may read and write.
-//! Changes and opens nothing; used by servers and by `agentd doctor`.
+//! Checks that the files of a store are regular files and folders which the user may read and
+//! write. Changes and opens nothing; used by servers and by `agentd doctor`.
 
 use std::fs::{self, FileType};
 use std::io;
@@ -25,8 +25,8 @@ pub(crate) fn check(dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks the kind of a file before it is opened: opening a pipe waits, opening a device can have any
-/// effect, and SQLite deletes a log that it cannot use.
+/// Checks the kind of a file before it is opened: opening a pipe waits, opening a device can have
+/// any effect, and SQLite deletes a log that it cannot use.
 fn check_kind(path: &Path, is_right: fn(&FileType) -> bool) -> Result<(), StoreError> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),

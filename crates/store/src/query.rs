@@ -20,8 +20,8 @@ pub enum Direction {
     Descending,
 }
 
-/// A query for a page of threads (specification: `thread/list`). Filters apply before paging. An empty
-/// list or `None` does not filter; `archived` always does.
+/// A query for a page of threads (specification: `thread/list`). Filters apply before paging. An
+/// empty list or `None` does not filter; `archived` always does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
     /// Largest number of rows in the page; 0 means 1.
@@ -55,8 +55,8 @@ pub struct TurnsQuery {
     pub direction: Direction,
 }
 
-/// A page of a list. Cursors identify a row instead of an offset, so rows that are added in the meantime
-/// neither shift nor repeat rows of later pages.
+/// A page of a list. Cursors identify a row instead of an offset, so rows that are added in the
+/// meantime neither shift nor repeat rows of later pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
     /// The rows, in the requested order.

@@ -1,5 +1,5 @@
-//! Reads a thread: its row, its turns, their items, and the model's history. Each function runs inside of
-//! one read transaction, so its result is consistent.
+//! Reads a thread: its row, its turns, their items, and the model's history. Each function runs
+//! inside of one read transaction, so its result is consistent.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -199,8 +199,8 @@ pub(crate) fn items_page(
     Ok(page.map(|(key, item)| (ids.get(&keys::turn_of(key)).cloned().unwrap_or_default(), item)))
 }
 
-/// The model items of a thread in order, from where its history last began anew, and whether many of
-/// them are outside of pieces.
+/// The model items of a thread in order, from where its history last began anew, and whether many
+/// of them are outside of pieces.
 pub(crate) fn history(conn: &Connection, thread: &str) -> Result<(Vec<Fragment>, bool), Failure> {
     let lineage = Lineage::of(conn, find_thread(conn, thread)?)?;
     let mut begins = conn.prepare_cached(

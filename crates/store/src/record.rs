@@ -1,5 +1,5 @@
-//! The stored records: threads, turns, items, and the writes that change them. Fields documented as JSON
-//! are stored as given and never parsed.
+//! The stored records: threads, turns, items, and the writes that change them. Fields documented as
+//! JSON are stored as given and never parsed.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct ThreadRecord {
     pub created_at: i64,
     /// Unix seconds. Starting a turn raises it.
     pub updated_at: i64,
-    /// Kind of client that created the thread (`cli`, `editor`, …); a filter of lists. The time of a list
-    /// is proportional to the number of distinct kinds.
+    /// Kind of client that created the thread (`cli`, `editor`, …); a filter of lists. The time of
+    /// a list is proportional to the number of distinct kinds.
     pub source_kind: String,
     /// The complete source, JSON.
     pub source: String,
@@ -50,7 +50,8 @@ pub struct ThreadRecord {
 pub struct StoredThread {
     /// The current record.
     pub record: ThreadRecord,
-    /// Number of turns that were started in it or inherited by the fork. A thread with 0 is not listed.
+    /// Number of turns that were started in it or inherited by the fork. A thread with 0 is not
+    /// listed.
     pub turn_count: u32,
 }
 
@@ -196,8 +197,8 @@ pub enum Write {
         /// The new values.
         changes: Box<ThreadChanges>,
     },
-    /// Adds a turn in progress, owned by the committing store, and raises the thread's `updated_at` to the
-    /// start of the turn. Lists contain the thread from its first turn on.
+    /// Adds a turn in progress, owned by the committing store, and raises the thread's `updated_at`
+    /// to the start of the turn. Lists contain the thread from its first turn on.
     StartTurn {
         /// Id of the thread.
         thread: String,
@@ -233,8 +234,8 @@ pub enum Write {
         /// stored, and applies again if this turn is rolled back.
         anew: bool,
     },
-    /// Creates a thread that shows the turns of another one, without copying them. Another store may
-    /// hold the lease of that thread.
+    /// Creates a thread that shows the turns of another one, without copying them. Another store
+    /// may hold the lease of that thread.
     Fork {
         /// The new thread. Its id must be new.
         record: Box<ThreadRecord>,

@@ -8,8 +8,8 @@ use crate::error::Failure;
 use crate::read::items_of;
 use crate::{OrphanedTurn, owner};
 
-/// Claims every turn in progress whose owner is dead. Of concurrent stores, exactly one gets a turn; if
-/// that store dies as well, the turn can be claimed again.
+/// Claims every turn in progress whose owner is dead. Of concurrent stores, exactly one gets a
+/// turn; if that store dies as well, the turn can be claimed again.
 pub(crate) fn claim(
     conn: &mut Connection,
     owners: &Path,

@@ -1,5 +1,5 @@
-//! Deletes threads. The thread itself can no longer be found; its turns are deleted with the last fork that
-//! shows them.
+//! Deletes threads. The thread itself can no longer be found; its turns are deleted with the last
+//! fork that shows them.
 
 use std::ops::Range;
 

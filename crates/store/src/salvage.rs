@@ -1,9 +1,9 @@
-//! Salvages the readable rows of a damaged database into a new one, and keeps the damaged file and its log.
-//! Reads pages instead of tables: SQLite stops at the first damaged page, while this finds every row on
-//! every intact page.
+//! Salvages the readable rows of a damaged database into a new one, and keeps the damaged file and
+//! its log. Reads pages instead of tables: SQLite stops at the first damaged page, while this finds
+//! every row on every intact page.
 //!
-//! The new database replaces the damaged one only when it is complete, in steps that are safe against
-//! crashes: see [`finish`].
+//! The new database replaces the damaged one only when it is complete, in steps that are safe
+//! against crashes: see [`finish`].
 
 mod lineages;
 mod log;
@@ -31,8 +31,8 @@ const FILLING: &str = "threads.db.salvage";
 const COMPLETE: &str = "threads.db.salvaged-for-";
 /// Prefix of the name of a damaged file.
 const DAMAGED: &str = "threads.db.damaged-";
-/// Suffixes of the files of a database, in the order of renaming. The log is first, because a database
-/// without its log would look like an older one.
+/// Suffixes of the files of a database, in the order of renaming. The log is first, because a
+/// database without its log would look like an older one.
 const PARTS: [&str; 3] = ["-wal", "-shm", ""];
 /// Suffix of the list of losses.
 const LIST: &str = "-lost.txt";
@@ -137,8 +137,8 @@ pub(crate) fn is_begun(path: &Path) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Completes an interrupted exchange of databases: renames the damaged one and its log, and moves the
-/// complete one to its path. Returns `false` if there was none.
+/// Completes an interrupted exchange of databases: renames the damaged one and its log, and moves
+/// the complete one to its path. Returns `false` if there was none.
 pub(crate) fn finish(path: &Path) -> Result<bool, StoreError> {
     let mut finished = false;
     let dir = path.parent().unwrap_or(Path::new("."));

@@ -1,5 +1,5 @@
-//! The tables, as a list of migrations, and the check that a file is a store of a known version. Opens
-//! nothing.
+//! The tables, as a list of migrations, and the check that a file is a store of a known version.
+//! Opens nothing.
 
 use std::path::Path;
 
@@ -28,8 +28,8 @@ pub(crate) const LATEST: i64 = MIGRATIONS.len() as i64;
 // ordinal; such a thread's own turns follow it.
 //
 // Lists walk an index on the source kind (or the folder) and the sort key, so a page costs the same
-// with 300 and with 100,000 threads. The indexes are partial, because threads without a turn are not
-// listed.
+// with 300 and with 100,000 threads. The indexes are partial, because threads without a turn are
+// not listed.
 const VERSION_1: &str = "
 CREATE TABLE thread (
     pk              INTEGER PRIMARY KEY,
@@ -92,12 +92,12 @@ CREATE TABLE history (
 ";
 
 // A thread shows the turns of its *segments*, in order, and then its own from `open_from` on: see
-// `lineage`. Long text is in `packed`, with an empty text column: see `content`. `lease` names the open
-// store that may write to the thread: see `lease`. `mark` belongs to the caller; with `anew` the model's
-// history begins anew at the fragment.
+// `lineage`. Long text is in `packed`, with an empty text column: see `content`. `lease` names the
+// open store that may write to the thread: see `lease`. `mark` belongs to the caller; with `anew`
+// the model's history begins anew at the fragment.
 //
-// `thread_text` contains case-folded names and previews; its index is created with the first of them:
-// see `search`.
+// `thread_text` contains case-folded names and previews; its index is created with the first of
+// them: see `search`.
 const VERSION_2: &str = "
 DROP INDEX thread_source_created;
 DROP INDEX thread_source_updated;

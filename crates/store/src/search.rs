@@ -1,19 +1,19 @@
-//! Finds threads by a part of their name or preview, ignoring case. A narrow table contains the folded
-//! names and previews, with a trigram index.
+//! Finds threads by a part of their name or preview, ignoring case. A narrow table contains the
+//! folded names and previews, with a trigram index.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Failure;
 
-/// Matches up to which threads are looked up one by one. With more, walking a list in its order fills a
-/// page quickly.
+/// Matches up to which threads are looked up one by one. With more, walking a list in its order
+/// fills a page quickly.
 const MAX_LOOKUPS: usize = 2000;
 
 /// Trigrams of a term that are looked up; the results are compared with the whole term.
 const MAX_TRIGRAMS: usize = 24;
 
-/// The index of `thread_text`. Created with the first thread, because it takes as long to create as all
-/// other tables together.
+/// The index of `thread_text`. Created with the first thread, because it takes as long to create as
+/// all other tables together.
 const INDEX: &str = "
 CREATE VIRTUAL TABLE thread_search USING fts5 (
     text, content = '', contentless_delete = 1, detail = none,

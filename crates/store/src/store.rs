@@ -1,4 +1,5 @@
-//! The handle of a store: opening, committing, reading, closing. The writer and the readers do the work.
+//! The handle of a store: opening, committing, reading, closing. The writer and the readers do the
+//! work.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -26,19 +27,19 @@ use crate::{
 pub struct OpenOptions {
     /// Unix milliseconds; written to this store's owner file.
     pub now_ms: i64,
-    /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as long as
-    /// the store lives.
+    /// A unique name of this open store, such as a UUID. Turns that it starts are in progress as
+    /// long as the store lives.
     pub owner: String,
     /// What a commit survives.
     pub synchronous: Synchronous,
     /// Largest size of the database file in pages of 4 KiB; commits that need more fail with
     /// [`StoreError::Full`]. `None` sets no limit.
     pub max_pages: Option<u32>,
-    /// Whether to salvage a damaged database into a new one, and keep the damaged file under another
-    /// name. If off, or if another store has the folder open, damage is an error.
+    /// Whether to salvage a damaged database into a new one, and keep the damaged file under
+    /// another name. If off, or if another store has the folder open, damage is an error.
     pub salvage: bool,
-    /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None` makes it
-    /// an interrupted turn.
+    /// JSON text: the error of a turn whose record is lost and that a salvage recreates. `None`
+    /// makes it an interrupted turn.
     pub lost_turn_error: Option<String>,
 }
 
@@ -60,8 +61,8 @@ impl OpenOptions {
 ///
 /// Dropping the last clone finishes all sent commits, like [`Store::close`], and waits for them.
 ///
-/// Bounds: 256 queued commits and 64 queued reads (further ones wait in their callers), one writer and at
-/// most two reader threads, 1 MiB of page cache for each.
+/// Bounds: 256 queued commits and 64 queued reads (further ones wait in their callers), one writer
+/// and at most two reader threads, 1 MiB of page cache for each.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -125,7 +126,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an empty store in memory that ends with its last clone, for ephemeral threads and tests.
+    /// Opens an empty store in memory that ends with its last clone, for ephemeral threads and
+    /// tests.
     ///
     /// # Errors
     /// Memory or a thread is not available.
@@ -170,9 +172,9 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Stores all of `writes` durably, in order and atomically. Commits of a caller that awaits each one
-    /// are in the order of the calls. Once the call has been polled, the writes can happen even if its
-    /// future is dropped.
+    /// Stores all of `writes` durably, in order and atomically. Commits of a caller that awaits
+    /// each one are in the order of the calls. Once the call has been polled, the writes can happen
+    /// even if its future is dropped.
     ///
     /// # Errors
     /// A write is refused, the disk is full, or the file cannot be written. Then none of `writes` is
@@ -185,8 +187,8 @@ impl Store {
     }
 
     /// Claims every turn in progress whose process is dead. The caller ends each with
-    /// [`Write::FinishTurn`]. A turn is claimed by only one caller of all processes; if that one dies
-    /// first, it can be claimed again.
+    /// [`Write::FinishTurn`]. A turn is claimed by only one caller of all processes; if that one
+    /// dies first, it can be claimed again.
     ///
     /// # Errors
     /// The file or the owners' folder cannot be used.
@@ -269,8 +271,8 @@ impl Store {
         self.read(move |conn| read::items_page(conn, &thread, turn.as_deref(), &query)).await
     }
 
-    /// The model's history in order, from where it last began anew ([`Write::AppendHistory`]). The cost
-    /// does not depend on earlier history.
+    /// The model's history in order, from where it last began anew ([`Write::AppendHistory`]). The
+    /// cost does not depend on earlier history.
     ///
     /// # Errors
     /// [`StoreError::ThreadNotFound`].
@@ -283,8 +285,8 @@ impl Store {
         Ok(history)
     }
 
-    /// Requests that the writer joins the history of a thread stored by an earlier version. Does nothing
-    /// if the writer is busy; the next reader requests it again.
+    /// Requests that the writer joins the history of a thread stored by an earlier version. Does
+    /// nothing if the writer is busy; the next reader requests it again.
     fn join_soon(&self, thread: &str) {
         let Some(jobs) = &self.inner.jobs else { return };
         if let Ok(place) = Arc::clone(&self.inner.places).try_acquire_owned() {
@@ -307,9 +309,9 @@ impl Store {
         self.read(move |conn| read::places(conn, &thread, behind, limit)).await
     }
 
-    /// Takes the lease of a thread, which writing requires, and returns its orphaned turns, which the
-    /// caller ends. May be called again while this store holds the lease, unless the caller runs a turn
-    /// of the thread.
+    /// Takes the lease of a thread, which writing requires, and returns its orphaned turns, which
+    /// the caller ends. May be called again while this store holds the lease, unless the caller
+    /// runs a turn of the thread.
     ///
     /// # Errors
     /// [`StoreError::Leased`] if another living store holds it; [`StoreError::ThreadNotFound`].
@@ -331,8 +333,8 @@ impl Store {
         self.inner.salvaged.as_ref()
     }
 
-    /// Finishes all sent jobs, moves the log into the database and closes all files. Later calls of any
-    /// clone fail with [`StoreError::Closed`].
+    /// Finishes all sent jobs, moves the log into the database and closes all files. Later calls of
+    /// any clone fail with [`StoreError::Closed`].
     ///
     /// # Errors
     /// The log cannot be moved. It then stays beside the database, and nothing is lost.

@@ -3,7 +3,8 @@
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// Any end of the process. A power failure can lose the latest commits, but never damages the file.
+    /// Any end of the process. A power failure can lose the latest commits, but never damages the
+    /// file.
     #[default]
     Normal,
     /// A power failure as well, at the cost of a disk flush per commit.

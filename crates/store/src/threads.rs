@@ -1,6 +1,6 @@
 //! Pages of stored threads. Finds the keys of a page in the index of each requested source kind (or
-//! folder), merges them, and reads only the rows of the page, so the cost does not depend on the number of
-//! threads.
+//! folder), merges them, and reads only the rows of the page, so the cost does not depend on the
+//! number of threads.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};

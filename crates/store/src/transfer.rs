@@ -1,5 +1,5 @@
-//! Exports and imports a thread as lines of JSON, to move it to another home: its turns, the model's
-//! history and its settings. A fork is exported completely, without its parents.
+//! Exports and imports a thread as lines of JSON, to move it to another home: its turns, the
+//! model's history and its settings. A fork is exported completely, without its parents.
 //!
 //! The first line is the thread. The other lines are in the order of the thread: one for each turn,
 //! followed by its items and its part of the history. History outside of any turn follows a line
@@ -92,8 +92,8 @@ enum Status {
     Failed,
 }
 
-/// Passes a thread to `write`, line by line and without line breaks. Reads in batches, so that a long
-/// thread takes little memory.
+/// Passes a thread to `write`, line by line and without line breaks. Reads in batches, so that a
+/// long thread takes little memory.
 ///
 /// # Errors
 /// The thread is not stored, the store cannot be read, or `write` fails.
@@ -137,8 +137,8 @@ pub fn thread_id(lines: impl BufRead) -> Result<String, StoreError> {
     Err(bad_line(1, NO_THREAD))
 }
 
-/// Stores the thread in the lines, completely or not at all, and returns its id: the one in the lines,
-/// or `new_id` for a fork of it.
+/// Stores the thread in the lines, completely or not at all, and returns its id: the one in the
+/// lines, or `new_id` for a fork of it.
 ///
 /// # Errors
 /// [`StoreError::ImportLine`]; [`StoreError::ThreadExists`].

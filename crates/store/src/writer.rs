@@ -1,5 +1,5 @@
-//! The thread that writes. Commits that are queued during a transaction share the next one, each with its
-//! own savepoint, and complete when it is committed. `apply` applies the writes.
+//! The thread that writes. Commits that are queued during a transaction share the next one, each
+//! with its own savepoint, and complete when it is committed. `apply` applies the writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,8 @@ const LOG_SOFT_PAGES: u32 = 256;
 /// Log size from which the writer copies it between commits, which bounds the log.
 const LOG_HARD_PAGES: u32 = 4096;
 
-/// Idle time after which a log of [`LOG_IDLE_PAGES`] or more is emptied and its disk space released.
+/// Idle time after which a log of [`LOG_IDLE_PAGES`] or more is emptied and its disk space
+/// released.
 const IDLE: Duration = Duration::from_millis(500);
 
 /// Smallest log that is emptied when idle.
@@ -112,8 +113,8 @@ impl Writer {
                         let me = self.owner.clone();
                         let _ = reply.send(self.write(|conn| lease::release(conn, &me, &thread)));
                     }
-                    // A failure is ignored: the rows have the same content, and reading them is only
-                    // slower.
+                    // A failure is ignored: the rows have the same content, and reading them is
+                    // only slower.
                     Job::Join(thread) => {
                         drop(self.write(|conn| joined::join_all(conn, &thread)));
                     }
@@ -128,8 +129,8 @@ impl Writer {
         self.shut_down(closers);
     }
 
-    /// Waits for a job, and empties the log when idle. `None` ends the writer: all handles are dropped,
-    /// or it is `closing` and the queue is empty.
+    /// Waits for a job, and empties the log when idle. `None` ends the writer: all handles are
+    /// dropped, or it is `closing` and the queue is empty.
     fn next_job(&mut self, closing: bool) -> Option<Job> {
         if closing {
             return self.jobs.try_recv().ok().map(|(job, _)| job);
@@ -200,8 +201,8 @@ impl Writer {
         self.write(|conn| recovery::claim(conn, &owners, &me))
     }
 
-    /// Runs `work`, which writes, and checks before and after it that the files are still those that
-    /// were opened. Before as well, because a write would hide that the log was truncated.
+    /// Runs `work`, which writes, and checks before and after it that the files are still those
+    /// that were opened. Before as well, because a write would hide that the log was truncated.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure>,
@@ -298,8 +299,8 @@ impl Default for CheckpointDue {
 }
 
 impl CheckpointDue {
-    /// Decides after a commit that left `pages` pages in the log. A shorter log has been restarted, which
-    /// resets the thresholds; while readers prevent a restart, copying is retried in steps.
+    /// Decides after a commit that left `pages` pages in the log. A shorter log has been restarted,
+    /// which resets the thresholds; while readers prevent a restart, copying is retried in steps.
     fn after_commit(&mut self, pages: u32) -> Due {
         if pages < self.last {
             *self = Self::default();
@@ -318,8 +319,8 @@ impl CheckpointDue {
     }
 }
 
-/// Runs the group in one transaction. An outer error means that nothing is committed. `started` is set
-/// once the transaction has begun.
+/// Runs the group in one transaction. An outer error means that nothing is committed. `started` is
+/// set once the transaction has begun.
 fn transact(
     conn: &mut Connection,
     owner: &str,

@@ -46,7 +46,8 @@ async fn turns(store: &Store, thread: &str) -> Vec<(TurnRow, Vec<ItemRow>)> {
     store.turns_with_items(thread, query).await.unwrap().rows
 }
 
-/// Zeroes the pages of a table's or an index's leaves that `pick` chooses; gives how many there were.
+/// Zeroes the pages of a table's or an index's leaves that `pick` chooses; gives how many there
+/// were.
 fn zero_leaves(path: &Path, names: &[&str], pick: impl Fn(usize) -> bool) -> usize {
     let conn = Connection::open(path).unwrap();
     let mut statement = conn

@@ -1,6 +1,6 @@
-//! Damaged stores: what lies on whole pages comes back, the rest is reported by id, the damaged file
-//! is kept. What "whole" means is decided here with SQLite's own account of pages, not by the code
-//! under test.
+//! Damaged stores: what lies on whole pages comes back, the rest is reported by id, the damaged
+//! file is kept. What "whole" means is decided here with SQLite's own account of pages, not by the
+//! code under test.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;

@@ -25,8 +25,8 @@ options! {
         personality: bool = true, ANY | PINNABLE, Effect::Active;
         /// The machine does not sleep while a turn runs. Experimental.
         prevent_idle_sleep: bool = false, ANY | PINNABLE, Effect::Pending("desktop integration");
-        /// The environment that the profile of a login shell sets up is captured once and reused, so
-        /// that commands in a login shell do not wait for it.
+        /// The environment that the profile of a login shell sets up is captured once and reused,
+        /// so that commands in a login shell do not wait for it.
         shell_snapshot: bool = true, ANY | PINNABLE, Effect::Active;
         /// The model can run commands.
         shell_tool: bool = true, ANY | PINNABLE, Effect::Active;

@@ -32,7 +32,8 @@ options! {
         /// instead of asking. `on-failure` is deprecated and means `on-request`.
         approval_policy: ApprovalPolicy = ApprovalPolicy::OnRequest, ANY | PINNABLE, Effect::Active;
         /// What commands may do to files and the network: `read-only` writes nothing,
-        /// `workspace-write` writes in the working folder, `danger-full-access` does not confine commands.
+        /// `workspace-write` writes in the working folder, `danger-full-access` does not confine
+        /// commands.
         sandbox_mode: SandboxMode = SandboxMode::ReadOnly, ANY | PINNABLE, Effect::Active;
         /// What `workspace-write` allows beyond the working folder.
         sandbox_workspace_write: WorkspaceWrite, ANY, Effect::Group;
@@ -148,8 +149,8 @@ options! {
         feedback: Feedback, ANY, Effect::Group;
         /// The program checks for a newer version when it starts.
         check_for_update_on_startup: bool = true, USER, Effect::Pending("updates");
-        /// Co-author trailer that the model is instructed to add to commit messages; none when empty
-        /// or unset.
+        /// Co-author trailer that the model is instructed to add to commit messages; none when
+        /// empty or unset.
         commit_attribution: Option<String>, ANY, Effect::Active;
         /// The scheme of links to files in answers.
         file_opener: FileOpener = FileOpener::Editor, USER, TERMINAL;

@@ -192,8 +192,8 @@ options! {
     pub struct Project {
         /// Whether the project's own configuration, rules, hooks, skills and MCP servers are used.
         /// Applies to the folder at this path, but not to its subfolders, which an agent that works
-        /// here can write: each needs its own entry. The worktrees of a repository share its trust; a
-        /// folder without an entry is untrusted.
+        /// here can write: each needs its own entry. The worktrees of a repository share its trust;
+        /// a folder without an entry is untrusted.
         trust_level: Option<TrustLevel>, USER, Effect::Active;
     }
 }

@@ -43,8 +43,8 @@ proptest! {
         }
     }
 
-    /// Any order of merging gives the result of merging plain JSON, and each value has the origin of
-    /// the last layer that sets it.
+    /// Any order of merging gives the result of merging plain JSON, and each value has the origin
+    /// of the last layer that sets it.
     #[test]
     fn merging_is_associative_and_keeps_origins(layers in proptest::collection::vec(document(), 3)) {
         let merged = |parts: &[&Value]| {

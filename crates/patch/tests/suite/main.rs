@@ -1,5 +1,5 @@
-//! Tests of the public interface: parsing, positions of hunks, refusals, costs, and a comparison with an
-//! independent implementation.
+//! Tests of the public interface: parsing, positions of hunks, refusals, costs, and a comparison
+//! with an independent implementation.
 #![allow(clippy::unwrap_used)]
 
 mod corpus;

@@ -1,5 +1,5 @@
-//! Distinguishes public internet addresses from those of this machine, of its network, and from addresses
-//! that embed one of these.
+//! Distinguishes public internet addresses from those of this machine, of its network, and from
+//! addresses that embed one of these.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

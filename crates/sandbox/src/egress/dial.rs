@@ -59,8 +59,8 @@ impl Egress {
         }
     }
 
-    /// Connects to an admitted target. An upstream proxy handles plain HTTP itself; everything else goes
-    /// through a tunnel.
+    /// Connects to an admitted target. An upstream proxy handles plain HTTP itself; everything else
+    /// goes through a tunnel.
     pub(super) async fn dial(&self, target: &Target) -> Result<Dialed, Refusal> {
         let via = self.policy.upstream.as_ref().filter(|upstream| upstream.serves(&target.host));
         let dialing = async {

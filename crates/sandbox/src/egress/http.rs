@@ -1,4 +1,5 @@
-//! The HTTP proxy of the managed network: `CONNECT` tunnels, and plain requests, one per connection.
+//! The HTTP proxy of the managed network: `CONNECT` tunnels, and plain requests, one per
+//! connection.
 
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
@@ -148,8 +149,8 @@ async fn connect(
     Ok(())
 }
 
-/// Forwards the request and its response. In limited mode, does not forward what the client sends after
-/// the head, which could be another request.
+/// Forwards the request and its response. In limited mode, does not forward what the client sends
+/// after the head, which could be another request.
 async fn forward<S: AsyncRead + AsyncWrite + Unpin>(
     egress: &Egress,
     client: &mut TcpStream,

@@ -1,5 +1,5 @@
-//! What the managed network allows (configuration, `permissions.<name>.network`). Decides by names; the
-//! addresses of a name are checked when a connection is made.
+//! What the managed network allows (configuration, `permissions.<name>.network`). Decides by names;
+//! the addresses of a name are checked when a connection is made.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -85,8 +85,8 @@ impl EgressPolicy {
     }
 }
 
-/// A host pattern: a name or address, `*.name` for subdomains, `**.name` for the name as well, `*` for
-/// every host.
+/// A host pattern: a name or address, `*.name` for subdomains, `**.name` for the name as well, `*`
+/// for every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Form);
 

@@ -163,7 +163,7 @@ async fn what_is_not_let_through_is_refused_with_the_reason() {
         ("CONNECT good.test HTTP/1.1\r\n\r\n".into(), "400", "a port"),
         ("CONNECT other.test:443 HTTP/1.1\r\n\r\n".into(), "403", "allowed domains"),
         ("CONNECT rebound.test:22 HTTP/1.1\r\n\r\n".into(), "403", "this machine"),
-        ("\u{16}\u{3}\u{1} no http\r\n\r\n".into(), "400", "no HTTP request"),
+        ("\u{16}\u{3}\u{1} no http\r\n\r\n".into(), "400", "not an HTTP request"),
         (format!("GET http://good.test/ HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(70_000)), "431", ""),
     ] {
         let answer = say(rig.http, request.as_bytes()).await;

@@ -12,8 +12,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Parses `http://[user:password@]host:port` and a list in the form of `NO_PROXY`. `None` for another
-    /// kind of proxy.
+    /// Parses `http://[user:password@]host:port` and a list in the form of `NO_PROXY`. `None` for
+    /// another kind of proxy.
     pub fn parse(url: &str, no_proxy: &str, base64: impl Fn(&[u8]) -> String) -> Option<Self> {
         let rest = url.strip_prefix("http://").unwrap_or(url);
         if rest.contains("://") {

@@ -121,7 +121,8 @@ fn keep_owner(file: &std::fs::File, existing: Existing) -> io::Result<()> {
     }
 }
 
-/// A name that is unique in this process. Creating the file exclusively avoids those of other processes.
+/// A name that is unique in this process. Creating the file exclusively avoids those of other
+/// processes.
 fn unique_name(target: &Path) -> OsString {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     const MAX_NAME_PART: usize = 100;

@@ -1,5 +1,5 @@
-//! The program that prepares a command inside of bubblewrap. Without libraries and relocations, so that it
-//! starts fast. `build.rs` compiles it; the launcher starts it from memory.
+//! The program that prepares a command inside of bubblewrap. Without libraries and relocations, so
+//! that it starts fast. `build.rs` compiles it; the launcher starts it from memory.
 #![no_std]
 #![no_main]
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
-//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor an
-//! allocator: it runs in a separate program (`main.rs`), and in the whole program if that one cannot be
-//! started.
+//! Prepares a command inside of bubblewrap and becomes it. Needs neither the standard library nor
+//! an allocator: it runs in a separate program (`main.rs`), and in the whole program if that one
+//! cannot be started.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};
@@ -51,11 +51,11 @@ impl Strings {
     }
 }
 
-/// Becomes the leader of a session with the terminal, restricts writing to the folders that were opened
-/// before bubblewrap mounted them, then becomes the command. Returns only after it has reported a
-/// failure. Arguments: the descriptor for reports, [`TERMINAL`] or [`NONE`], a managed network (always
-/// [`NONE`] here), the number of folders or [`NONE`], for each folder its descriptor and path, then the
-/// program and its arguments.
+/// Becomes the leader of a session with the terminal, restricts writing to the folders that were
+/// opened before bubblewrap mounted them, then becomes the command. Returns only after it has
+/// reported a failure. Arguments: the descriptor for reports, [`TERMINAL`] or [`NONE`], a managed
+/// network (always [`NONE`] here), the number of folders or [`NONE`], for each folder its
+/// descriptor and path, then the program and its arguments.
 ///
 /// # Safety
 /// `environment` is a list as in [`Strings`].

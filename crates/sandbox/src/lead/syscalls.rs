@@ -126,8 +126,8 @@ pub(super) fn open_path(path: &CStr) -> Result<i32> {
     opened.and_then(|fd| i32::try_from(fd).map_err(|_| Errno::INVALID))
 }
 
-/// Reads the beginning of a file, and returns the number of bytes. The descriptor stays open until the
-/// next `exec`.
+/// Reads the beginning of a file, and returns the number of bytes. The descriptor stays open until
+/// the next `exec`.
 pub(super) fn read_start(path: &CStr, block: &mut [u8]) -> Result<usize> {
     const O_NONBLOCK_CLOEXEC: usize = 0o4_000 | 0o2_000_000;
     // SAFETY: the kernel reads `path`.

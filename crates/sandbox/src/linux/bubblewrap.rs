@@ -1,5 +1,5 @@
-//! The options that make bubblewrap enforce a policy: separate namespaces without capabilities, the file
-//! system read-only or only in part, writable roots writable, and protected names read-only.
+//! The options that make bubblewrap enforce a policy: separate namespaces without capabilities, the
+//! file system read-only or only in part, writable roots writable, and protected names read-only.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use crate::policy::{Access, PLATFORM_READABLE, ReadAccess, Resolved};
 use crate::protect::{self, Protection};
 
-/// Options of every confined command. No `--new-session`: the command already has its own session, with
-/// its own terminal if any, before bubblewrap starts.
+/// Options of every confined command. No `--new-session`: the command already has its own session,
+/// with its own terminal if any, before bubblewrap starts.
 const ISOLATION: [&str; 7] = [
     "--unshare-user",
     "--unshare-pid",
@@ -75,7 +75,8 @@ impl Options {
         self.0.extend([from, to].map(|path| path.as_bytes().to_vec()));
     }
 
-    /// The file system of a profile: one mount per rule, parents first, so that the deepest applies.
+    /// The file system of a profile: one mount per rule, parents first, so that the deepest
+    /// applies.
     fn profile(
         &mut self,
         resolved: &Resolved,
@@ -192,8 +193,8 @@ impl Options {
         self.links(resolved);
     }
 
-    /// With restricted reads, a writable root is mounted only under its real path; a symbolic link leads
-    /// there from the configured path.
+    /// With restricted reads, a writable root is mounted only under its real path; a symbolic link
+    /// leads there from the configured path.
     fn links(&mut self, resolved: &Resolved) {
         if resolved.read == ReadAccess::Full {
             return;

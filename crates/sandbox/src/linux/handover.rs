@@ -1,5 +1,5 @@
-//! Passes the listeners of a managed network, which are created inside of the sandbox, to the server,
-//! which serves them.
+//! Passes the listeners of a managed network, which are created inside of the sandbox, to the
+//! server, which serves them.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -1,9 +1,10 @@
-//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, which the process
-//! applies before it becomes the command, together with the seccomp filter.
+//! The layer for machines without bubblewrap or namespaces: Landlock rules for files, which the
+//! process applies before it becomes the command, together with the seccomp filter.
 //!
-//! Landlock grants whole trees and cannot exclude a name, so a writable root is granted entry by entry:
-//! all existing entries except the protected names. Entries at the top of a root (and of `/tmp`) cannot be
-//! created, and modes, owners and times cannot be changed: stricter than the policy, never laxer.
+//! Landlock grants whole trees and cannot exclude a name, so a writable root is granted entry by
+//! entry: all existing entries except the protected names. Entries at the top of a root (and of
+//! `/tmp`) cannot be created, and modes, owners and times cannot be changed: stricter than the
+//! policy, never laxer.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -114,8 +115,8 @@ fn attr_size(abi: u32) -> usize {
     }
 }
 
-/// Opens a real path: `None` if it no longer exists, or if a component has become a symbolic link, which
-/// indicates an attack.
+/// Opens a real path: `None` if it no longer exists, or if a component has become a symbolic link,
+/// which indicates an attack.
 pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;
@@ -126,8 +127,8 @@ pub(crate) fn open_real(path: &[u8]) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Allows access to a path. A path that no longer exists is skipped. Paths with the right to create files
-/// are real paths.
+/// Allows access to a path. A path that no longer exists is skipped. Paths with the right to create
+/// files are real paths.
 fn allow_path(ruleset: &impl AsFd, path: &[u8], access: u64) -> io::Result<()> {
     let opened = if access & MAKE_REG != 0 {
         open_real(path)?

@@ -1,5 +1,5 @@
-//! The server's side of the launcher, the process that starts commands: starts it when first needed, sends
-//! it requests, and restarts it if it has ended.
+//! The server's side of the launcher, the process that starts commands: starts it when first
+//! needed, sends it requests, and restarts it if it has ended.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -36,8 +36,8 @@ impl Launcher {
         Launcher { supervisor, descriptors, running: Mutex::new(None) }
     }
 
-    /// Begins to start a command: sends the streams, and returns the socket from which a supervisor reads
-    /// the request.
+    /// Begins to start a command: sends the streams, and returns the socket from which a supervisor
+    /// reads the request.
     pub(crate) fn begin(&self, streams: &Streams) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut fds = vec![

@@ -1,10 +1,10 @@
-//! The system call filter of confined commands. Refuses calls that no sandboxed command needs, and those
-//! that would lead out of the sandbox. Builds the filter; a layer installs it.
+//! The system call filter of confined commands. Refuses calls that no sandboxed command needs, and
+//! those that would lead out of the sandbox. Builds the filter; a layer installs it.
 //!
-//! If the network is off, no socket can be created, otherwise only internet sockets. Unix sockets are
-//! always refused: neither a read-only mount nor a network namespace prevents connections to `docker.sock`
-//! or a session bus, whose servers act outside of the sandbox. A connected pair (`socketpair`) is allowed
-//! if its type cannot be connected elsewhere later.
+//! If the network is off, no socket can be created, otherwise only internet sockets. Unix sockets
+//! are always refused: neither a read-only mount nor a network namespace prevents connections to
+//! `docker.sock` or a session bus, whose servers act outside of the sandbox. A connected pair
+//! (`socketpair`) is allowed if its type cannot be connected elsewhere later.
 
 use super::sys::Instruction;
 
@@ -141,8 +141,8 @@ const TIOCLINUX: u32 = 0x541c;
 const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 
-/// The filter. `metadata` is whether owners, modes and times may be changed; false under Landlock alone,
-/// which cannot restrict it to writable roots.
+/// The filter. `metadata` is whether owners, modes and times may be changed; false under Landlock
+/// alone, which cannot restrict it to writable roots.
 pub(crate) fn filter(network: bool, metadata: bool) -> Vec<Instruction> {
     let mut program = vec![
         load(OFFSET_ARCH),

@@ -107,9 +107,9 @@ pub(crate) fn reset_signals() {
     const HIGHEST_SIGNAL: libc::c_int = 64;
     // The kernel's structure in zeros: SIG_DFL, no flags, no restorer, no mask.
     let default = [0u64; 4];
-    // SAFETY: the kernel only reads `default` and `set`, which have the expected sizes. A raw system
-    // call, because the C library refuses the two signals that it uses. For signals that cannot be
-    // changed, the call fails without effect.
+    // SAFETY: the kernel only reads `default` and `set`, which have the expected sizes. A raw
+    // system call, because the C library refuses the two signals that it uses. For signals that
+    // cannot be changed, the call fails without effect.
     unsafe {
         for signal in 1..=HIGHEST_SIGNAL {
             let old = ptr::null_mut::<u64>();

@@ -1,6 +1,6 @@
-//! Finds all that is protected because a protected name of a writable root is there or leads
-//! there: through symbolic links, `gitdir:` files and `commondir` files, in chains, and from within
-//! protected folders. Says what must stay as it is; knows nothing of how.
+//! Finds the protected paths: the protected names of writable roots, and everything that they lead
+//! to through chains of symbolic links, `gitdir:` files and `commondir` files, also from inside of
+//! protected folders. Does not enforce the protection.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,36 +10,37 @@ use std::path::{Path, PathBuf};
 use super::resolution::{End, Resolution, resolve};
 use crate::policy::PROTECTED_NAMES;
 
-/// More than any pointer file that git writes.
+/// Larger than any pointer file that git writes.
 const MAX_POINTER_BYTES: u64 = 8 * 1024;
 
-/// Entries of protected folders that are looked at for links. A repository has this many with
-/// tens of thousands of unpacked references; with more, no command runs.
+/// Entries of protected folders that are searched for links. A repository with tens of thousands of
+/// unpacked references has this many; with more, no command runs.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Folders of a git folder whose contents are not searched for links: they hold data in great
-/// numbers, and nothing in them configures or runs anything.
+/// Subfolders of a git folder that are not searched for links: they contain many data files, which
+/// configure and run nothing.
 const GIT_DATA: [&str; 4] = ["objects", "logs", "lfs", "annex"];
 
-/// Protected paths, inside of writable roots or not, under their real names. A path may lie in
-/// another one.
+/// Protected real paths, inside and outside of writable roots. A path can be inside of another one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProtectedPaths {
-    /// Nothing in or below these may change.
+    /// Existing paths; nothing at or below them may change.
     pub(super) existing: Vec<PathBuf>,
-    /// Nothing may be created here.
+    /// Missing paths; nothing may be created there.
     pub(super) missing: Vec<PathBuf>,
-    /// Symbolic links on the way to something protected: they must not be replaced.
+    /// Symbolic links on the way to protected paths, which must not be replaced.
     pub(super) links: Vec<PathBuf>,
-    /// Folders on the way: they must not be renamed.
+    /// Folders on the way to protected paths, which must not be renamed.
     pub(super) passed: Vec<PathBuf>,
 }
 
 impl ProtectedPaths {
-    /// Looks at `roots` (real paths, sorted), and at the folders `guarded` in them, which need not
-    /// exist. `search_variants` says in which roots other letter
-    /// cases of the protected names are looked for: it costs reading the folder. Fails when what
-    /// is protected cannot be read or is too large to be looked through.
+    /// Searches `roots` (sorted real paths), and the folders `guarded` in them, which need not
+    /// exist. `search_variants` selects the roots that are read to find other letter cases of the
+    /// protected names.
+    ///
+    /// # Errors
+    /// A protected folder cannot be read, or has too many entries.
     pub(crate) fn find(
         roots: &[PathBuf],
         guarded: &[PathBuf],
@@ -68,8 +69,8 @@ impl ProtectedPaths {
         Ok(found)
     }
 
-    /// Adds of `other` what lies in `roots`. A root that lies in something protected was named as
-    /// writable by itself.
+    /// Adds the paths of `other` inside of `roots`. A root inside of a protected path is explicitly
+    /// writable.
     fn add_inside(&mut self, roots: &[PathBuf], other: ProtectedPaths) {
         let inside =
             |path: &PathBuf| roots.iter().any(|root| path != root && path.starts_with(root));
@@ -84,7 +85,7 @@ impl ProtectedPaths {
         }
     }
 
-    /// The protected path that a change of `real` would change, when `real` is inside of `root`.
+    /// The protected path that a change of `real`, inside of `root`, would change.
     pub(crate) fn covering(&self, root: &Path, real: &Path) -> Option<PathBuf> {
         let first = real.strip_prefix(root).ok()?.components().next()?;
         let name = first.as_os_str();
@@ -102,7 +103,7 @@ pub(crate) fn is_protected_name(name: &std::ffi::OsStr) -> bool {
     PROTECTED_NAMES.iter().any(|protected| name.eq_ignore_ascii_case(protected))
 }
 
-/// Whether git's pointers are followed.
+/// Whether git's pointer files are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Kind {
     Git,
@@ -118,14 +119,14 @@ impl Kind {
 #[derive(Default)]
 struct Search {
     found: ProtectedPaths,
-    /// Folders that were looked through, and files whose pointers were followed.
+    /// Searched folders, and followed pointer files.
     visited: HashSet<(PathBuf, Kind)>,
     entries: usize,
 }
 
 impl Search {
-    /// Follows the protected names of the folders above `roots`: what they hold configures git and
-    /// agents in the roots too, and a link there may lead into a root.
+    /// Follows the protected names of the folders above `roots`: they configure git and agents in
+    /// the roots as well, and a link in them can lead into a root.
     fn above(roots: &[PathBuf]) -> io::Result<ProtectedPaths> {
         let mut search = Self::default();
         let mut folders: Vec<&Path> =
@@ -144,7 +145,7 @@ impl Search {
         Ok(search.found)
     }
 
-    /// Protects `path` and all that it leads to.
+    /// Protects `path` and everything that it leads to.
     fn follow(&mut self, path: &Path, kind: Kind) -> io::Result<()> {
         let Resolution { links, folders, end } = resolve(path);
         self.found.links.extend(links);
@@ -171,15 +172,15 @@ impl Search {
                 if let Some(common) = pointer(&real.join("commondir")) {
                     self.follow(&real.join(common), kind)?;
                 }
-                self.look_through(&real, kind)
+                self.search_links(&real, kind)
             }
-            Kind::Plain if meta.is_dir() => self.look_through(&real, kind),
+            Kind::Plain if meta.is_dir() => self.search_links(&real, kind),
             Kind::Git | Kind::Plain => Ok(()),
         }
     }
 
-    /// Git takes a relative `gitdir:` from where it found the file, other programs from where a
-    /// link to it leads.
+    /// Follows a pointer file. Git resolves a relative `gitdir:` against the folder where it found
+    /// the file, other programs against its real folder.
     fn follow_pointer(&mut self, named: &Path, real: &Path) -> io::Result<()> {
         let Some(text) = pointer(real) else { return Ok(()) };
         let Some(target) = text.strip_prefix("gitdir:").map(str::trim) else { return Ok(()) };
@@ -187,13 +188,13 @@ impl Search {
         bases.into_iter().try_for_each(|base| self.follow(&base.join(target), Kind::Git))
     }
 
-    /// Protects what the links in `folder`, and below it, lead to.
-    fn look_through(&mut self, folder: &Path, kind: Kind) -> io::Result<()> {
+    /// Protects the targets of the links in and below `folder`.
+    fn search_links(&mut self, folder: &Path, kind: Kind) -> io::Result<()> {
         let mut pending = vec![folder.to_owned()];
         while let Some(current) = pending.pop() {
             let entries = match fs::read_dir(&current) {
                 Ok(entries) => entries,
-                // Removed just now, or hidden from us and from what we start.
+                // Deleted in the meantime, or inaccessible to this user and its commands.
                 Err(e) if is_gone_or_hidden(&e) => continue,
                 Err(e) => return Err(with_path(&e, &current)),
             };
@@ -218,7 +219,7 @@ impl Search {
         Ok(())
     }
 
-    /// A link in a protected folder that leads to something in that folder adds nothing.
+    /// Follows a link in a protected folder; a target inside of the same folder adds nothing.
     fn follow_inner(&mut self, folder: &Path, link: &Path, kind: Kind) -> io::Result<()> {
         let found = resolve(link);
         let inside = |path: &PathBuf| path.starts_with(folder);
@@ -236,7 +237,7 @@ impl Search {
     }
 }
 
-/// The data folders at the top of a git folder, which has a `HEAD` beside them.
+/// Whether `path` is a data folder at the top of a git folder, beside its `HEAD`.
 fn is_git_data(parent: &Path, path: &Path) -> bool {
     path.file_name().is_some_and(|name| GIT_DATA.iter().any(|data| name == *data))
         && parent.join("HEAD").symlink_metadata().is_ok()
@@ -263,7 +264,7 @@ fn too_many(folder: &Path, reached: &Path) -> io::Error {
     ))
 }
 
-/// Entries of `root` that are protected names in another letter case.
+/// The entries of `root` that are protected names in another letter case.
 fn variants(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(root)? {
@@ -277,7 +278,7 @@ fn variants(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The text of a file that git takes a path from; `None` when it is no such file.
+/// The text of a pointer file; `None` for another file.
 fn pointer(file: &Path) -> Option<String> {
     let text = ::files::read_text(file, MAX_POINTER_BYTES).ok()?;
     Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_circles_lead_nowhere() {
+    fn links_in_a_cycle_lead_nowhere() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         symlink("loop", root.join(".agent")).unwrap();
@@ -321,7 +322,7 @@ mod tests {
         assert!(found.existing.is_empty());
     }
 
-    /// Objects are too many to be looked through, and a folder is only theirs beside a `HEAD`.
+    /// There are too many objects to search, and their folder is recognised only beside a `HEAD`.
     #[test]
     fn the_data_of_a_repository_is_not_searched() {
         let dir = tempfile::tempdir().unwrap();
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_to_be_looked_through_is_an_error() {
+    fn a_folder_with_too_many_entries_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("file"), "").unwrap();
         let mut search = Search { entries: MAX_ENTRIES, ..Search::default() };

@@ -1,4 +1,4 @@
-//! The folders that stand where a protected path is missing while a command runs.
+//! Folders that stand for missing protected paths while a command runs.
 
 use std::fs::{self, Metadata};
 #[cfg(target_os = "linux")]
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
-/// An empty folder that stands where a protected name is missing, while a command runs.
+/// An empty folder that stands for a missing protected name while a command runs.
 ///
-/// It has to exist outside of the sandbox: a mount needs something to be mounted on. It is told
-/// from a folder of the user by its sticky bit, which it has from its first moment on, and, where
-/// there are no such bits, by its modification time; one that a killed server left behind is taken
-/// over by the next. Every holder has a shared lock on it, the last one removes it; when
-/// the user put something into it meanwhile, it stays.
+/// It must exist outside of the sandbox, because a mount needs a mount point. Its sticky bit, which
+/// it has from its creation on, distinguishes it from folders of the user; on file systems without
+/// that bit, its modification time does. The next server takes over a placeholder of a killed one.
+/// Every holder has a shared lock on it, and the last one removes it, unless the user has put
+/// something into it.
 #[derive(Debug)]
 pub(crate) struct Placeholder {
     path: PathBuf,
@@ -24,13 +24,13 @@ pub(crate) struct Placeholder {
 
 /// One second after the epoch: no folder of a user has this modification time.
 const PLACEHOLDER_MTIME: i64 = 1;
-/// How long a killed server's lock is waited for. The kernel closes its files within milliseconds once
-/// the process gets a processor.
+/// How long to wait for the lock of a killed server. The kernel closes its files within
+/// milliseconds once the process is scheduled.
 #[cfg(target_os = "linux")]
 const MAX_WAIT_FOR_LOCK: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const LOCK_RETRY: Duration = Duration::from_millis(5);
-/// Another holder removes a placeholder within microseconds; this is far more than needed.
+/// Attempts to hold a placeholder that another holder is removing, which takes microseconds.
 const MAX_TRIES: usize = 1000;
 
 const PLACEHOLDER_MODE: u32 = 0o1755;
@@ -38,19 +38,19 @@ const STICKY: u32 = 0o1000;
 #[cfg(unix)]
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Where no command runs, there are none.
+/// Always false on systems where no command runs.
 #[cfg(not(unix))]
 pub(super) fn is_placeholder(_path: &Path, _meta: &Metadata) -> bool {
     false
 }
 
-/// What the user put something into is the user's.
+/// Whether the folder is a placeholder; one that the user put something into is not.
 #[cfg(unix)]
 pub(super) fn is_placeholder(path: &Path, meta: &Metadata) -> bool {
     let marked = meta.mtime() == PLACEHOLDER_MTIME && meta.mtime_nsec() == 0;
-    // One that is gone by now was removed by its last holder.
+    // One that no longer exists was removed by its last holder.
     let empty = || fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none());
-    // `/tmp` has the sticky bit too, and is writable by others.
+    // `/tmp` has the sticky bit as well, but is writable by others.
     let sticky = meta.mode() & (STICKY | WRITABLE_BY_OTHERS) == STICKY;
     meta.is_dir() && (sticky || marked) && empty()
 }
@@ -61,8 +61,8 @@ mod on_linux {
     use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps};
 
     impl Placeholder {
-        /// Holds `path`. `None` when nothing need be held: the user created it meanwhile, or
-        /// nobody with our rights can create it.
+        /// Holds `path`. `None` if that is not necessary: the user has created it, or this user and
+        /// its commands cannot create it.
         pub(crate) fn hold(path: &Path) -> io::Result<Option<Placeholder>> {
             for _ in 0..MAX_TRIES {
                 match rustix::fs::mkdir(path, Mode::from_raw_mode(PLACEHOLDER_MODE)) {
@@ -95,16 +95,16 @@ mod on_linux {
     }
 
     impl Placeholder {
-        /// The place that it holds.
+        /// The path that it holds.
         pub(crate) fn path(&self) -> &Path {
             &self.path
         }
 
         /// Removes a placeholder whose server was killed.
         ///
-        /// A killed process closes its descriptors one by one, and on a busy machine it may still
-        /// hold its lock when its sockets are closed already: the lock is waited for. Another
-        /// server that uses the same placeholder removes it itself.
+        /// A killed process closes its descriptors one by one, and on a busy machine can still hold
+        /// its lock after its sockets are closed, so this waits for the lock. Another server that
+        /// uses the same placeholder removes it itself.
         pub(crate) fn release(path: &Path) {
             let Ok(folder) = rustix::fs::open(path, OPEN_FOLDER, Mode::empty()) else { return };
             let folder = fs::File::from(folder);
@@ -119,11 +119,11 @@ mod on_linux {
         }
     }
 
-    /// Returns whether nobody else holds `folder`; `path` is removed then.
+    /// Removes `path` if there is no other holder of `folder`; returns whether that is so.
     fn remove_if_last(path: &Path, folder: &fs::File) -> bool {
         let last = rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok();
         if last && same_file(path, folder) {
-            // Fails when something was put into it: then it belongs to the user.
+            // Fails if it is not empty; then it belongs to the user.
             let _ = fs::remove_dir(path);
         }
         last
@@ -143,7 +143,7 @@ mod on_linux {
         let times = Timestamps { last_access: time, last_modification: time };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         match rustix::fs::utimensat(rustix::fs::CWD, path, &times, flags) {
-            // Removed by the previous holder in between: the caller tries again.
+            // The previous holder removed it in the meantime; the caller tries again.
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
             Err(e) => Err(e.into()),
         }

@@ -1,5 +1,5 @@
-//! Follows a path as the kernel does and records everything that its result depends on, so that
-//! all of it can be kept from changing.
+//! Resolves a path like the kernel, and records everything that the result depends on, so that it
+//! can be protected from changes.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -9,28 +9,29 @@ use std::path::{Component, Path, PathBuf};
 
 use super::placeholder::is_placeholder;
 
-/// As many symbolic links as the kernel follows in one path.
+/// Symbolic links that the kernel follows in one path.
 const MAX_LINKS: usize = 40;
 
-/// What the result of a path depends on. All paths are real but for their last name.
+/// Everything that the resolution of a path depends on. All paths are real except for their last
+/// name.
 #[derive(Debug, Default)]
 pub(super) struct Resolution {
-    /// Symbolic links that were followed.
+    /// The followed symbolic links.
     pub(super) links: Vec<PathBuf>,
-    /// Folders that were passed on the way. One that is renamed changes the result.
+    /// The passed folders. Renaming one changes the result.
     pub(super) folders: Vec<PathBuf>,
     pub(super) end: End,
 }
 
 #[derive(Debug, Default)]
 pub(super) enum End {
-    /// The path leads here.
+    /// The path leads to this file or folder.
     Exists(PathBuf, Metadata),
-    /// The path goes on below this file, or below this folder that cannot be searched.
+    /// The path continues below this file, or below this folder, which cannot be searched.
     Blocked(PathBuf),
     /// The first name that does not exist, or a placeholder for it.
     Missing(PathBuf),
-    /// More links than the kernel follows: the path leads nowhere while these links stay.
+    /// More links than the kernel follows. The path leads nowhere as long as these links exist.
     #[default]
     Loop,
 }
@@ -41,7 +42,7 @@ enum Step {
     Into(OsString),
 }
 
-/// Follows `path`, which is absolute.
+/// Resolves `path`, which is absolute.
 pub(super) fn resolve(path: &Path) -> Resolution {
     let mut found = Resolution::default();
     let mut current = PathBuf::from("/");

@@ -1,5 +1,5 @@
-//! What a command does, for display (`CommandAction`): reads a file, lists, searches, or
-//! something else. Says nothing about safety.
+//! The actions of a command for display (`CommandAction`): reading a file, listing, searching, or
+//! something else. Not related to safety.
 
 use std::path::{Path, PathBuf};
 
@@ -10,44 +10,44 @@ use super::programs::base_name;
 use super::resolver::normalize;
 use super::word::{Word, quote};
 
-/// One thing that a command does.
+/// An action of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Shows a file.
+    /// Reads a file.
     Read {
         /// The command that reads.
         command: String,
         /// The file's name, for display.
         name: String,
-        /// The file, absolute.
+        /// The absolute path of the file.
         path: PathBuf,
     },
     /// Lists files.
     ListFiles {
         /// The command that lists.
         command: String,
-        /// The folder as it was written, if any.
+        /// The folder as written, if any.
         path: Option<String>,
     },
     /// Searches in files.
     Search {
         /// The command that searches.
         command: String,
-        /// What is searched for.
+        /// The search text.
         query: Option<String>,
-        /// Where, as it was written.
+        /// The path as written.
         path: Option<String>,
     },
-    /// Anything else; then it is the only action.
+    /// Anything else, as the only action.
     Unknown {
         /// The whole command.
         command: String,
     },
 }
 
-/// What the plain `commands` do when they are run at `cwd`; `source` is the whole command,
-/// shown when a part of it is not understood. Stages of a pipeline that only shape the
-/// output, and steps such as `cd` and `echo`, are left out.
+/// The actions of plain `commands` that run at `cwd`. `source` is the whole command, which is shown
+/// if a part is not understood. Omits stages of a pipeline that only format the output, and steps
+/// such as `cd` and `echo`.
 pub(super) fn actions(commands: Option<&[Command]>, source: &str, cwd: &Path) -> Vec<Action> {
     let known = commands.and_then(|commands| {
         let places = places(commands, cwd);
@@ -66,13 +66,13 @@ pub(super) fn actions(commands: Option<&[Command]>, source: &str, cwd: &Path) ->
     known.unwrap_or_else(|| vec![Action::Unknown { command: source.to_owned() }])
 }
 
-/// Steps that set the scene.
+/// Preparatory steps.
 fn is_step(command: &Command, feeds: bool) -> bool {
     let name = command.words.first().map_or("", |word| word.text.as_str());
     matches!(name, "cd" | "true" | ":") || (!feeds && matches!(name, "echo" | "printf"))
 }
 
-/// Filters that read their standard input and change nothing but its form.
+/// Filters that only reformat their standard input.
 fn only_shapes(command: &Command) -> bool {
     let Some((program, args)) = command.words.split_first() else {
         return false;
@@ -158,7 +158,7 @@ fn list(command: String, folders: &[&Word]) -> Action {
     Action::ListFiles { command, path: folders.first().map(|word| word.text.clone()) }
 }
 
-/// `find` with a test on names is a search, without one a list; what it may run or delete
+/// `find` with a test on names is a search, without one a list; with actions that run or delete, it
 /// is neither.
 fn find(command: String, args: &[Word]) -> Option<Vec<Action>> {
     let changes = |word: &Word| {
@@ -180,7 +180,7 @@ fn find(command: String, args: &[Word]) -> Option<Vec<Action>> {
     }])
 }
 
-/// The pattern is what `-e` gives, else the first operand.
+/// The pattern of `-e`, or else the first operand.
 fn search(command: String, args: &[Word], values: &str) -> Action {
     let words = operands(args, values);
     let given = args.iter().position(|word| word.text == "-e" || word.text == "--regexp");
@@ -202,8 +202,8 @@ fn search_action(command: String, words: &[&Word]) -> Action {
     }
 }
 
-/// The words that are no options; a short option that ends in one of `values` takes the next
-/// word with it.
+/// The words that are not options. The next word after a short option that ends in one of `values`
+/// belongs to the option.
 fn operands<'w>(args: &'w [Word], values: &str) -> Vec<&'w Word> {
     let mut found = Vec::new();
     let mut rest = args.iter();

@@ -1,23 +1,23 @@
-//! What is judged, and where it is to run.
+//! The command to assess, and its context.
 
 use std::path::Path;
 
 use super::resolver::Resolver;
 
-/// Where a command is to run.
+/// The context of a command.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// The folder that it starts in, absolute.
+    /// The absolute path of its working folder.
     pub cwd: &'a Path,
-    /// How programs are found.
+    /// Finds programs.
     pub resolver: &'a dyn Resolver,
 }
 
-/// What is to be run.
+/// The command to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invocation<'a> {
-    /// A script for the person's shell.
+    /// A script for the user's shell.
     Script(&'a str),
-    /// A program and its arguments; a shell with `-c` or `-lc` is looked into.
+    /// A program and its arguments; the script of a shell with `-c` or `-lc` is assessed.
     Argv(&'a [String]),
 }

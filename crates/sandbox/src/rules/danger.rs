@@ -1,6 +1,5 @@
-//! Recognises commands that destroy what cannot be brought back, wherever in a script they
-//! stand. A warning for the person who is asked; not a fence: it cannot see through
-//! variables or programs.
+//! Recognises commands that destroy data irrecoverably, anywhere in a script. A warning for the
+//! user who is asked, not a security boundary: it does not see through variables and programs.
 
 use super::parse::{Command, Joint};
 use super::programs::{SHELLS, base_name, starts_others};
@@ -19,7 +18,7 @@ fn feeds_shell(command: &Command) -> bool {
 
 fn is_dangerous(words: &[Word]) -> bool {
     let starts = words.first().is_some_and(|program| starts_others(base_name(&program.text)));
-    // What it starts may begin at any of its words.
+    // The command that it starts can begin at any of its words.
     let last = if starts { words.len() } else { 1 };
     (0..last).any(|at| words.get(at..).is_some_and(is_dangerous_itself))
 }
@@ -38,7 +37,7 @@ fn is_dangerous_itself(words: &[Word]) -> bool {
     }
 }
 
-/// Programs that are dangerous whatever their arguments.
+/// Programs that are dangerous with any arguments.
 fn is_destroyer(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "doas", "fdisk", "halt", "mkfs", "mkswap", "parted", "pkexec", "poweroff", "reboot",
@@ -52,14 +51,14 @@ pub(super) fn names_danger(text: &str) -> bool {
     names_in(text).any(|name| is_destroyer(name) || matches!(name, "rm" | "dd"))
 }
 
-/// The words of a text that could be the names of programs.
+/// The words of a text that can be names of programs.
 pub(super) fn names_in(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || "-_.+".contains(c)))
 }
 
 fn git_is_dangerous(args: &[Word]) -> bool {
     let verb = args.iter().position(|word| !word.text.starts_with('-'));
-    // `-C x` and `-c x` put a word of theirs before the verb: every word may be it.
+    // `-C x` and `-c x` put a word before the verb, so any word can be the verb.
     let from = verb.unwrap_or(args.len());
     args.iter().enumerate().skip(from).any(|(at, verb)| {
         let rest = &args[at + 1..];
@@ -76,8 +75,8 @@ fn git_is_dangerous(args: &[Word]) -> bool {
     })
 }
 
-/// Whether an option is given: one of the short `letters`, alone or in a cluster, or a long
-/// name, perhaps abbreviated or with a value.
+/// Whether an option is present: one of the short `letters`, alone or in a cluster, or a long name,
+/// possibly abbreviated or with a value.
 fn has(args: &[Word], letters: &str, long: &[&str]) -> bool {
     args.iter().take_while(|word| word.text != "--").any(|word| {
         if word.text.starts_with("--") {

@@ -1,5 +1,4 @@
-//! Reads `.rules` files: calls of `prefix_rule` with literal arguments, and nothing else of the
-//! language that they look like.
+//! Parses `.rules` files, which consist of calls of `prefix_rule` with literal arguments.
 //!
 //! ```text
 //! # Comments go to the end of the line.
@@ -12,8 +11,8 @@
 //! )
 //! ```
 //!
-//! `decision` is `allow` when it is left out. The examples are checked here: a rule that does not
-//! do what its author wrote beside it is an error, not a surprise.
+//! `decision` is `allow` by default. The examples are checked here: a rule that contradicts one of
+//! its examples is an error.
 
 use super::parse::{Command, parse};
 use super::prefix::{Decision, PrefixRule, Token};
@@ -21,13 +20,13 @@ use crate::error::{Error, ErrorKind};
 
 /// Longest file, in bytes.
 pub const MAX_RULES_FILE: usize = 1024 * 1024;
-/// Lists in lists; a pattern needs two.
+/// Nesting of lists; a pattern needs two levels.
 const MAX_DEPTH: usize = 3;
 
-/// The rules of a file, with the line where each begins.
+/// The rules of a file, with the line of each.
 ///
 /// # Errors
-/// The first thing that is no rule, and the first example that its rule contradicts.
+/// The first syntax error, or the first example that contradicts its rule.
 pub fn parse_rules(text: &str) -> Result<Vec<(usize, PrefixRule)>, Error> {
     if text.len() > MAX_RULES_FILE {
         let message = format!("the file is longer than {MAX_RULES_FILE} bytes");
@@ -55,7 +54,7 @@ fn syntax_error((line, column): (usize, usize), message: &str) -> Error {
     Error::new(kind, format!("{line}:{column}: {message}"))
 }
 
-/// A rule that allows this prefix, as a line of a file.
+/// A line of a file with a rule that allows this prefix.
 pub fn rule_text(prefix: &[String]) -> String {
     let words: Vec<String> = prefix.iter().map(|word| quoted(word)).collect();
     format!("prefix_rule(pattern=[{}], decision=\"allow\")", words.join(", "))
@@ -77,7 +76,7 @@ fn quoted(word: &str) -> String {
     text
 }
 
-/// A literal, with the byte where it begins.
+/// A literal, with its byte position.
 enum Value {
     Text(usize, String),
     List(usize, Vec<Value>),
@@ -95,7 +94,7 @@ impl Value {
 enum Space {
     /// Blanks and a comment.
     Line,
-    /// New lines and `;` too.
+    /// New lines and `;` as well.
     Lines,
 }
 
@@ -143,7 +142,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Inside of brackets new lines are blanks, `;` is not.
+    /// Inside of brackets, where new lines are blanks, but `;` is not.
     fn skip_inside(&mut self) {
         loop {
             self.skip(Space::Line);
@@ -356,7 +355,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// An example is a list of words, or a line that is one plain command.
+    /// Checks an example: a list of words, or a line with one plain command.
     fn check(&self, rule: &PrefixRule, example: Value, expect: bool) -> Result<(), Error> {
         let at = example.at();
         let command = match example {

@@ -1,10 +1,10 @@
-//! Takes the bodies of heredocs with a quoted tag (`<<'EOF'`) out of a script: they are data,
-//! often whole files, and the shell does not look into them. Everything else is left as it is.
+//! Removes the bodies of heredocs with a quoted tag (`<<'EOF'`) from a script: they are data, often
+//! whole files, that the shell does not expand.
 
 use std::borrow::Cow;
 
-/// `script` without those bodies. A script in which quotes and heredocs cannot be told apart
-/// for certain stays whole from there on.
+/// `script` without these bodies. Keeps the rest of a script from where quotes and heredocs cannot
+/// be distinguished with certainty.
 pub(super) fn without_quoted_bodies(script: &str) -> Cow<'_, str> {
     if !script.contains("<<") {
         return Cow::Borrowed(script);
@@ -31,7 +31,7 @@ pub(super) fn without_quoted_bodies(script: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// A line as the shell's reader sees it: quotes may make it span several.
+/// A logical line, which quotes can extend over several.
 struct LogicalLine<'s> {
     text: &'s str,
     tags: Vec<Tag>,
@@ -40,11 +40,11 @@ struct LogicalLine<'s> {
 struct Tag {
     text: String,
     quoted: bool,
-    /// `<<-`: tabs before the closing tag do not count.
+    /// `<<-`: ignores tabs before the closing tag.
     tabs: bool,
 }
 
-/// The next line with its new line; `None` at the end or where reading is not certain.
+/// The next line with its line end; `None` at the end, or if parsing is not certain.
 fn logical_line(script: &str) -> Option<LogicalLine<'_>> {
     let bytes = script.as_bytes();
     let mut tags = Vec::new();
@@ -77,7 +77,7 @@ fn names_variable(after: &[u8]) -> bool {
     after.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_?@".contains(byte))
 }
 
-/// Length of a double-quoted text with its closing quote; `None` when it holds a substitution.
+/// Length of a double-quoted text with its closing quote; `None` if it has a substitution.
 fn double_quoted(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate();
     while let Some((at, byte)) = bytes.next() {
@@ -94,8 +94,8 @@ fn double_quoted(text: &str) -> Option<usize> {
     None
 }
 
-/// The tag after `<<` and the length of what was read. A plain one only: letters, digits and
-/// `_`, all in quotes or none.
+/// The tag after `<<`, and the length of the parsed text. Accepts only letters, digits and `_`,
+/// completely quoted or unquoted.
 fn tag(text: &str) -> Option<(Tag, usize)> {
     let dash = text.strip_prefix('-').unwrap_or(text);
     let start = dash.trim_start_matches([' ', '\t']);
@@ -113,7 +113,7 @@ fn tag(text: &str) -> Option<(Tag, usize)> {
     (end > 0 && whole).then(|| (tag, text.len() - after.len()))
 }
 
-/// Where the closing line of a body begins and ends.
+/// The range of the closing line of a body.
 fn closing_line(text: &str, tag: &Tag) -> Option<std::ops::Range<usize>> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
@@ -146,7 +146,7 @@ mod tests {
         check("cat <<'A' <<'B'\na\nA\nb\nB\nls", "cat <<'A' <<'B'\nA\nB\nls");
         check("cat <<E\na\nE\ncat <<'E'\na\nE\n", "cat <<E\na\nE\ncat <<'E'\nE\n");
         check("x $a \"$b\"; cat <<'E'\na\nE", "x $a \"$b\"; cat <<'E'\nE");
-        // Not heredocs, or not certain: kept.
+        // Not a heredoc, or not certain: kept.
         check("echo \"<<'E'\"\nrm\nE\n", "echo \"<<'E'\"\nrm\nE\n");
         check("echo \"\n<<'E'\n\"\nrm\nE\n", "echo \"\n<<'E'\n\"\nrm\nE\n");
         check("# <<'E'\nrm\nE\n", "# <<'E'\nrm\nE\n");

@@ -7,8 +7,8 @@ use super::programs::{SHELLS, base_name};
 use super::scan;
 use super::word::quote;
 
-/// The commands of an invocation: those that it consists of when it consists of plain commands
-/// only; all that are found in it, unless it is too large; and its text.
+/// The commands of an invocation: its plain commands, if it consists only of these; all commands in
+/// it, unless it is too large; and its text.
 pub(super) fn commands(
     invocation: Invocation<'_>,
     context: &Context<'_>,
@@ -22,8 +22,8 @@ pub(super) fn commands(
     (plain.filter(|commands| !commands.is_empty()), found, source)
 }
 
-/// The plain commands of a direct `exec`: those of the script when `argv` is `bash -lc
-/// SCRIPT` or its like with a shell of the system, else the one that `argv` spells.
+/// The plain commands of a direct `exec`: those of the script if `argv` is `bash -lc SCRIPT` or
+/// similar with a shell of the system, else `argv` itself.
 pub fn commands_of_exec(argv: &[String], context: &Context<'_>) -> Option<Vec<Command>> {
     let command = Command::exec(argv)?;
     let (program, args) = command.words.split_first()?;

@@ -1,6 +1,6 @@
-//! The programs that may run without asking, one row each: what their arguments may be for
-//! the run to change nothing, to start nothing that somebody else chose, and to end by
-//! itself. Reading any file is fine here: what may be read is the sandbox's business.
+//! The programs that may run without asking, one row each, with the arguments for which they change
+//! nothing, start no program that another party chose, and terminate by themselves. Reading files
+//! is not restricted here, but by the sandbox.
 
 use std::path::Path;
 
@@ -14,29 +14,29 @@ use super::word::VARIABLES;
 use super::word::Word;
 use super::{known_awk, known_git, known_sed};
 
-/// How deep a shell within a shell is followed.
+/// Depth to which shells inside of shells are followed.
 const MAX_SHELLS: usize = 3;
-/// Where an operating system keeps its programs.
+/// The folders of the operating system's programs.
 const SYSTEM_FOLDERS: &[&str] = &["/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin"];
 
 enum Check {
-    /// No argument can do harm.
+    /// Harmless with any arguments.
     Anything,
     Allowed(Options),
     Custom(fn(&[Word]) -> bool),
-    /// As `Custom`, for a program in a folder of the operating system only.
+    /// As `Custom`, but only for a program in a folder of the operating system.
     System(fn(&[Word]) -> bool),
     Git,
 }
 
 struct Row {
     names: &'static [&'static str],
-    /// A shell runs these itself, whatever is on `PATH`.
+    /// A shell runs these itself, regardless of `PATH`.
     builtin: bool,
     check: Check,
 }
 
-/// A whole script is known safe when each of its commands is; an empty one is not.
+/// Whether a whole script is known safe: it is not empty, and each of its commands is.
 pub(super) fn all_known_safe(commands: &[Command], context: &Context<'_>) -> bool {
     script_is_safe(commands, context, 0)
 }
@@ -96,7 +96,7 @@ fn is_safe(command: &Command, places: &Places, context: &Context<'_>, depth: usi
     }
 }
 
-/// For a program that starts others: its own arguments and what it starts, if they are
+/// For a program that starts others: its own arguments and the command that it starts, if both are
 /// understood.
 #[allow(clippy::option_option, reason = "not such a program, or not understood")]
 fn started(name: &str, args: &[Word]) -> Option<Option<(Vec<Word>, Vec<Command>)>> {
@@ -128,8 +128,8 @@ pub(super) fn shell_script(args: &[Word]) -> Option<&str> {
     plain.then_some(script.text.as_str())
 }
 
-/// Whether the word stands for the file that its bare name finds on `PATH`, wherever the
-/// command may run: `./cat` is not `cat`.
+/// Whether the word resolves to the file that its bare name finds on `PATH`, in every folder where
+/// the command can run: `./cat` is not `cat`.
 fn is_on_path(program: &str, places: &Places, context: &Context<'_>) -> bool {
     let Some(found) = context.resolver.resolve(base_name(program), context.cwd) else {
         return false;
@@ -175,8 +175,8 @@ const fn allowed(
 }
 
 static KNOWN: &[Row] = &[
-    // Print what they read or compute; no option of the GNU, BSD or busybox versions writes
-    // a file or starts a program.
+    // Only print; no option of the GNU, BSD or busybox versions writes a file or starts a
+    // program.
     any(&["arch", "basename", "cat", "cksum", "column", "comm", "cmp", "cut", "df", "dirname"]),
     any(&["du", "egrep", "expand", "expr", "fgrep", "fmt", "fold", "grep", "groups", "head"]),
     any(&["id", "join", "logname", "ls", "md5sum", "nl", "nproc", "od", "paste", "pr"]),
@@ -235,7 +235,7 @@ static KNOWN: &[Row] = &[
     custom(&["zcat"], |args| !args.iter().any(Word::may_be_option)),
     Row { names: &["dpkg"], builtin: false, check: Check::System(is_package_query) },
     Row { names: &["pip", "pip3"], builtin: false, check: Check::System(is_pip_query) },
-    // Of the system's own only: a version switcher may read the project's choice of program.
+    // Only those of the system: a version manager can read the project's choice of program.
     Row { names: VERSIONED, builtin: false, check: Check::System(is_version_query) },
 ];
 
@@ -287,7 +287,7 @@ const UNIQ_LONG: &str = "\
     all-repeated? check-chars= count group? ignore-case repeated skip-chars= \
     skip-fields= unique zero-terminated";
 
-/// Operands may only be formats: anything else sets the clock.
+/// Operands can only be formats; others set the clock.
 fn is_safe_date(args: &[Word]) -> bool {
     const LONG: &str = "date= debug iso-8601? reference= rfc-3339= rfc-email universal utc";
     Options::new("d:I::r:Ru", &[LONG], ANY)
@@ -295,8 +295,8 @@ fn is_safe_date(args: &[Word]) -> bool {
         .is_some_and(|operands| operands.iter().all(|word| word.text.starts_with('+')))
 }
 
-/// jq can print its environment, which `printenv` may not do without asking either, and load
-/// programs from files.
+/// jq can print its environment, which is not allowed for `printenv` either, and load programs from
+/// files.
 fn is_safe_jq(args: &[Word]) -> bool {
     const LONG: &str = "\
         arg= ascii-output color-output compact-output exit-status indent= join-output \
@@ -311,8 +311,8 @@ fn is_safe_jq(args: &[Word]) -> bool {
         && args.iter().all(|word| plain(&word))
 }
 
-/// `-v NAME` and `%n` set a variable of the shell, `PATH` among them; some shells evaluate
-/// numbers as expressions, in which a substitution may stand.
+/// `-v NAME` and `%n` set a variable of the shell, such as `PATH`. Some shells evaluate numbers as
+/// expressions, which can contain a substitution.
 fn is_safe_printf(args: &[Word]) -> bool {
     let Some(format) = args.iter().find(|word| word.text != "--") else {
         return true;
@@ -323,7 +323,7 @@ fn is_safe_printf(args: &[Word]) -> bool {
         && !args.iter().any(holds_substitution)
 }
 
-/// Whether a format holds `%n`, with any flags, width and precision.
+/// Whether a format contains `%n`, with any flags, width and precision.
 fn stores_length(format: &str) -> bool {
     let mut chars = format.chars();
     while chars.any(|c| c == '%') {
@@ -339,13 +339,13 @@ fn holds_substitution(word: &Word) -> bool {
     word.text.contains(['$', '`'])
 }
 
-/// Options with `+` repeat for ever or write a file.
+/// Options with `+` repeat forever or write a file.
 fn is_safe_lsof(args: &[Word]) -> bool {
     Options::new("nPi::tlp:u:", &[], ANY).permit(args)
         && !args.iter().any(|word| word.text.starts_with('+'))
 }
 
-/// The environment of other processes (`e`) is not for everybody.
+/// `e` shows the environment of other processes.
 fn is_safe_ps(args: &[Word]) -> bool {
     match args {
         [] => true,
@@ -373,7 +373,7 @@ pub(super) fn prints_lines(command: &str) -> bool {
     }
 }
 
-/// A pause that ends: up to an hour.
+/// A pause of at most an hour.
 fn is_safe_sleep(args: &[Word]) -> bool {
     let [time] = args else {
         return false;
@@ -381,7 +381,7 @@ fn is_safe_sleep(args: &[Word]) -> bool {
     time.text.parse::<f64>().is_ok_and(|seconds| (0.0..=3600.0).contains(&seconds))
 }
 
-/// Without `-f`, which never ends; the old form `+5f` means it too.
+/// Without `-f`, which never ends; the old form `+5f` includes it.
 fn is_safe_tail(args: &[Word]) -> bool {
     const LONG: &str = "bytes= lines= quiet silent verbose zero-terminated";
     Options::new("c:n:qvzr0123456789", &[LONG], ANY)
@@ -389,8 +389,8 @@ fn is_safe_tail(args: &[Word]) -> bool {
         .is_some_and(|operands| operands.iter().all(|word| !word.text.starts_with('+')))
 }
 
-/// `-v NAME` and `-R NAME` evaluate an index in the name, which may run a command; some
-/// shells evaluate numbers too.
+/// `-v NAME` and `-R NAME` evaluate an index in the name, which can run a command. Some shells
+/// evaluate numbers as well.
 fn is_safe_test(args: &[Word]) -> bool {
     args.iter().all(|word| {
         let evaluates = matches!(word.text.as_str(), "-v" | "-R") || holds_substitution(word);
@@ -399,8 +399,8 @@ fn is_safe_test(args: &[Word]) -> bool {
     })
 }
 
-/// `tar -tf FILE` with the letters of its compression and `v`; every other option of tar may name a
-/// program, and a file with a colon is on another machine.
+/// `tar -tf FILE` with letters for compression and `v`. Other options of tar can name a program,
+/// and a file with a colon is on another machine.
 fn is_safe_tar(args: &[Word]) -> bool {
     let [letters, file, members @ ..] = args else { return false };
     let letters = letters.text.strip_prefix('-').unwrap_or(&letters.text);
@@ -412,7 +412,7 @@ fn is_safe_tar(args: &[Word]) -> bool {
     lists && plain(file) && !file.text.contains(':') && !file.expands && members.iter().all(plain)
 }
 
-/// What is installed.
+/// Lists installed packages.
 fn is_package_query(args: &[Word]) -> bool {
     args.split_first().is_some_and(|(query, rest)| {
         matches!(query.text.as_str(), "-l" | "-L" | "-s" | "-S" | "--list" | "--status")
@@ -420,7 +420,7 @@ fn is_package_query(args: &[Word]) -> bool {
     })
 }
 
-/// Lists what is installed; options of pip may name an index to be asked.
+/// Lists installed packages; options of pip can name an index to query.
 fn is_pip_query(args: &[Word]) -> bool {
     args.split_first().is_some_and(|(verb, rest)| {
         matches!(verb.text.as_str(), "list" | "show") && !rest.iter().any(Word::may_be_option)

@@ -1,13 +1,13 @@
-//! Programs that start others: `find -exec`, `xargs` and `timeout`. They are safe when what they
-//! start is, whatever the words are that they add: those come from file names and from streams,
-//! so anybody may have chosen them.
+//! Programs that start others: `find -exec`, `xargs` and `timeout`. They are safe if the command
+//! that they start is safe with any added words, which come from file names and streams that
+//! another party can control.
 
 use super::parse::{Command, Joint};
 use super::word::Word;
 
 /// Options of `xargs` that take a value.
 const XARGS_VALUES: &[&str] = &["-L", "-n", "-P"];
-/// What may stand for the words that `xargs` adds.
+/// The placeholder of the words that `xargs` adds.
 const XARGS_PLACES: &[&str] = &["{}", "%", "@"];
 
 /// The command that `xargs` starts, with a word at its end that stands for all that are added;
@@ -53,12 +53,12 @@ pub(super) fn fed_by_xargs(args: &[Word]) -> Option<Command> {
     Some(Command { words, joint: Joint::Start, shell: false })
 }
 
-/// A word of somebody else's choice, an option perhaps.
+/// A word that another party chose, possibly an option.
 fn anything() -> Word {
     Word { text: "*".to_owned(), expands: true }
 }
 
-/// The command that `timeout` starts: after a duration, and no option.
+/// The command that `timeout` starts, after a duration and without options.
 pub(super) fn limited_by_timeout(args: &[Word]) -> Option<Command> {
     let (duration, words) = args.split_first()?;
     let count = duration.text.strip_suffix(['s', 'm']).unwrap_or(&duration.text);

@@ -1,17 +1,18 @@
-//! Checks arguments against a list of the options that a program may be given. Only exact
-//! names pass: programs take abbreviations (`--outpu=x`), so a list of what is forbidden
-//! would have to know every one of them.
+//! Checks arguments against a list of allowed options. Only exact names are allowed: programs
+//! accept abbreviations (`--outpu=x`), all of which a list of forbidden options would have to
+//! contain.
 
 use super::word::Word;
 
-/// The options and operands that leave a program harmless.
+/// The options and operands with which a program is harmless.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     /// Short options as for `getopt`: `x:` takes a value, `x::` an attached value if any.
     pub(super) short: &'static str,
-    /// Lists of long options without `--`, each separated by spaces: `x=` takes a value, `x?` takes one after `=` if any.
+    /// Lists of long options without `--`, each separated by spaces: `x=` takes a value, `x?` takes
+    /// one after `=` if any.
     pub(super) long: &'static [&'static str],
-    /// Most operands; [`ANY`] for no limit.
+    /// Largest number of operands; [`ANY`] for no limit.
     pub(super) operands: usize,
 }
 
@@ -33,12 +34,12 @@ impl Options {
         Self { short, long, operands }
     }
 
-    /// Whether every option is on the list and the operands fit.
+    /// Whether all options and the number of operands are allowed.
     pub(super) fn permit(&self, args: &[Word]) -> bool {
         self.operands_of(args).is_some()
     }
 
-    /// The operands when the arguments are permitted.
+    /// The operands, if the arguments are allowed.
     pub(super) fn operands_of<'w>(&self, args: &'w [Word]) -> Option<Vec<&'w Word>> {
         let mut operands = Vec::new();
         let mut rest = args.iter();
@@ -51,13 +52,13 @@ impl Options {
                 operands.push(word);
                 continue;
             }
-            // A glob in an option could add any letter to it.
+            // A glob in an option could expand to any letter.
             let takes_next = match word.expands {
                 true => return None,
                 false => self.option(&word.text)?,
             };
-            // A value that looks like an option is refused: should the program disagree
-            // about this option taking a value, it would be one.
+            // Refuses a value that looks like an option, in case this version of the program takes
+            // no value here.
             if takes_next && rest.next().is_none_or(Word::may_be_option) {
                 return None;
             }
@@ -68,7 +69,7 @@ impl Options {
         fits.then_some(operands)
     }
 
-    /// Whether the option's value is the next word; `None` when it is not on the list.
+    /// Whether the next word is the value of the option; `None` if it is not allowed.
     fn option(&self, text: &str) -> Option<bool> {
         match text.strip_prefix("--") {
             Some(long) => self.long_option(long),

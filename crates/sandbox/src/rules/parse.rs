@@ -1,21 +1,20 @@
-//! Turns a shell script into plain commands, or refuses it. A script is accepted only when
-//! every node of its syntax tree is on a short list of kinds whose meaning is the same in
-//! `sh`, `bash` and `zsh`; nothing is expanded or run here.
+//! Parses a shell script into plain commands, or refuses it. Accepts only nodes of the syntax tree
+//! that have the same meaning in `sh`, `bash` and `zsh`. Expands and runs nothing.
 
 use tree_sitter::{Node, Parser};
 
 use super::word::{Argument, Word, argument};
 
-/// Longest script that is examined, in bytes, the bodies of heredocs with a quoted tag left
-/// out. The time of a grammar that recovers from errors grows with the square of the length:
-/// at this one the worst that was found takes about a second on a busy machine.
+/// Longest script in bytes, without the bodies of heredocs with a quoted tag. The time of an
+/// error-recovering parser is quadratic in the length; at this bound, the worst known case takes
+/// about a second on a busy machine.
 pub const MAX_SCRIPT: usize = 4 * 1024;
-/// Most commands in one script.
+/// Commands in a script.
 pub const MAX_COMMANDS: usize = 256;
-/// Deepest nesting of syntax nodes that is followed.
+/// Nesting depth of syntax nodes.
 const MAX_DEPTH: usize = 300;
 
-/// What may be set for a command without changing what it is.
+/// Variables that can be set for a command without changing its meaning.
 const ASSIGNMENTS: &[&str] = &[
     "GIT_PAGER=cat",
     "LANG=C",
@@ -26,7 +25,7 @@ const ASSIGNMENTS: &[&str] = &[
     "TERM=dumb",
 ];
 
-/// How a command follows the one before it.
+/// The operator between a command and the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Joint {
     /// The first command of the script.
@@ -41,14 +40,14 @@ pub enum Joint {
     Then,
 }
 
-/// One plain command: a program and its arguments.
+/// A plain command: a program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     /// Never empty; the first word is the program.
     pub words: Vec<Word>,
-    /// How the command follows the one before it.
+    /// The operator before the command.
     pub joint: Joint,
-    /// Whether a shell runs it, which then prefers its builtins to programs of the same name.
+    /// Whether a shell runs it, which prefers its builtins to programs of the same name.
     pub shell: bool,
 }
 
@@ -58,7 +57,7 @@ impl Command {
         self.words.iter().map(|word| word.text.clone()).collect()
     }
 
-    /// The command of a direct `exec`: nothing in `argv` is expanded. `None` when it is empty.
+    /// The command of a direct `exec`, without expansions; `None` if `argv` is empty.
     pub fn exec(argv: &[String]) -> Option<Self> {
         if argv.is_empty() {
             return None;
@@ -81,9 +80,8 @@ pub fn parse(script: &str) -> Option<Vec<Command>> {
     read(script).map(|reader| reader.commands)
 }
 
-/// What a script does, without how it is written: its commands with how they are joined, their
-/// words, redirections and assignments. Two scripts with one form do the same. `None` for a script
-/// that [`parse`] does not understand.
+/// The normal form of a script: its commands with operators, words, redirections and assignments.
+/// Scripts with the same form do the same. `None` for a script that [`parse`] does not accept.
 pub fn normal_form(script: &str) -> Option<Vec<String>> {
     let reader = read(script)?;
     let mut form = Vec::new();
@@ -120,7 +118,7 @@ fn read(script: &str) -> Option<Reader<'_>> {
 }
 
 /// The syntax tree of `script`, errors included, its nodes at the script's own byte positions.
-/// `None` when the script is too long.
+/// `None` if the script is too long.
 pub(super) fn syntax_tree(script: &str) -> Option<tree_sitter::Tree> {
     if script.len() > MAX_SCRIPT {
         return None;
@@ -141,9 +139,9 @@ fn plain_bytes(script: &str) -> Vec<u8> {
     script.bytes().map(plain).collect()
 }
 
-/// Characters that a shell, this parser and a person who reads the command may see
-/// differently: controls, blanks other than space, tab and new line, and characters that
-/// are invisible or turn the direction of text.
+/// Characters that a shell, this parser and a human reader can interpret differently: control
+/// characters, blanks other than space, tab and new line, and characters that are invisible or
+/// change the text direction.
 pub(super) fn is_unreadable(c: char) -> bool {
     match c {
         ' ' | '\t' | '\n' => false,
@@ -153,9 +151,8 @@ pub(super) fn is_unreadable(c: char) -> bool {
     }
 }
 
-/// Walks the tree and the text side by side: every byte of the script must belong to a node
-/// that was understood or be white space, so that a difference between this grammar and a
-/// real shell shows as a refusal.
+/// Walks the tree together with the text: every byte of the script must be white space or belong to
+/// an accepted node, so that a difference between this grammar and a shell leads to a refusal.
 struct Reader<'s> {
     script: &'s str,
     position: usize,
@@ -273,9 +270,9 @@ impl<'s> Reader<'s> {
         harmless.then_some(())
     }
 
-    /// A shell opens connections for files below `/dev`.
+    /// Some shells open connections for files below `/dev`.
     fn input(&mut self, node: Node<'_>) -> Option<()> {
-        // A number before it is the descriptor's.
+        // A number before it is a descriptor.
         let before = self.script.get(..node.start_byte())?;
         before.ends_with([' ', '\t']).then_some(())?;
         self.position = node.child(0)?.end_byte();
@@ -338,7 +335,7 @@ impl<'s> Reader<'s> {
             return None;
         }
         if texts[0] == "[[" {
-            // It is no program: what it does is what `test` does.
+            // Not a program; equivalent to `test`.
             words.pop();
             words[0] = Word::literal("test");
         }

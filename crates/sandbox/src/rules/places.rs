@@ -1,18 +1,18 @@
-//! Follows `cd` through a script: the folders in which each command may run. Folders are
-//! compared as text; nothing is looked up.
+//! Follows `cd` through a script, to determine the folders in which each command can run. Compares
+//! folders as text, without file access.
 
 use std::path::{Path, PathBuf};
 
 use super::parse::{Command, Joint};
 use super::resolver::normalize;
 
-/// Most folders that are kept apart before the place counts as unknown.
+/// Number of possible folders from which on the folder is unknown.
 const MAX_PLACES: usize = 8;
 
-/// The folders where a command may run; `None` when they cannot be told.
+/// The folders in which a command can run; `None` if they are unknown.
 pub(super) type Places = Option<Vec<PathBuf>>;
 
-/// For each command the folders where it may run, the script being started at `cwd`.
+/// The folders in which each command of a script can run that starts at `cwd`.
 pub(super) fn places(commands: &[Command], cwd: &Path) -> Vec<Places> {
     let mut walk =
         Walk { seen: Some(vec![cwd.to_owned()]), now: Some(vec![cwd.to_owned()]), or_seen: false };
@@ -21,8 +21,8 @@ pub(super) fn places(commands: &[Command], cwd: &Path) -> Vec<Places> {
         walk.join(command.joint);
         result.push(walk.now.clone());
         let next = commands.get(at + 1).map(|next| next.joint);
-        // Each part of a pipeline is a shell of its own, which takes its folder with it; in
-        // some shells the last part is not.
+        // Each part of a pipeline is a separate shell with its own folder, except the last part in
+        // some shells.
         let first_of_pipe = next == Some(Joint::Pipe);
         if command.words.first().is_some_and(|name| name.text == "cd") && !first_of_pipe {
             walk.change(command);
@@ -32,7 +32,7 @@ pub(super) fn places(commands: &[Command], cwd: &Path) -> Vec<Places> {
 }
 
 struct Walk {
-    /// Every folder that some part of the script may have left the shell in.
+    /// Every folder in which a part of the script can leave the shell.
     seen: Places,
     now: Places,
     or_seen: bool,
@@ -42,7 +42,7 @@ impl Walk {
     fn join(&mut self, joint: Joint) {
         match joint {
             Joint::Start | Joint::And | Joint::Pipe => {}
-            // The `cd` before may have failed, or not have been reached.
+            // The preceding `cd` can fail, or not be reached.
             Joint::Or => {
                 self.or_seen = true;
                 self.now.clone_from(&self.seen);

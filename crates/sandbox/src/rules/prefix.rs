@@ -1,16 +1,16 @@
-//! Rules over the first words of a command: what a person, a project or an administrator
-//! allows, wants to be asked about, or forbids. Matches; enforces nothing.
+//! Rules about the first words of a command, which a user, a project or an administrator allows,
+//! wants to be asked about, or forbids. Matches commands; enforces nothing.
 //!
-//! How several rules combine:
-//! - the strictest match wins (`forbidden`, then `prompt`, then `allow`), whatever the source;
-//! - an allowing rule brings no dangerous command with it that its pattern does not spell out;
-//! - a source that cannot be read has everything asked about: what it forbids is not known;
-//! - restricting rules look at every command that is found in a script, however it is
-//!   nested; a script is allowed only when it consists of plain commands, each allowed or
-//!   known safe, at least one by a rule.
+//! How rules combine:
+//! - the strictest match applies (`forbidden`, then `prompt`, then `allow`), whatever its source;
+//! - an allowing rule does not allow a dangerous command that its pattern does not spell out;
+//! - if a source cannot be read, every command is asked about, because what it forbids is unknown;
+//! - restricting rules apply to every command in a script, however nested; a script is allowed only
+//!   if it consists of plain commands, each of which is allowed or known safe, and at least one by
+//!   a rule.
 //!
-//! Restricting rules are a guard-rail, not a fence: a prefix does not see through variables,
-//! and options may stand between a program and its subcommand.
+//! Restricting rules are not a security boundary: a prefix does not see through variables, and
+//! options can be between a program and its subcommand.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::programs::base_name;
 use super::word::{Word, quote};
 use crate::error::{Error, ErrorKind};
 
-/// What a rule says of a command, from lax to strict.
+/// The decision of a rule, from lax to strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
     /// Runs without asking.
@@ -37,10 +37,10 @@ pub enum Decision {
     Forbidden,
 }
 
-/// What stands at one position of a pattern.
+/// A position of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// Just this word.
+    /// This word.
     Literal(String),
     /// One of these words.
     AnyOf(Vec<String>),
@@ -55,7 +55,7 @@ impl Token {
     }
 }
 
-/// A rule on commands that begin with `pattern` (`.rules` files; configuration,
+/// A rule about commands that begin with `pattern` (`.rules` files; configuration,
 /// `rules.prefix_rules`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
@@ -93,23 +93,23 @@ impl PrefixRule {
         Ok(Self { pattern, decision, justification, origin: None })
     }
 
-    /// The rule with the place where it stands.
+    /// Adds the origin of the rule.
     pub fn at(mut self, origin: Origin) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// What it says.
+    /// The decision.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// The words that may stand at each position.
+    /// The words that match each position.
     pub fn tokens(&self) -> impl Iterator<Item = &[String]> {
         self.pattern.iter().map(Token::words)
     }
 
-    /// Where it stands.
+    /// The origin of the rule.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }
@@ -119,7 +119,7 @@ impl PrefixRule {
         self.justification.as_deref()
     }
 
-    /// Whether the words of a command are the pattern's, whatever file the program is.
+    /// Whether the words of a command match, whatever file its program is.
     pub(super) fn matches(&self, command: &Command) -> bool {
         command.words.split_first().is_some_and(|(program, args)| {
             let named = |token: &String| {
@@ -139,7 +139,7 @@ impl PrefixRule {
                 .all(|(token, word)| !word.expands && token.words().contains(&word.text))
     }
 
-    /// A program is restricted under its name, wherever the file is.
+    /// Whether a restricting rule matches: by the name of the program, wherever its file is.
     fn restricts(&self, command: &Command, context: &Context<'_>) -> bool {
         let Some((program, args)) = command.words.split_first() else {
             return false;
@@ -155,7 +155,8 @@ impl PrefixRule {
         self.arguments_match(args) && self.pattern[0].words().iter().any(named)
     }
 
-    /// A program is allowed only as the file that the rule's word stands for.
+    /// Whether an allowing rule matches: the program must be the file that the rule's word resolves
+    /// to.
     fn allows(&self, command: &Command, places: &Places, context: &Context<'_>) -> bool {
         let Some((_, args)) = command.words.split_first() else {
             return false;
@@ -171,7 +172,7 @@ impl PrefixRule {
     }
 }
 
-/// Where a rule stands.
+/// The origin of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Its file.
@@ -187,11 +188,11 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The pattern of a rule that allows what a person was asked about
-/// (`acceptWithExecpolicyAmendment`). A program that is named by its place keeps that place.
+/// The pattern of a rule that allows an approved prefix (`acceptWithExecpolicyAmendment`). A
+/// program that is named by a path keeps the path.
 ///
 /// # Errors
-/// A prefix that no rule could allow.
+/// No rule can allow the prefix.
 pub fn amendment(words: &[String], context: &Context<'_>) -> Result<Vec<String>, Error> {
     let (program, rest) = words.split_first().ok_or_else(empty_amendment)?;
     let untrusted = || {
@@ -216,14 +217,14 @@ pub(super) fn empty_amendment() -> Error {
         .next_step("give the program and the words that commands must begin with")
 }
 
-/// What the rules say of a script.
+/// The decision of the rules about a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The strictest decision.
     pub decision: Decision,
-    /// Why, to be shown in the prompt or the refusal.
+    /// The reason, shown in the prompt or the refusal.
     pub justification: Option<String>,
-    /// Where the rule that decided stands.
+    /// The origin of the deciding rule.
     pub origin: Option<Origin>,
 }
 
@@ -232,7 +233,7 @@ impl Verdict {
         Self {
             decision: Decision::Prompt,
             origin: None,
-            justification: Some("the command is too long to be checked against the rules, and names a program that they restrict".to_owned()),
+            justification: Some("the command is too long to check against the rules, and names a program that they restrict".to_owned()),
         }
     }
 }
@@ -247,7 +248,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Adds a rule of a person or a project.
+    /// Adds a rule of a user or a project.
     pub fn add(&mut self, rule: PrefixRule) {
         self.plain.push(rule);
     }
@@ -263,13 +264,13 @@ impl Rules {
         Ok(())
     }
 
-    /// Notes that a source cannot be read, and why.
+    /// Records why a source cannot be read.
     pub fn add_broken(&mut self, why: String) {
         self.broken.get_or_insert(why);
     }
 
-    /// What the rules say. `plain` are the commands when the script consists of nothing else;
-    /// `found` is every command in it, or its text when it is too large to be searched.
+    /// The decision of the rules. `plain` are the commands of a script that consists only of plain
+    /// commands; `found` is every command in it, or its text if it is too large to be searched.
     pub(super) fn decide(
         &self,
         plain: Option<&[Command]>,
@@ -292,7 +293,7 @@ impl Rules {
         restriction.or_else(|| self.allowance(plain, context))
     }
 
-    /// Every rule that matches a command of the script, in the order in which they were added.
+    /// Every rule that matches a command of the script, in the order of addition.
     pub fn matching(
         &self,
         invocation: Invocation<'_>,
@@ -322,7 +323,7 @@ impl Rules {
         matching
     }
 
-    /// Whether a text names a program that some rule restricts.
+    /// Whether a text names a program that a rule restricts.
     fn may_restrict(&self, text: &str) -> bool {
         let restricting = |rule: &&PrefixRule| rule.decision > Decision::Allow;
         self.required.iter().chain(&self.plain).filter(restricting).any(|rule| {
@@ -368,7 +369,7 @@ impl Rules {
     }
 }
 
-/// The one file that the command's program word stands for wherever the command may run.
+/// The file that the program of the command resolves to in every folder where it can run.
 pub(super) fn program_file(
     command: &Command,
     places: &Places,

@@ -1,13 +1,13 @@
-//! Programs by name: what may be said of each without looking at its file.
+//! Programs by name.
 
-/// Shells whose `-c` script is read by these rules.
+/// Shells whose `-c` scripts are assessed.
 pub(super) const SHELLS: &[&str] = &["bash", "dash", "sh", "zsh"];
 
-/// Programs of which no prefix may be allowed: it would say too much. By kind.
+/// Programs of which no prefix can be allowed, because it would allow too much.
 const NEVER: [&[&str]; 5] =
     [SHELLS_AND_INTERPRETERS, STARTERS, EDITORS_AND_PAGERS, DESTROYERS, CARRIERS];
 
-/// Shells, interpreters and build tools: they run whatever text they are given.
+/// Shells, interpreters and build tools, which run any text.
 #[rustfmt::skip]
 const SHELLS_AND_INTERPRETERS: &[&str] = &[
     ".", "R", "Rscript", "ash", "awk", "bb", "builtin", "bun", "bunx", "busybox", "clojure",
@@ -35,14 +35,14 @@ const STARTERS: &[&str] = &[
     "watchexec", "x86_64", "xargs", "xterm", "xvfb-run",
 ];
 
-/// Editors and pagers: they start a shell, or write any file.
+/// Editors and pagers, which start a shell or write any file.
 #[rustfmt::skip]
 const EDITORS_AND_PAGERS: &[&str] = &[
     "ed", "emacs", "emacsclient", "ex", "info", "less", "man", "micro", "more", "most", "nano",
     "nvi", "nvim", "pg", "pico", "rview", "rvim", "vi", "view", "vim", "vimdiff",
 ];
 
-/// What they change or end cannot be brought back, or is the machine.
+/// Programs with irrecoverable effects, or effects on the machine.
 #[rustfmt::skip]
 const DESTROYERS: &[&str] = &[
     "apt", "apt-get", "cd", "chattr", "chgrp", "chmod", "chown", "dd", "fdisk", "halt", "init",
@@ -51,13 +51,13 @@ const DESTROYERS: &[&str] = &[
     "swapoff", "systemctl", "tee", "telinit", "truncate", "unlink", "wipefs",
 ];
 
-/// They carry files or commands to and from other machines.
+/// Programs that transfer files or commands between machines.
 #[rustfmt::skip]
 const CARRIERS: &[&str] = &[
     "ftp", "lftp", "nc", "ncat", "netcat", "rclone", "rlogin", "rsh", "socat", "telnet",
 ];
 
-/// Programs that do what their first words say: the name alone says too little.
+/// Programs whose first words determine the effect.
 #[rustfmt::skip]
 pub(super) const NEED_A_VERB: &[&str] = &[
     "ant", "apk", "brew", "dnf", "dotnet", "dpkg", "flatpak", "gmake", "gradle", "helm", "ip",
@@ -65,17 +65,17 @@ pub(super) const NEED_A_VERB: &[&str] = &[
     "rake", "rpm", "service", "sysctl", "umount", "useradd", "userdel", "usermod", "yum", "zypper",
 ];
 
-/// The name under which a program is known: what follows the last `/`.
+/// The name of a program: the part after the last `/`.
 pub(super) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// Whether a program runs another that its arguments name.
+/// Whether a program runs another one that its arguments name.
 pub(super) fn starts_others(name: &str) -> bool {
     STARTERS.contains(&name)
 }
 
-/// Programs for which no prefix is proposed nor taken.
+/// Whether no prefix of a program is proposed or accepted.
 pub(super) fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-".contains(c));
     let listed =
@@ -83,7 +83,7 @@ pub(super) fn runs_anything(name: &str) -> bool {
     listed(name) || listed(unversioned) || runs_text(name)
 }
 
-/// `python3.12` and its like.
+/// Names such as `python3.12`.
 fn runs_text(name: &str) -> bool {
     ["python", "pypy", "mkfs"].iter().any(|stem| name.starts_with(stem))
 }

@@ -1,18 +1,18 @@
-//! Tells whether git can read a repository without running a program that the repository
-//! names (fsmonitor, filters, diff drivers, hooks, pagers, signature programs). Reads the
-//! repository's own files only; the person's global configuration is theirs to trust.
+//! Determines whether git can read a repository without running a program that the repository names
+//! (fsmonitor, filters, diff drivers, hooks, pagers, signature programs). Reads only the
+//! repository's own files; the user's global configuration is trusted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::resolver::GitUse;
 
-/// Longest configuration file that is read, in bytes.
+/// Longest configuration file, in bytes.
 const MAX_CONFIG: u64 = 256 * 1024;
-/// Longest index that is searched for submodules, in bytes.
+/// Longest index, in bytes.
 const MAX_INDEX: u64 = 64 * 1024 * 1024;
 
-/// Sections whose every key is harmless to commands that only read.
+/// Sections whose keys are all harmless for commands that only read.
 const HARMLESS_SECTIONS: &[&str] = &[
     "advice",
     "author",
@@ -27,8 +27,8 @@ const HARMLESS_SECTIONS: &[&str] = &[
     "user",
 ];
 
-/// The other keys that may stand in a repository's configuration; section and key in lower
-/// case, the subsection left out.
+/// The other allowed keys of a repository's configuration: section and key in lower case, without
+/// subsection.
 const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     (
         "core",
@@ -71,8 +71,8 @@ const HARMLESS_KEYS: &[(&str, &[&str])] = &[
     ("tag", &["gpgsign", "sort"]),
 ];
 
-/// Whether the repository that git would find from `dir` names no program. No repository at
-/// all is inert. A file that cannot be read or understood is not.
+/// Whether the repository that git finds from `dir` names no program. True without a repository;
+/// false if a file cannot be read or understood.
 pub(super) fn is_inert(dir: &Path, usage: GitUse) -> bool {
     for folder in dir.ancestors() {
         if let Some(repository) = Repository::at(folder) {
@@ -83,14 +83,14 @@ pub(super) fn is_inert(dir: &Path, usage: GitUse) -> bool {
 }
 
 struct Repository {
-    /// Where `HEAD` and the index are.
+    /// The folder of `HEAD` and the index.
     git_dir: PathBuf,
-    /// Where the configuration and the hooks are; differs in a linked work tree.
+    /// The folder of the configuration and the hooks; another one in a linked work tree.
     common_dir: PathBuf,
 }
 
 impl Repository {
-    /// `None`: no repository here. `Some(None)`: one that cannot be followed.
+    /// `None`: no repository. `Some(None)`: one that cannot be resolved.
     fn at(folder: &Path) -> Option<Option<Self>> {
         let entry = folder.join(".git");
         if entry.is_dir() {
@@ -99,7 +99,7 @@ impl Repository {
         if entry.symlink_metadata().is_ok() {
             return Some(Self::linked(&entry, folder));
         }
-        // git also takes a folder that looks like the inside of a repository for one.
+        // git also accepts a folder that looks like the inside of a repository.
         let bare =
             folder.join("HEAD").symlink_metadata().is_ok() && folder.join("objects").is_dir();
         bare.then(|| Self::open(folder.to_owned()))
@@ -134,8 +134,8 @@ impl Repository {
         harmless && (usage == GitUse::Objects || self.work_tree_is_inert())
     }
 
-    /// Comparing the work tree rewrites the index, which calls `post-index-change`, and
-    /// enters submodules, whose configuration is not looked at here.
+    /// Comparing the work tree rewrites the index, which calls `post-index-change`, and enters
+    /// submodules, whose configuration is not checked here.
     fn work_tree_is_inert(&self) -> bool {
         let hook = self.common_dir.join("hooks/post-index-change");
         hook.symlink_metadata().is_err() && !self.may_have_submodules()
@@ -166,8 +166,8 @@ impl Repository {
     }
 }
 
-/// Looks for the mode of a submodule's entry where the index's format puts modes. Other
-/// fields may hold the same bytes; then the command asks, which is the safe side.
+/// Searches the positions of modes in the index for that of a submodule. Other fields can have the
+/// same bytes; then the user is asked, which is safe.
 fn holds_submodule_mode(index: &[u8]) -> bool {
     const SUBMODULE_MODE: [u8; 4] = [0, 0, 0xe0, 0];
     // Up to version 3 entries are aligned to 8 bytes after a head of 12, the mode at 24.
@@ -188,7 +188,7 @@ fn file_is_harmless(config: &Path) -> bool {
     }
 }
 
-/// Whether every line of a configuration is understood and names a harmless key.
+/// Whether every line of a configuration is understood and sets a harmless key.
 fn is_harmless(config: &str) -> bool {
     let mut section = String::new();
     for line in config.trim_start_matches('\u{feff}').lines() {
@@ -203,7 +203,7 @@ fn is_harmless(config: &str) -> bool {
         if rest.is_empty() || rest.starts_with(['#', ';']) {
             continue;
         }
-        // A value that goes on in the next line would make that line look like a key.
+        // The next line of a continued value would look like a key.
         if rest.ends_with('\\') || !key_is_harmless(&section, rest) {
             return false;
         }
@@ -245,7 +245,7 @@ fn key_is_harmless(section: &str, line: &str) -> bool {
         || HARMLESS_KEYS.iter().any(|(name, keys)| *name == section && keys.contains(&key.as_str()))
 }
 
-/// The content of a regular file of at most `limit` bytes.
+/// The contents of a regular file of at most `limit` bytes.
 fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
     ::files::read(path, limit).ok()
 }

@@ -1,5 +1,5 @@
-//! Finds the file that a program word stands for and says whether it can be trusted to be
-//! that program. Looks at files; runs none.
+//! Finds the file of a program, and determines whether it can be trusted to be that program. Runs
+//! nothing.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::repository;
 
-/// What the rules ask of the machine.
+/// The queries of the rules to the file system.
 pub trait Resolver {
     /// The file that `program` runs when it is started at `cwd`: its folder in canonical form
     /// with the file's own name (the final link is not followed, because one multi-call file
@@ -22,17 +22,17 @@ pub trait Resolver {
     fn git_is_inert(&self, dir: &Path, usage: GitUse) -> bool;
 }
 
-/// How a git command touches the repository.
+/// How a git command uses the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitUse {
-    /// Reads commits and references: only the repository's configuration matters.
+    /// Reads commits and references, which depends only on the repository's configuration.
     Objects,
-    /// Compares the work tree too: may refresh the index (which has a hook) and look into
-    /// submodules (which have a configuration of their own).
+    /// Also compares the work tree, which can refresh the index (with a hook) and enter submodules
+    /// (with their own configuration).
     WorkTree,
 }
 
-/// The resolver over the real file system.
+/// The resolver of the real file system.
 #[derive(Clone, Debug)]
 pub struct PathResolver {
     search: Vec<PathBuf>,
@@ -96,7 +96,7 @@ impl Resolver for PathResolver {
     }
 }
 
-/// `path` without `.` and `..`, as a shell's `cd` reads it; links are not followed.
+/// `path` without `.` and `..`, like `cd` in a shell, without following links.
 pub(super) fn normalize(path: &Path) -> PathBuf {
     let mut result = PathBuf::new();
     for component in path.components() {
@@ -119,11 +119,12 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| data.is_file() && may_run(&data))
 }
 
-/// Writable by everybody; a sticky folder such as `/tmp` counts, as anybody may add to it.
+/// Whether everybody can write a file; includes sticky folders such as `/tmp`, in which anybody can
+/// create files.
 fn is_open_to_all(path: &Path) -> bool {
     #[cfg(unix)]
     let open = |data: &Metadata| data.permissions().mode() & 0o002 != 0;
-    // Who may write cannot be told: nothing is trusted.
+    // The writers are unknown, so nothing is trusted.
     #[cfg(not(unix))]
     let open = |_: &Metadata| true;
     path.metadata().is_ok_and(|data| open(&data))

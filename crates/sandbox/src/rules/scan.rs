@@ -1,6 +1,6 @@
-//! Finds every command in a script, however it is nested: the counterpart of the strict
-//! parser, for rules that restrict. What it finds is an over-estimate (each command that a
-//! wrapper such as `sudo` or `xargs` may start is listed too) and never a reason to allow.
+//! Finds every command in a script, however nested, for restricting rules; the counterpart of the
+//! strict parser. The result is an over-estimate (it includes each command that a wrapper such as
+//! `sudo` or `xargs` can start) and never a reason to allow.
 
 use tree_sitter::Node;
 
@@ -9,19 +9,19 @@ use super::parse::{Command, Joint, syntax_tree};
 use super::programs::{SHELLS, base_name};
 use super::word::{Word, argument_word};
 
-/// How deep scripts within scripts are followed.
+/// Depth to which scripts inside of scripts are followed.
 const MAX_SCRIPTS: usize = 4;
-/// Most commands that are listed.
+/// Largest number of commands.
 const MAX_FOUND: usize = 4096;
 
-/// How many words of a wrapper's arguments may start the wrapped command.
+/// Words of a wrapper's arguments at which the wrapped command can begin.
 const MAX_STARTS: usize = 32;
-/// How many words of a wrapper's arguments are looked at.
+/// Words of a wrapper's arguments that are considered.
 const MAX_WRAPPED: usize = 256;
-/// How many arguments of a shell are looked at for its script.
+/// Arguments of a shell that are searched for its script.
 const MAX_SCRIPT_ARGUMENTS: usize = 8;
 
-/// Programs that run the command which their arguments spell.
+/// Programs that run the command in their arguments.
 const WRAPPERS: &[&str] = &[
     "busybox",
     "builtin",
@@ -53,15 +53,14 @@ const WRAPPERS: &[&str] = &[
     "flock",
 ];
 
-/// Every command of `script`; `None` when the script passes a bound, so that what it holds
-/// is not known.
+/// Every command of `script`; `None` if the script exceeds a bound.
 pub(super) fn scan(script: &str) -> Option<Vec<Command>> {
     let mut found = Vec::new();
     scan_script(script, 0, &mut found)?;
     Some(found)
 }
 
-/// The command that `argv` spells and those within it.
+/// The command in `argv`, and those inside of it.
 pub(super) fn scan_argv(argv: &[String]) -> Option<Vec<Command>> {
     let mut found = Vec::new();
     add(Command::exec(argv)?, 0, &mut found)?;
@@ -91,8 +90,7 @@ fn scan_script(script: &str, depth: usize, found: &mut Vec<Command>) -> Option<(
     }
 }
 
-/// The words of a command as far as they are plain; a word that is not keeps its source,
-/// marked as expanding.
+/// The words of a command. A word that is not plain keeps its source, marked as expanding.
 fn loose_command(node: Node<'_>, script: &str) -> Command {
     let mut words = Vec::new();
     let mut cursor = node.walk();
@@ -108,7 +106,7 @@ fn loose_command(node: Node<'_>, script: &str) -> Command {
                 .unwrap_or_else(|| Word { text: source.to_owned(), expands: true }),
         );
     }
-    // Asking the node for its sibling would walk all siblings from the first one.
+    // A node finds its sibling by walking all siblings from the first one.
     let before = script.get(..node.start_byte()).unwrap_or_default().trim_end();
     let piped = before.ends_with("|&") || (before.ends_with('|') && !before.ends_with("||"));
     Command { words, joint: if piped { Joint::Pipe } else { Joint::Start }, shell: true }
@@ -133,7 +131,7 @@ fn add(command: Command, depth: usize, found: &mut Vec<Command>) -> Option<()> {
     (found.len() <= MAX_FOUND).then_some(())
 }
 
-/// The scripts that a shell or `eval` gets in its arguments.
+/// The scripts in the arguments of a shell or `eval`.
 fn scan_scripts(
     program: &str,
     args: &[Word],

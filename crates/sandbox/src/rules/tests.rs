@@ -1,4 +1,4 @@
-//! Tests of the rules as a whole, over a machine made up for them.
+//! Tests of the rules with a simulated file system.
 
 mod files;
 mod ordinary;

@@ -1,11 +1,11 @@
-//! A command as a person who is asked about it must see it.
+//! The form of a command that is shown to the user.
 
 use std::borrow::Cow;
 
 use super::parse::is_unreadable;
 
-/// The text with every character that hides, moves or turns what stands around it replaced by its
-/// number, as in `\u{1b}`. New lines, tabs and everything that can be seen stay.
+/// Replaces every character that hides, moves or reverses other text by its number, as in `\u{1b}`.
+/// Keeps new lines, tabs and visible characters.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unreadable) {
         return Cow::Borrowed(text);

@@ -1,10 +1,10 @@
-//! One word of a command: its text after quote removal, and whether the shell would still
-//! expand it. Knows the shell's quoting, not its expansions.
+//! A word of a command: its text after quote removal, and whether the shell expands it. Knows the
+//! shell's quoting, not its expansions.
 
 use tree_sitter::Node;
 
-/// Words that begin or end a control structure, or run another command, when they stand
-/// where a program is expected.
+/// Words that begin or end a control structure, or run another command, in the position of a
+/// program.
 const RESERVED: &[&str] = &[
     "!",
     "{",
@@ -36,7 +36,7 @@ const RESERVED: &[&str] = &[
     "-",
 ];
 
-/// Variables that no secret is kept in; what they hold is printed, and not relied upon.
+/// Variables without secrets, whose values may be printed but have no influence on the assessment.
 pub(super) const VARIABLES: &[&str] = &[
     "HOME", "HOSTNAME", "LANG", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "TERM", "TMPDIR",
     "USER",
@@ -47,18 +47,18 @@ pub(super) const VARIABLES: &[&str] = &[
 pub struct Word {
     /// The text without its quotes.
     pub text: String,
-    /// Whether the shell expands it to other text (a glob or a tilde), perhaps to several words.
+    /// Whether the shell expands it (a glob or a tilde), possibly to several words.
     pub expands: bool,
 }
 
 impl Word {
-    /// A word that stands for itself.
+    /// A literal word.
     pub fn literal(text: &str) -> Self {
         Self { text: text.to_owned(), expands: false }
     }
 
-    /// Whether the program may read the word as an option. A glob in first position may turn
-    /// into any name, `-delete` among them; a tilde always turns into a path.
+    /// Whether the program can interpret the word as an option. A glob at the start can expand to
+    /// any name, such as `-delete`; a tilde always expands to a path.
     pub fn may_be_option(&self) -> bool {
         self.text.starts_with('-') || (self.expands && self.text.starts_with(['*', '?', '[', '$']))
     }
@@ -70,7 +70,7 @@ impl Word {
     }
 }
 
-/// `argv` as a line that every shell reads back as the same words.
+/// `argv` as a line that every shell splits into the same words.
 pub fn quote(argv: &[String]) -> String {
     let words: Vec<String> = argv.iter().map(|word| quote_word(word)).collect();
     words.join(" ")
@@ -84,17 +84,17 @@ fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// What an argument of a command is.
+/// The words of an argument.
 pub(super) enum Argument {
     /// One word.
     Word(Word),
-    /// Several, that braces make.
+    /// Several words from braces.
     Words(Vec<Word>),
-    /// One or several words with the value of a variable or of a sum in them, fit to be printed.
+    /// One or several words with the value of a variable or of a sum, which may be printed.
     Value(Word),
 }
 
-/// The one word that an argument node stands for, if it is one.
+/// The word of an argument node, if it is exactly one.
 pub(super) fn argument_word(node: Node<'_>, script: &str) -> Option<Word> {
     match argument(node, script)? {
         Argument::Word(word) => Some(word),
@@ -102,8 +102,8 @@ pub(super) fn argument_word(node: Node<'_>, script: &str) -> Option<Word> {
     }
 }
 
-/// What an argument node of the syntax tree stands for; `None` when it holds anything but plain
-/// text, quotes, escapes, globs, tildes, simple braces, and [`VARIABLES`].
+/// The words of an argument node; `None` if it has anything other than plain text, quotes, escapes,
+/// globs, tildes, simple braces, and [`VARIABLES`].
 pub(super) fn argument(node: Node<'_>, script: &str) -> Option<Argument> {
     let source = script.get(node.byte_range())?;
     let mut built = Building::default();
@@ -130,7 +130,7 @@ pub(super) fn argument(node: Node<'_>, script: &str) -> Option<Argument> {
     built.finish()
 }
 
-/// Some shells take the bytes 0x85 and 0xA0 for blanks, also inside a longer character.
+/// Some shells interpret the bytes 0x85 and 0xA0 as blanks, even inside of a longer character.
 fn has_blank_byte(text: &str) -> bool {
     text.bytes().any(|byte| byte == 0x85 || byte == 0xa0)
 }
@@ -159,7 +159,7 @@ impl Building {
         Some(())
     }
 
-    /// A text in double quotes, perhaps with values in it.
+    /// Text in double quotes, possibly with values.
     fn string(&mut self, node: Node<'_>, script: &str) -> Option<()> {
         let mut cursor = node.walk();
         let mut values = Vec::new();
@@ -238,7 +238,7 @@ impl Building {
         Some(())
     }
 
-    /// What stands between double quotes.
+    /// The contents of double quotes.
     fn double_quoted(&mut self, inner: &str) -> Option<()> {
         let mut chars = inner.chars();
         while let Some(c) = chars.next() {

@@ -43,7 +43,8 @@ pub struct Sandbox {
 }
 
 const MAX_CONCURRENT_STARTS: usize = 32;
-/// How long a supervisor may take to start a command. One that takes longer waits for a file system.
+/// How long a supervisor may take to start a command. One that takes longer waits for a file
+/// system.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Confinement, and the placeholders to hold until the command has ended.
@@ -81,7 +82,8 @@ impl Sandbox {
         self.detected().await;
     }
 
-    /// Which layers work on this machine, and why the others do not. The first call runs bubblewrap.
+    /// Which layers work on this machine, and why the others do not. The first call runs
+    /// bubblewrap.
     pub async fn report(&self) -> Vec<LayerStatus> {
         let found = self.detected().await;
         let bubblewrap = match &found.bubblewrap {

@@ -1,5 +1,5 @@
-//! Makes any program that links this crate able to be its own supervisor, by looking at the
-//! arguments before `main`. For test binaries, whose `main` is the test harness.
+//! Allows any program that links this crate to be its own launcher, by checking the arguments
+//! before `main`. For test binaries, whose `main` is the test harness.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use crate::sandbox::SUPERVISE_ARGUMENT;
 
 /// Called by the C library before `main`, with the arguments of `main`.
-// SAFETY: a function pointer of this type is what the section holds; the function uses nothing
-// that needs the runtime of Rust to be set up.
+// SAFETY: the section contains function pointers of this type, and the function does not need the
+// initialised runtime of Rust.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: unsafe extern "C" fn(c_int, *const *const c_char) = before_main;
 
 /// # Safety
-/// `arguments` holds `count` strings that live as long as the program.
+/// `arguments` has `count` strings that live as long as the program.
 unsafe extern "C" fn before_main(count: c_int, arguments: *const *const c_char) {
     let count = usize::try_from(count).unwrap_or(0);
     // SAFETY: the caller guarantees it for every index below `count`.

@@ -1,5 +1,4 @@
-//! From fork to `exec`: makes the forked process the command's own, with its terminal, folder,
-//! signals and confinement.
+//! Between fork and `exec`: sets up the terminal, folder, signals and confinement of the command.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Write as _};
@@ -19,11 +18,11 @@ pub(crate) struct Streams {
     pub(crate) stdin: OwnedFd,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
-    /// Where the listeners of a managed network are sent.
+    /// Socket for the listeners of a managed network.
     pub(crate) egress: Option<OwnedFd>,
 }
 
-/// What `exec` takes, with the descriptors that bubblewrap reads from and reports to.
+/// The arguments of `exec`, and the descriptors that bubblewrap reads and writes.
 pub(crate) struct Prepared {
     program: CString,
     argv: Vec<CString>,
@@ -34,23 +33,25 @@ pub(crate) struct Prepared {
     inherited: Vec<OwnedFd>,
     /// See [`Request`].
     pub(crate) placeholders: Vec<PathBuf>,
-    /// Where bubblewrap reports that it started the command, to be read after it ended.
+    /// Bubblewrap's report that it has started the command; read after bubblewrap has ended.
     pub(crate) confined_report: Option<OwnedFd>,
-    /// Where the program inside reports that it could not become the command, to be read after it ended.
+    /// The report of the program inside that it could not become the command; read after it has
+    /// ended.
     lead_report: Option<OwnedFd>,
 }
 
 /// The step at which the program inside failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
-    /// Before the confinement was whole; why is on standard error.
+    /// Before the confinement was complete; standard error has the reason.
     Confine,
     /// The program could not be executed; the `errno`.
     Exec(i32),
 }
 
 impl Prepared {
-    /// Does everything that can be done before the fork. `embedded` is what [`lead::load`] made.
+    /// Does everything that is possible before the fork. `embedded` is the result of
+    /// [`lead::load`].
     pub(crate) fn new(
         request: Request,
         egress: Option<OwnedFd>,
@@ -75,18 +76,18 @@ impl Prepared {
             let egress = request.ports.zip(egress);
             prepared.wrap(bwrap, options, &filter, embedded, egress, narrowing)?;
         } else if request.ports.is_some() {
-            // Nothing but bubblewrap makes a network of its own.
+            // Only bubblewrap creates a network namespace.
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(prepared)
     }
 
-    /// Whether everything that the command started ends with it.
+    /// Whether the descendants of the command end with it.
     pub(crate) fn confined(&self) -> bool {
         self.confinement != Confinement::None
     }
 
-    /// Whether the first process is bubblewrap, which must outlive what it waits for.
+    /// Whether the first process is bubblewrap, which must outlive the processes that it waits for.
     pub(crate) fn wrapped(&self) -> bool {
         self.confined_report.is_some()
     }
@@ -115,20 +116,20 @@ impl Prepared {
         }
         argv.push(c"--".to_owned());
         self.inherited = vec![options, filter, reporting];
-        // Also where there is nothing to prepare: bubblewrap would hand any file that the kernel does
-        // not execute to the shell.
+        // Needed even if there is nothing to prepare: bubblewrap would run any file that the kernel
+        // does not execute in the shell.
         argv.extend(self.leader(embedded, egress, narrowing)?);
         argv.push(std::mem::replace(&mut self.program, bwrap));
         argv.extend(self.argv.drain(..).skip(1));
         self.argv = argv;
-        // The command's own comes with the options: what is in it must not work on bubblewrap.
+        // The options contain the command's own environment, which must not affect bubblewrap.
         self.env.clear();
         self.confined_report = Some(report);
         Ok(())
     }
 
-    /// The program that takes the last steps inside of the sandbox, through a descriptor: the
-    /// embedded one, or this one where that is not enough (see [`lead`]).
+    /// The program that takes the last steps inside of the sandbox, as a descriptor: the embedded
+    /// one, or this one if that does not suffice (see [`lead`]).
     fn leader(
         &mut self,
         embedded: Option<OwnedFd>,
@@ -174,7 +175,7 @@ impl Prepared {
         Ok(argv)
     }
 
-    /// What the program inside reported before it ended; `None` when it became the command.
+    /// The report of the program inside; `None` if it became the command.
     pub(crate) fn failed_lead(&self) -> Option<Lead> {
         let mut errno = [0; 4];
         let read = rustix::io::read(self.lead_report.as_ref()?, &mut errno).ok()?;
@@ -185,7 +186,7 @@ impl Prepared {
         }
     }
 
-    /// Closes what only the command needs.
+    /// Closes the descriptors that only the command needs.
     pub(crate) fn started(&mut self) {
         self.inherited.clear();
     }
@@ -237,14 +238,14 @@ impl Prepared {
         if error.raw_os_error() != Some(libc::ENOEXEC) || !self.is_script() {
             return error;
         }
-        // A script without an interpreter line runs in the shell, as it does from any shell.
+        // A script without an interpreter line runs in the shell, as from any shell.
         let rest = self.argv.iter().skip(1).cloned();
         let argv: Vec<CString> =
             [c"sh".to_owned(), self.program.clone()].into_iter().chain(rest).collect();
         sys::exec(c"/bin/sh", &argv, &self.env)
     }
 
-    /// Whether the program, which the kernel does not execute, may be a script.
+    /// Whether the program, which the kernel does not execute, can be a script.
     fn is_script(&self) -> bool {
         let flags = rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NONBLOCK;
         let mut block = [0; lead::FIRST_BLOCK];
@@ -254,11 +255,13 @@ impl Prepared {
     }
 }
 
-/// The folders that may be written, open, with their paths.
+/// The open writable folders, with their paths.
 type Narrowed = Vec<(Vec<u8>, OwnedFd)>;
 
-/// Opens the roots as they are named. A path that leads elsewhere by now, or to nothing, is an
-/// error: bubblewrap would mount what it leads to.
+/// Opens the roots by their real paths.
+///
+/// # Errors
+/// A path now leads elsewhere, or to nothing; bubblewrap would mount its target.
 fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
     let open = |path: &Vec<u8>| {
         let changed = || io::Error::from_raw_os_error(libc::ESTALE);
@@ -270,12 +273,12 @@ fn open_roots(narrowing: &Narrowing) -> io::Result<Narrowed> {
 /// The second argument with which this program prepares a command inside of bubblewrap.
 pub(super) const LEAD: &str = "lead";
 
-/// Runs inside of bubblewrap, where the embedded program does not: sends the listeners of a managed
-/// network away, and goes on as the embedded program does. Were bubblewrap in the command's session,
-/// an interrupt typed into the terminal would end it, and everything in it, before the command could
-/// react. Returns when that failed, and has reported it: an exit code could be the command's own.
+/// Runs inside of bubblewrap instead of the embedded program: sends the listeners of a managed
+/// network, then takes the same steps. It starts the command's session here, because an interrupt
+/// typed into the terminal would otherwise end bubblewrap before the command can react. Returns
+/// only after it has reported a failure, since an exit code could be that of the command.
 pub(super) fn lead(argv: impl Iterator<Item = OsString>) {
-    /// After where to report, and whether there is a terminal.
+    /// The argument after the descriptor for reports and the terminal.
     const EGRESS: usize = 2;
     let mut argv: Vec<OsString> = argv.collect();
     if let Some(egress) = argv.get_mut(EGRESS).filter(|egress| !lead::is_left_out(egress)) {
@@ -283,7 +286,7 @@ pub(super) fn lead(argv: impl Iterator<Item = OsString>) {
         if let Err(error) = hand_over(&given) {
             let _ = writeln!(io::stderr(), "preparing the command: {error}");
             let report = argv.first().and_then(|fd| fd.to_str()?.parse().ok());
-            // Without a report it is an exit code.
+            // Without a report, only the exit code shows the failure.
             let _ = report.map(|fd| {
                 sys::with_inherited(fd, |fd| Ok(rustix::io::write(fd, &0_i32.to_le_bytes())?))
             });
@@ -302,8 +305,8 @@ fn hand_over(egress: &OsStr) -> io::Result<()> {
     sys::with_inherited(fd, |socket| handover::send(ports, socket))
 }
 
-/// Root without capabilities is an ordinary user who owns the system's files; the bounding set
-/// keeps `exec` from giving them back.
+/// Drops all capabilities. Root without them is an ordinary user who owns the system's files; the
+/// bounding set prevents `exec` from restoring them.
 fn drop_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets};
     let _ = rustix::thread::clear_ambient_capability_set();

@@ -1,9 +1,9 @@
-//! What the server asks a supervisor for and what it is told: plain bytes over a socket pair.
-//! Both ends are the same program, so the form has no versions.
+//! The messages between the server and a supervisor, as bytes over a socket pair. Both ends are the
+//! same program, so the format has no versions.
 
 use crate::linux::landlock::Ruleset;
 
-/// A command to start, ready for `exec`. Strings hold no NUL byte.
+/// A command to start. Strings have no NUL byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) program: Vec<u8>,
@@ -11,11 +11,12 @@ pub(crate) struct Request {
     /// `NAME=value`.
     pub(crate) env: Vec<Vec<u8>>,
     pub(crate) cwd: Vec<u8>,
-    /// Standard input is a terminal, to become the controlling one.
+    /// Whether standard input is a terminal that becomes the controlling one.
     pub(crate) terminal: bool,
-    /// A managed network: where its proxies listen, inside. A socket for them comes along.
+    /// The ports of a managed network's proxies inside of the sandbox. A socket for the listeners
+    /// is sent with the request.
     pub(crate) ports: Option<Ports>,
-    /// Placeholders to be removed when everything has ended and the server is not there to do it.
+    /// Placeholders to remove after the command, if the server has ended.
     pub(crate) placeholders: Vec<Vec<u8>>,
     pub(crate) confinement: Confinement,
 }
@@ -25,12 +26,12 @@ pub(crate) struct Request {
 pub(crate) struct Ports {
     pub(crate) http: u16,
     pub(crate) socks: Option<u16>,
-    /// On the port of SOCKS5.
+    /// Whether UDP is served on the port of SOCKS5.
     pub(crate) udp: bool,
 }
 
 impl Ports {
-    /// As an argument of a program.
+    /// The form as an argument of a program.
     pub(crate) fn text(self) -> String {
         format!("{},{},{}", self.http, self.socks.unwrap_or(0), u8::from(self.udp))
     }
@@ -48,12 +49,13 @@ impl Ports {
 pub(crate) enum Confinement {
     #[default]
     None,
-    /// `options` go through a descriptor: the environment among them is not shown by `ps`.
+    /// `options` are passed through a descriptor, so that `ps` does not show the environment in
+    /// them.
     Bubblewrap {
         bwrap: Vec<u8>,
         options: Vec<Vec<u8>>,
         filter: Vec<u8>,
-        /// Landlock within it.
+        /// Landlock inside of bubblewrap.
         narrowing: Option<Narrowing>,
     },
     Landlock {
@@ -62,25 +64,25 @@ pub(crate) enum Confinement {
     },
 }
 
-/// The folders that may be written, opened before bubblewrap mounts them by their names: whatever
-/// these lead to by then, nothing else can be written.
+/// The writable folders, opened before bubblewrap mounts them by name, so that nothing else can be
+/// written wherever the names lead by then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Narrowing {
     /// Real paths.
     pub(crate) roots: Vec<Vec<u8>>,
 }
 
-/// Sent by the server to ask everything to end by itself. Closing the socket ends everything now.
+/// The server's message to terminate all processes gracefully. Closing the socket kills them.
 pub(crate) const TERMINATE: u8 = b'T';
-/// Descriptors that come with a start: socket to the server, the three streams and, with a managed
+/// Descriptors sent with a request: the socket to the server, three streams and, for a managed
 /// network, the socket for its listeners.
 pub(crate) const MAX_START_FDS: usize = 5;
 
-/// More than the kernel lets an `exec` take.
+/// Larger than the arguments that the kernel accepts for `exec`.
 pub(crate) const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
 
 impl Request {
-    /// The request with its length in front.
+    /// The encoded request, with its length as prefix.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(4096);
         put(&mut body, &self.program);
@@ -119,7 +121,7 @@ impl Request {
         message
     }
 
-    /// Reads what [`Request::encode`] wrote, without the length. `None` when malformed.
+    /// Decodes the result of [`Request::encode`] without its length; `None` if malformed.
     pub(crate) fn decode(body: &[u8]) -> Option<Request> {
         let mut rest = body;
         let request = Request {
@@ -136,14 +138,14 @@ impl Request {
     }
 }
 
-/// What a supervisor tells the server.
+/// A report of a supervisor to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The command runs.
+    /// The command is running.
     Started { pid: i32 },
-    /// It could not be started; `errno` says why.
+    /// The command could not be started; `errno` is the reason.
     Failed { stage: Stage, errno: i32 },
-    /// The command ended. Confined: with everything it had started.
+    /// The command ended; if confined, with all of its descendants.
     Exited(Ended),
 }
 
@@ -152,10 +154,10 @@ pub(crate) enum Report {
 pub(crate) enum Ended {
     Code(i32),
     Signal(i32),
-    /// The confinement could not be set up; the command never ran. What went wrong is on its
-    /// standard error.
+    /// The confinement could not be set up, so the command never ran. Its standard error has the
+    /// reason.
     NotConfined(i32),
-    /// The confinement was set up and the program could not be executed; its `errno`.
+    /// The program could not be executed inside of the confinement; its `errno`.
     NotExecuted(i32),
 }
 
@@ -216,7 +218,7 @@ impl Report {
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize) {
-    // A length beyond 32 bits would be refused by the reader's bound just the same.
+    // The reader's bound refuses a length beyond 32 bits anyway.
     out.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
 }
 
@@ -345,12 +347,12 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn malformed_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Request::decode(&bytes);
         }
 
         #[test]
-        fn a_report_that_can_be_read_round_trips(bytes in any::<[u8; REPORT_BYTES]>()) {
+        fn readable_reports_round_trip(bytes in any::<[u8; REPORT_BYTES]>()) {
             if let Some(report) = Report::decode(&bytes) {
                 prop_assert_eq!(Report::decode(&report.encode()), Some(report));
             }

@@ -1,11 +1,10 @@
-//! The processes below this one: found through `/proc`, signalled, and waited for.
+//! The descendants of this process: finds them through `/proc`, signals and reaps them.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-/// Every process below this one. This process adopts orphans, so that a process which made itself
-/// independent of its parent is still found.
+/// All descendants of this process. It adopts orphans, so daemons are found as well.
 pub(crate) fn descendants() -> Vec<Pid> {
     let mut found = children(rustix::process::getpid());
     let mut next = 0;
@@ -16,22 +15,22 @@ pub(crate) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Sends `signal` to each; one that is gone or belongs to somebody else is passed over.
+/// Sends `signal` to each process; skips those that have ended or belong to another user.
 pub(crate) fn signal(pids: &[Pid], signal: Signal) {
     for pid in pids {
         let _ = rustix::process::kill_process(*pid, signal);
     }
 }
 
-/// What waiting without blocking found.
+/// The result of waiting without blocking.
 pub(crate) enum Reaped {
     Ended(Pid, WaitStatus),
-    /// There are children, none has ended.
+    /// No child has ended.
     Nothing,
     NoChildren,
 }
 
-/// Takes one ended child, of our own or adopted.
+/// Reaps an ended child, own or adopted.
 pub(crate) fn reap() -> Reaped {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -43,13 +42,13 @@ pub(crate) fn reap() -> Reaped {
     }
 }
 
-/// The children of one process, of all its threads.
+/// The children of all threads of a process.
 fn children(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else {
         return Vec::new();
     };
     threads
-        // tidy: open the kernel's own.
+        // tidy: open a file of the kernel.
         .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
         .flat_map(|list| list.split_whitespace().filter_map(parse).collect::<Vec<_>>())
         .collect()

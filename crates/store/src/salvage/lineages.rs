@@ -1,5 +1,5 @@
-//! Makes salvaged rows consistent: recreates threads whose row is lost from their turns, and removes lost
-//! turns from segments. Then reports the losses of each thread.
+//! Makes salvaged rows consistent: recreates threads whose row is lost from their turns, and
+//! removes lost turns from segments. Then reports the losses of each thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::error::Failure;
 use crate::lineage::{Lineage, Segment};
 use crate::{content, keys, removal};
 
-/// Recreates the lost rows of threads, with the id from an index or a generated one. Deleted threads stay
-/// deleted.
+/// Recreates the lost rows of threads, with the id from an index or a generated one. Deleted
+/// threads stay deleted.
 pub(super) fn revive(conn: &Connection, scan: &Scan, losses: &mut Losses) -> Result<(), Failure> {
     let ids = lost_ids(conn, scan)?;
     let used = conn

@@ -1,5 +1,5 @@
-//! Reads the write-ahead log of a database, and the index that SQLite keeps beside it, without SQLite.
-//! Knows both formats, but not the contents of pages.
+//! Reads the write-ahead log of a database, and the index that SQLite keeps beside it, without
+//! SQLite. Knows both formats, but not the contents of pages.
 //!
 //! Formats: <https://www.sqlite.org/fileformat2.html>, section 4, and
 //! <https://www.sqlite.org/walformat.html>, section 2.
@@ -23,8 +23,8 @@ pub(crate) struct Log {
     pages: HashMap<u32, u64>,
     /// Pages of the database after the last commit.
     size: Option<u32>,
-    /// Whether valid frames follow a damaged one. SQLite reads only up to the first damaged frame, and
-    /// would silently lose the others.
+    /// Whether valid frames follow a damaged one. SQLite reads only up to the first damaged frame,
+    /// and would silently lose the others.
     pub(crate) damaged: bool,
     /// The header of the database after the last commit, if the log contains it.
     pub(crate) header: Option<Vec<u8>>,
@@ -66,8 +66,8 @@ impl Log {
         })
     }
 
-    /// Whether the database lacks pages at its end that the log does not contain either. `header` is the
-    /// beginning of the database file, which has `bytes` bytes.
+    /// Whether the database lacks pages at its end that the log does not contain either. `header`
+    /// is the beginning of the database file, which has `bytes` bytes.
     pub(crate) fn shows_truncation(&self, bytes: u64, header: &[u8]) -> bool {
         let number = |at: usize| word(header, at, true);
         // The page count in the header is valid if it was updated with the last change.
@@ -77,8 +77,8 @@ impl Log {
         (held.saturating_add(1)..=size).any(|page| !self.pages.contains_key(&page))
     }
 
-    /// Reads a log. Checks each frame with the checksum that the previous one contains, so that a damaged
-    /// frame does not invalidate later ones.
+    /// Reads a log. Checks each frame with the checksum that the previous one contains, so that a
+    /// damaged frame does not invalidate later ones.
     pub(crate) fn read(path: &Path) -> Result<Self, StoreError> {
         let mut found = Self::default();
         let Some(mut log) = open(path)? else { return Ok(found) };
@@ -107,7 +107,8 @@ impl Log {
             let noted = (word(&frame, 16, true), word(&frame, 20, true));
             let same_log = salts.as_deref().is_none_or(|salts| *salts == frame[8..16]);
             if !same_log {
-                // Either from before the last restart of the log, or damaged; the next frame decides.
+                // Either from before the last restart of the log, or damaged; the next frame
+                // decides.
                 before = Some(noted);
                 bad = true;
                 continue;

@@ -1,5 +1,5 @@
-//! Reads the pages of a database file and its write-ahead log without SQLite. An unreadable page does not
-//! affect others. Does not know the contents of pages.
+//! Reads the pages of a database file and its write-ahead log without SQLite. An unreadable page
+//! does not affect others. Does not know the contents of pages.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! Reads rows from pages: the cells of a b-tree page, their overflow pages, and the values of a record.
-//! Checks everything, because a page can contain anything. A damaged cell does not affect others.
+//! Reads rows from pages: the cells of a b-tree page, their overflow pages, and the values of a
+//! record. Checks everything, because a page can contain anything. A damaged cell does not affect
+//! others.
 //!
 //! Formats: <https://www.sqlite.org/fileformat2.html>, sections 1.6 and 2.1.
 

@@ -1,5 +1,5 @@
-//! Inserts scanned rows into new tables, under their old keys. Omits incomplete rows: those with text that
-//! cannot be unpacked or is not JSON, and those without a parent.
+//! Inserts scanned rows into new tables, under their old keys. Omits incomplete rows: those with
+//! text that cannot be unpacked or is not JSON, and those without a parent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! Finds the rows of the tables on all pages of a damaged file. Identifies a row by its columns and its key
-//! instead of the path through the b-tree, so a damaged interior page loses no row.
+//! Finds the rows of the tables on all pages of a damaged file. Identifies a row by its columns and
+//! its key instead of the path through the b-tree, so a damaged interior page loses no row.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -43,8 +43,8 @@ pub(super) struct Scan {
 /// Entries of indexes, which show lost rows.
 #[derive(Default)]
 pub(super) struct Indexed {
-    /// Candidates for the id of a thread, by key. Indexes of leases have the same form, but their texts
-    /// are not ids and can have several keys.
+    /// Candidates for the id of a thread, by key. Indexes of leases have the same form, but their
+    /// texts are not ids and can have several keys.
     pub(super) threads: BTreeMap<i64, BTreeSet<String>>,
     /// The entries of threads in the indexes of lists, by key.
     pub(super) listed: BTreeMap<i64, Listed>,
@@ -217,8 +217,8 @@ fn index(cells: &Cells<'_>, found: &mut Scan) {
     }
 }
 
-/// Removes duplicate keys, and rows with damaged keys: the rows of a page are adjacent, so a row between two
-/// rows of another page has a damaged key.
+/// Removes duplicate keys, and rows with damaged keys: the rows of a page are adjacent, so a row
+/// between two rows of another page has a damaged key.
 fn settle(rows: &[Found]) -> Vec<Found> {
     let mut once: Vec<Found> = Vec::with_capacity(rows.len());
     let mut groups = rows.chunk_by(|one, next| one.key == next.key).peekable();

@@ -1,6 +1,6 @@
-//! Recreates lost rows of `turn` from references: items, the index of turns, and the model's history. A
-//! recreated turn has its position, its items and, if the index has it, its id. Its error reports that its
-//! record is lost.
+//! Recreates lost rows of `turn` from references: items, the index of turns, and the model's
+//! history. A recreated turn has its position, its items and, if the index has it, its id. Its
+//! error reports that its record is lost.
 
 use std::collections::BTreeSet;
 
