@@ -277,7 +277,7 @@ async fn restricted_reading() {
         let mut spawn = shell("true", policy.clone());
         spawn.cwd = dir.join("out");
         let refused = sandbox.spawn(spawn).await;
-        let error = refused.err().expect("refused");
+        let error = refused.expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::InvalidCommand, "{layer:?} {error}");
     }
 }
@@ -376,7 +376,7 @@ async fn without_any_layer_nothing_runs() {
         descriptors: None,
     };
     let refused = sandbox::Sandbox::new(config).spawn(shell("true", read_only())).await;
-    let error = refused.err().expect("refused");
+    let error = refused.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("install the package `bubblewrap`"), "{error}");
 }
