@@ -8,14 +8,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// Each file's path below the folder of its generator, and its content.
+type Files = Vec<(String, String)>;
+
 /// Makes files of one folder.
 struct Generator {
     /// Relative to the root.
     folder: &'static str,
     /// Whether the folder holds nothing else: what is no longer generated is removed.
     alone: bool,
-    /// Each file's path below the folder, and its content, for the checkout at a root.
-    files: fn(&Path) -> Result<Vec<(String, String)>>,
+    /// Its files, for the checkout at a root.
+    files: fn(&Path) -> Result<Files>,
 }
 
 const GENERATORS: &[Generator] = &[
@@ -23,12 +26,12 @@ const GENERATORS: &[Generator] = &[
     Generator { folder: "docs", alone: false, files: pages },
 ];
 
-fn schema_files(_: &Path) -> Result<Vec<(String, String)>> {
+fn schema_files(_: &Path) -> Result<Files> {
     Ok(protocol::generate::all_files().into_iter().chain(config::schema::files()).collect())
 }
 
 /// The generated pages of the book.
-fn pages(root: &Path) -> Result<Vec<(String, String)>> {
+fn pages(root: &Path) -> Result<Files> {
     Ok(vec![
         ("configuration.md".to_owned(), config::docs::reference()),
         (key_status::PAGE.to_owned(), key_status::page(root)?),
