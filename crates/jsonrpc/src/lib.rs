@@ -55,7 +55,7 @@ pub use line::{Line, LineReader};
 pub use message::{Malformed, Message, UnreadableAnswer, decode};
 pub use method::{Method, Notification};
 pub use outbox::{Outbox, OutboxReceiver, outbox};
-pub use params::{decode_params, decode_result, read_params, read_result};
+pub use params::{decode_params, read_params, read_result};
 pub use queued::{Answer, Outgoing, Queued};
 pub use spool::Spool;
 pub use stdio::{FdReader, FdWriter};

@@ -38,14 +38,6 @@ pub fn read_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, DecodeEr
     decode(result.get())
 }
 
-/// Like [`read_result`], with the error as text.
-///
-/// # Errors
-/// When the result does not fit the type.
-pub fn decode_result<T: DeserializeOwned>(result: &RawValue) -> Result<T, String> {
-    read_result(result).map_err(|error| error.to_string())
-}
-
 fn decode<T: DeserializeOwned>(json: &str) -> Result<T, DecodeError> {
     serde_json::from_str(json).or_else(|error| {
         if is_empty_object(json)

@@ -207,7 +207,7 @@ mod tests {
             let problem = sources.problem(span, is_map);
             match (&problem, expected) {
                 (Some(problem), Some(expected)) => {
-                    assert!(problem.starts_with(expected), "{problem}")
+                    assert!(problem.starts_with(expected), "{problem}");
                 }
                 (problem, expected) => assert_eq!(problem.as_deref(), expected, "{span}"),
             }

@@ -142,11 +142,12 @@ fn object<T: DeserializeOwned>(result: &RawValue) -> Result<T, Error> {
         return Err(Error::invalid_params("it is not an object"));
     }
     // The warning lists what was expected.
-    let without_names = |why: String| match why.split_once(", expected one of `") {
+    let without_names = |why: &str| match why.split_once(", expected one of `") {
         Some((what, _)) => cut(what),
-        None => cut(&why),
+        None => cut(why),
     };
-    jsonrpc::decode_result(result).map_err(|why| Error::invalid_params(without_names(why)))
+    jsonrpc::read_result(result)
+        .map_err(|error| Error::invalid_params(without_names(&error.to_string())))
 }
 
 fn tool_answer(result: &RawValue) -> Result<ToolAnswer, Error> {
