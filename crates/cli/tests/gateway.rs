@@ -282,7 +282,10 @@ fn a_wrong_configuration_ends_it_with_one_line() {
         assert!(told.contains(expected) && told.lines().count() == 1, "{told}");
     };
     check("listen = 1", "gateway.toml:1: invalid type");
-    check("[models.a]\nupstream = \"b\"", "gateway.toml:2: models.a.upstream: there is no upstream");
+    check(
+        "[models.a]\nupstream = \"b\"",
+        "gateway.toml:2: models.a.upstream: there is no upstream",
+    );
     let token = place.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o622)).unwrap();
