@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use jsonrpc::{DeltaFrame, Notification};
+use protocol::MessageInfo;
 use protocol::item_event as item_wire;
 use protocol::thread_record as record;
 use protocol::turn as wire;
@@ -19,9 +20,16 @@ use crate::thread::subscribers::Subscribers;
 pub(crate) struct EventSender {
     thread: Id,
     window: Option<i64>,
-    frames: HashMap<FrameKey, DeltaFrame>,
-    /// The frame used last, as a cache: streams seldom alternate.
-    last: Option<(FrameKey, DeltaFrame)>,
+    frames: HashMap<FrameKey, Stream>,
+    /// The stream used last, as a cache: streams seldom alternate.
+    last: Option<(FrameKey, Stream)>,
+}
+
+/// Deltas of one kind about one item.
+#[derive(Clone)]
+struct Stream {
+    info: &'static MessageInfo,
+    frame: DeltaFrame,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -54,6 +62,9 @@ impl EventSender {
 
     /// Sends one event; `json` is the item of an item event.
     pub(crate) fn send(&mut self, to: &mut Subscribers, event: &Event, json: Option<&RawValue>) {
+        if let Some(delta) = delta(event) {
+            return self.send_delta(to, &delta);
+        }
         let thread_id = self.thread.to_string();
         match event {
             Event::StatusChanged(status) => {
@@ -112,11 +123,12 @@ impl EventSender {
             }
             // Sent by `Questions`, which knows the request's wire id.
             Event::RequestResolved { .. } => {}
+            // Sent above.
             Event::MessageDelta { .. }
             | Event::PlanDelta { .. }
             | Event::SummaryDelta { .. }
             | Event::ReasoningDelta { .. }
-            | Event::CommandOutput { .. } => self.send_delta(to, event),
+            | Event::CommandOutput { .. } => {}
         }
     }
 
@@ -141,26 +153,25 @@ impl EventSender {
         }
     }
 
-    fn send_delta(&mut self, to: &mut Subscribers, event: &Event) {
+    fn send_delta(&mut self, to: &mut Subscribers, delta: &Delta<'_>) {
         if to.has_no_audience() {
             return;
         }
-        let Some(delta) = delta(event) else { return };
         let index = delta.summary_index.or(delta.content_index).unwrap_or(0);
         let is_last = self.last.as_ref().is_some_and(|(key, _)| {
             key.method == delta.method && key.index == index && key.item == *delta.item
         });
         if !is_last {
             let key = FrameKey { method: delta.method, item: delta.item.clone(), index };
-            let thread = &self.thread;
-            let frame =
-                self.frames.entry(key.clone()).or_insert_with(|| frame(thread, &delta)).clone();
-            self.last = Some((key, frame));
+            let Some(info) = protocol::lookup_notification(delta.method) else { return };
+            let stream = || Stream { info, frame: frame(&self.thread, delta) };
+            let stream = self.frames.entry(key.clone()).or_insert_with(stream).clone();
+            self.last = Some((key, stream));
         }
-        let Some((_, frame)) = &self.last else { return };
+        let Some((_, Stream { info, frame })) = &self.last else { return };
         let subject =
             EventSubject { turn: Some(delta.turn), item: Some((delta.item, ItemPhase::Going)) };
-        to.send(delta.method, &frame.delta(delta.text), subject);
+        to.send(info, &frame.delta(delta.text), subject);
     }
 
     fn forget_frames(&mut self, item: &Item) {

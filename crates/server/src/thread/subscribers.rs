@@ -86,17 +86,18 @@ impl Subscribers {
         }
         let message = encode_notification(method, params)
             .expect("notifications are made of strings, numbers and JSON values");
-        self.send(method, &Outgoing::Whole(message), subject);
+        if let Some(info) = protocol::lookup_notification(method) {
+            self.send(info, &Outgoing::Whole(message), subject);
+        }
     }
 
     /// Sends a message to every subscriber that accepts notifications of its method.
     pub(crate) fn send(
         &mut self,
-        method: &'static str,
+        info: &'static MessageInfo,
         message: &Outgoing,
         subject: EventSubject<'_>,
     ) {
-        let Some(info) = protocol::lookup_notification(method) else { return };
         let positioned = self.log.as_mut().map(|log| log.add(info, message, subject));
         send_to(self.peers.iter(), info, message, positioned.as_ref());
     }
