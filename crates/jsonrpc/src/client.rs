@@ -1,5 +1,5 @@
-//! The calling side of a connection: typed requests, and what the peer sends by itself as a stream
-//! of events. It retries nothing and knows no method.
+//! The calling side of a connection: typed requests, and a stream of events for the messages that
+//! the peer initiates. It does not retry, and has no knowledge of particular methods.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -29,9 +29,9 @@ pub enum CallError {
     /// The result does not fit the type that the method declares.
     #[error("the result of `{method}` cannot be decoded: {error}")]
     Decode {
-        /// The method that was called.
+        /// Name of the method.
         method: String,
-        /// The member and what was expected there.
+        /// The member that does not fit, and what was expected there.
         error: DecodeError,
     },
     /// The parameters have no JSON form.
@@ -39,34 +39,34 @@ pub enum CallError {
     Encode(#[from] EncodeError),
 }
 
-/// What the peer sends by itself.
+/// A message that the peer initiates.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Something happened.
+    /// A notification from the peer.
     Notification {
-        /// What.
+        /// Name of the notification.
         method: String,
         /// `null` when the message had none.
         params: Box<RawValue>,
     },
-    /// The peer asks; answer with [`Client::respond`].
+    /// A request from the peer; respond with [`Client::respond`].
     Request {
-        /// To be passed to [`Client::respond`].
+        /// Pass this to [`Client::respond`].
         id: RequestId,
-        /// What is asked.
+        /// Name of the requested method.
         method: String,
         /// `null` when the message had none.
         params: Box<RawValue>,
     },
-    /// A line of the peer was no message, or the peer could not read a line of ours. One of the two
-    /// has a defect; the connection lives on.
+    /// The peer sent a line that is not a message, or reports that it could not read one of ours.
+    /// One side has a defect; the connection stays open.
     Fault(ErrorObject),
 }
 
-/// Calls over a connection. Cheap to clone; when the last clone is dropped the connection is
-/// finished in good order.
+/// Calls over a connection. Cheap to clone; dropping the last clone closes the connection in good
+/// order.
 ///
-/// As many calls wait as there are callers; nothing else grows with them.
+/// Memory grows only with the number of calls in progress.
 #[derive(Clone)]
 pub struct Client {
     outbox: Outbox,
@@ -75,29 +75,28 @@ pub struct Client {
 }
 
 /// The stream of [`Event`]s, at most [`Limits::events`] of them unread. At that bound the
-/// connection is not read any further, **responses included**: who waits for an answer that comes
-/// after many events must read the events at the same time. After it is dropped, notifications are
-/// dropped too and requests are answered with -32601.
+/// connection is not read any further, **responses included**: a caller whose response follows many
+/// events must read the events concurrently. After it is dropped, notifications are discarded and
+/// requests are answered with -32601.
 pub struct Events {
     queue: mpsc::Receiver<Event>,
 }
 
 impl Events {
-    /// The next event; `None` once the connection has ended and everything was read. May be
-    /// cancelled without losing an event.
+    /// Returns the next event; `None` once the connection has ended and all events are read. Cancel
+    /// safe: no event is lost.
     pub async fn next(&mut self) -> Option<Event> {
         self.queue.recv().await
     }
 
-    /// The next event if one waits already.
+    /// Returns the next event if one is already queued.
     pub fn try_next(&mut self) -> Option<Event> {
         self.queue.try_recv().ok()
     }
 }
 
 impl Client {
-    /// A client over `connection`, of which it takes the whole. Must be called within a tokio
-    /// runtime.
+    /// Creates a client that takes over `connection`. Must be called within a tokio runtime.
     #[must_use]
     pub fn new(connection: Connection, limits: &Limits) -> (Self, Events) {
         let Connection { incoming, outbox } = connection;
@@ -144,7 +143,7 @@ impl Client {
         self.send(encode_notification(method, params)?)
     }
 
-    /// Answers an [`Event::Request`].
+    /// Responds to an [`Event::Request`].
     ///
     /// # Errors
     /// [`CallError::Closed`].
@@ -159,7 +158,7 @@ impl Client {
         })
     }
 
-    /// The outgoing queue, to close it with a reason or to wait until it is written.
+    /// The outgoing queue, for closing it with a reason or waiting until it is written.
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
@@ -172,7 +171,7 @@ impl Client {
     ) -> Result<Box<RawValue>, CallError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let message = encode_request(&RequestId::Integer(id), method, params)?;
-        // Registered before it is sent, so that no answer comes too early.
+        // Registered before the request is sent, so that the response always finds its call.
         let (_registration, answer) = self.calls.register(id).ok_or(CallError::Closed)?;
         self.send(message)?;
         answer.await.map_err(|_| CallError::Closed)?.map_err(CallError::Rpc)
@@ -185,7 +184,7 @@ impl Client {
 
 type Answer = Result<Box<RawValue>, ErrorObject>;
 
-/// The calls that wait for an answer; `None` once the connection has ended.
+/// The calls in progress; `None` once the connection has ended.
 type Waiting = Option<HashMap<i64, oneshot::Sender<Answer>>>;
 
 #[derive(Clone)]
@@ -208,7 +207,7 @@ impl Calls {
         self.lock().as_mut()?.remove(&id)
     }
 
-    /// Every waiting call, and every later one, ends with [`CallError::Closed`].
+    /// Ends every call in progress, and every later one, with [`CallError::Closed`].
     fn end(&self) {
         let waiting = self.lock().take();
         drop(waiting);
@@ -220,7 +219,7 @@ impl Calls {
     }
 }
 
-/// Takes a call out of the table when its caller stops waiting.
+/// Removes a call from the table when its caller stops waiting.
 struct Registration {
     calls: Calls,
     id: i64,
@@ -232,7 +231,7 @@ impl Drop for Registration {
     }
 }
 
-/// The task that hands out what comes in.
+/// The task that distributes incoming messages.
 struct Dispatch {
     calls: Calls,
     events: mpsc::Sender<Event>,
@@ -241,7 +240,7 @@ struct Dispatch {
 
 impl Dispatch {
     async fn run(self, mut incoming: Inbox) {
-        // Also when this task is dropped with its runtime.
+        // Runs also when this task is dropped with its runtime.
         let _end = EndCalls(&self.calls);
         while let Some(incoming) = incoming.recv().await {
             let event = match incoming {
@@ -265,7 +264,7 @@ impl Dispatch {
                 Some(Event::Request { id, method, params: params.unwrap_or_else(null) })
             }
             Message::Response { id: Some(id), outcome } => {
-                // Nobody waits when the caller gave up; ids that we never gave match nothing.
+                // The caller may have been cancelled; an id that we never used matches no call.
                 if let RequestId::Integer(id) = id
                     && let Some(caller) = self.calls.take(id)
                 {
@@ -277,10 +276,10 @@ impl Dispatch {
         }
     }
 
-    /// Nobody handles requests, and the peer is not to wait for ever.
+    /// Rejects a request that no handler takes, so that the peer does not wait forever.
     fn decline(&self, event: Event) {
         if let (Event::Request { id, method, .. }, Some(outbox)) = (event, self.outbox.upgrade()) {
-            // A closed outbox has told the peer by closing.
+            // A closed outbox needs no response: the peer sees the connection close.
             let _ = outbox.push(encode_error(Some(&id), &ErrorObject::method_not_found(&method)));
         }
     }

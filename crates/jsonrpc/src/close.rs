@@ -1,4 +1,4 @@
-//! Why a connection ends, and how a WebSocket says so.
+//! Why a connection ends, and how a WebSocket reports it.
 
 use std::io;
 
@@ -7,58 +7,58 @@ use crate::websocket::Violation;
 /// Why a connection takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// Our side is done with the connection; what is queued is still written.
+    /// Our side finished the connection; queued messages are still written.
     #[error("the connection was finished")]
     Finished,
-    /// The program ends; what is queued is still written.
+    /// The program is shutting down; queued messages are still written.
     #[error("the program is shutting down")]
     Shutdown,
-    /// Our side gave the connection up; what is queued is dropped.
+    /// Our side abandoned the connection; queued messages are dropped.
     #[error("the connection was given up")]
     Aborted,
-    /// The client's queue is full, in memory and on disk, and it takes next to nothing of it; what
-    /// is queued is dropped. See [`crate::Outbox::room`].
+    /// The client's queue is full, in memory and on disk, and the client reads almost nothing of
+    /// it; queued messages are dropped. See [`crate::Outbox::room`].
     #[error("the client reads too slowly: its queue of unread messages is full")]
     SlowClient,
-    /// A write made no progress for [`crate::Limits::stall`]; what is queued is dropped.
+    /// A write made no progress for [`crate::Limits::stall`]; queued messages are dropped.
     #[error("the client stopped reading")]
     Stalled,
-    /// Messages that waited on disk cannot be read back.
+    /// Messages spooled to disk cannot be read back.
     #[error("messages that waited on disk for the client cannot be read back: {0}")]
     SpoolFailed(io::ErrorKind),
-    /// The peer does not answer pings.
+    /// The peer does not respond to pings.
     #[error("the client is silent and answers no ping")]
     Unresponsive,
-    /// The peer ended the connection, with this code (RFC 6455, section 7.4).
+    /// The peer closed the connection with this code (RFC 6455, section 7.4).
     #[error("the other side left (code {code})")]
     Left {
-        /// 1005 when it gave none, 1006 when the stream just ended.
+        /// 1005 if the peer sent no code, 1006 if the stream ended without a close frame.
         code: u16,
     },
-    /// The peer broke the transport's rules; what is queued is still written: it was asked for
-    /// before.
+    /// The peer violated the transport's rules; queued messages are still written, because they
+    /// answer earlier, valid requests.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The client did not begin with `initialize` in time, or too many did not.
+    /// The client did not send `initialize` in time, or too many connections were pending.
     #[error("the connection was not initialized in time")]
     NotInitialized,
-    /// Reading failed; what is queued is dropped.
+    /// Reading failed; queued messages are dropped.
     #[error("reading from the other side failed: {0}")]
     ReadFailed(io::ErrorKind),
-    /// Writing failed; what is queued is dropped.
+    /// Writing failed; queued messages are dropped.
     #[error("writing to the other side failed: {0}")]
     WriteFailed(io::ErrorKind),
 }
 
 impl CloseReason {
-    /// Whether what was queued before the close is still written.
+    /// Whether messages queued before the close are still written.
     #[must_use]
     pub fn is_orderly(self) -> bool {
         matches!(self, Self::Finished | Self::Shutdown | Self::Violation(_))
     }
 
-    /// The code that a WebSocket is closed with for this reason (RFC 6455, section 7.4); `None`
-    /// when there is nobody to tell.
+    /// The close code of a WebSocket for this reason (RFC 6455, section 7.4); `None` when the peer
+    /// can no longer receive one.
     #[must_use]
     pub fn code(self) -> Option<u16> {
         Some(match self {

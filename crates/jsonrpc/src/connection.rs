@@ -13,20 +13,20 @@ use crate::{
 
 /// One connection. Its two tasks end with their streams:
 ///
-/// - the end of input ends `incoming` and leaves the outbox open, so that what was asked is still
-///   answered;
-/// - dropping `incoming`, or a disorderly close of the outbox, stops the reading;
+/// - the end of input ends `incoming` and leaves the outbox open, so that pending requests are
+///   still answered;
+/// - dropping `incoming`, or closing the outbox in a disorderly way, stops the reading;
 /// - closing `outbox` in good order, or dropping every clone of it, writes the rest and ends the
 ///   output.
 pub struct Connection {
-    /// What the peer sends.
+    /// Messages from the peer.
     pub incoming: Inbox,
-    /// What is sent to the peer.
+    /// Messages to the peer.
     pub outbox: Outbox,
 }
 
 impl Connection {
-    /// A connection over any two byte streams. Must be called within a tokio runtime with time.
+    /// Creates a connection over two byte streams. Must be called within a tokio runtime with time.
     pub fn over<R, W>(reader: R, writer: W, limits: Limits) -> Self
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -55,7 +55,7 @@ impl Connection {
         Self { incoming, outbox }
     }
 
-    /// Two connections, each the other's peer, in memory and through the same framing.
+    /// Returns two connected in-memory connections, which use the same framing as any other.
     #[must_use]
     pub fn pair(limits: Limits) -> (Self, Self) {
         let (left, right) = tokio::io::duplex(PAIR_BYTES);
@@ -66,9 +66,10 @@ impl Connection {
         (connect(left), connect(right))
     }
 
-    /// The connection over standard input and output. The process must not use them otherwise. A
-    /// parent that does not read is waited for: it stops the reading, and nothing is cut off. Whoever
-    /// ends the connection limits the wait with [`Outbox::drained`].
+    /// The connection over standard input and output, which the process must not use otherwise. A
+    /// parent that does not read makes the connection wait, without a limit: reading stops and no
+    /// message is dropped. The code that ends the connection limits the wait with
+    /// [`Outbox::drained`].
     ///
     /// # Errors
     /// When a stream is closed or cannot be watched.
@@ -79,7 +80,7 @@ impl Connection {
     }
 }
 
-/// What an in-memory pair holds in each direction: as much as a pipe.
+/// Capacity of an in-memory pair in each direction: that of a pipe.
 const PAIR_BYTES: usize = 64 << 10;
 
 struct Reading<R> {
@@ -89,7 +90,7 @@ struct Reading<R> {
 }
 
 impl<R: AsyncRead + Unpin> Reading<R> {
-    /// Reads until the input ends, fails, or nobody takes messages any more.
+    /// Reads until the input ends or fails, or the inbox is dropped.
     async fn run(mut self) -> io::Result<()> {
         loop {
             let (incoming, bytes) = tokio::select! {

@@ -1,5 +1,6 @@
-//! Errors of decoding: the path of the value that does not fit its type, and what was expected there.
-//! Suggests a known name for an unknown one that differs from it in spelling or by a few letters.
+//! Errors of decoding: the path of the value that does not fit its type, and what was expected
+//! there. Suggests a known name for an unknown one that differs from it in spelling or by a few
+//! letters.
 
 use std::fmt;
 
@@ -43,7 +44,7 @@ impl DecodeError {
         Self { path, ..self }
     }
 
-    /// The unknown member, if the error is one of the outermost object.
+    /// The unknown member, if the error concerns the outermost object.
     #[must_use]
     pub fn unknown_member(&self) -> Option<&str> {
         match &self.kind {
@@ -91,7 +92,7 @@ impl fmt::Display for DecodeError {
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.is_member { "member" } else { "variant" };
-        // What a client sends may be long.
+        // The name comes from a client and may be long.
         let shown: String = self.name.chars().take(100).collect();
         write!(f, "unknown {what} `{shown}`")?;
         if let Some(near) = closest(&self.name, &self.known) {

@@ -1,5 +1,5 @@
 //! Messages as bytes, without a newline: framing belongs to the transport. The `jsonrpc` member is
-//! left out ("What the service does").
+//! left out (specification: "What the service does").
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -14,8 +14,8 @@ pub struct EncodeError {
     source: serde_json::Error,
 }
 
-/// A success response. A result that has no JSON form is answered with -32603 that says so, because
-/// the peer waits for an answer.
+/// Encodes a success response. A result without a JSON form becomes a -32603 error that says so,
+/// because the peer is waiting for a response.
 #[must_use]
 pub fn encode_response<T: Serialize + ?Sized>(id: &RequestId, result: &T) -> Bytes {
     let written = object(|out| {
@@ -28,8 +28,8 @@ pub fn encode_response<T: Serialize + ?Sized>(id: &RequestId, result: &T) -> Byt
     })
 }
 
-/// The success response whose `result` is this JSON, which is not copied: it may be long. It must
-/// be one valid JSON value.
+/// Encodes a success response whose `result` is this JSON. It is not copied, because it may be
+/// long. It must be one valid JSON value.
 #[must_use]
 pub fn encode_answer(id: &RequestId, result: Bytes) -> Answer {
     let mut head = Vec::with_capacity(FIRST_BYTES);
@@ -47,7 +47,7 @@ pub fn encode_answer(id: &RequestId, result: Bytes) -> Answer {
     Answer([head.into(), result, Bytes::from_static(b"}")])
 }
 
-/// An error response; `None` writes `"id":null`, for a line whose id could not be read.
+/// Encodes an error response; `None` writes `"id":null`, for a line whose id could not be read.
 #[must_use]
 pub fn encode_error(id: Option<&RequestId>, error: &ErrorObject) -> Bytes {
     object(|out| {
@@ -57,7 +57,7 @@ pub fn encode_error(id: Option<&RequestId>, error: &ErrorObject) -> Bytes {
     .expect("an id and an error are made of numbers, strings and JSON values")
 }
 
-/// A notification. Parameters that serialise to `null`, such as `()`, are left out.
+/// Encodes a notification. Parameters that serialize to `null`, such as `()`, are left out.
 ///
 /// # Errors
 /// Parameters that have no JSON form.
@@ -68,7 +68,7 @@ pub fn encode_notification<T: Serialize + ?Sized>(
     object(|out| call(out, method, params)).map_err(|source| error(method, source))
 }
 
-/// A request. Parameters that serialise to `null`, such as `()`, are left out.
+/// Encodes a request. Parameters that serialize to `null`, such as `()`, are left out.
 ///
 /// # Errors
 /// Parameters that have no JSON form.
@@ -84,7 +84,7 @@ pub fn encode_request<T: Serialize + ?Sized>(
     .map_err(|source| error(method, source))
 }
 
-/// The content of a JSON string: `text` escaped, without the quotes.
+/// Returns `text` escaped as the content of a JSON string, without the quotes.
 #[must_use]
 pub fn escape(text: &str) -> Bytes {
     let plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
@@ -97,8 +97,8 @@ pub fn escape(text: &str) -> Bytes {
 }
 
 /// A notification with one growing string member, split around the text of that member, so that a
-/// streamed piece costs its escaping and nothing else. Keep one frame for a stream: deltas of the
-/// same frame can be merged by an [`crate::Outbox`].
+/// streamed piece costs only its escaping. Keep one frame for each stream: an [`crate::Outbox`] can
+/// merge deltas of the same frame.
 #[derive(Clone, Debug)]
 pub struct DeltaFrame {
     head: Bytes,
@@ -106,11 +106,11 @@ pub struct DeltaFrame {
 }
 
 impl DeltaFrame {
-    /// The frame of a notification whose `params` are the object `params` followed by the string
-    /// member `name`, which `params` must not have.
+    /// Creates the frame of a notification whose `params` are the object `params` followed by the
+    /// string member `name`, which `params` must not contain.
     ///
     /// # Errors
-    /// Parameters that have no JSON form or are no object.
+    /// Parameters that have no JSON form or are not an object.
     pub fn new<T: Serialize + ?Sized>(
         method: &str,
         params: &T,
@@ -130,7 +130,7 @@ impl DeltaFrame {
         Ok(Self { head: head.into(), tail: Bytes::from_static(b"\"}}") })
     }
 
-    /// The message that carries the piece `text`.
+    /// Returns the message that carries the piece `text`.
     #[must_use]
     pub fn delta(&self, text: &str) -> Outgoing {
         Outgoing::Delta { head: self.head.clone(), text: escape(text), tail: self.tail.clone() }
@@ -138,7 +138,7 @@ impl DeltaFrame {
 }
 
 impl Message {
-    /// The message as bytes, without a newline.
+    /// Encodes the message, without a newline.
     ///
     /// # Errors
     /// A response with a result and no id, which [`crate::decode`] never yields.
@@ -159,7 +159,7 @@ fn error(method: &str, source: serde_json::Error) -> EncodeError {
     EncodeError { what: method.to_owned(), source }
 }
 
-/// First size of a message's buffer: most messages fit, few waste much.
+/// Initial size of a message's buffer: enough for most messages, little waste for small ones.
 const FIRST_BYTES: usize = 256;
 
 fn object(
@@ -205,8 +205,8 @@ fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serd
     serde_json::to_writer(out, value)
 }
 
-/// Raw JSON from elsewhere may be laid out over several lines, which would break the framing.
-/// Inside strings a newline is always escaped, so every one found here is white space.
+/// Raw JSON from other sources may span several lines, which would break the framing. Inside
+/// strings a newline is always escaped, so every newline found here is white space.
 fn keep_on_one_line(out: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = memchr::memchr(b'\n', &out[from..]) {

@@ -1,5 +1,5 @@
-//! The error member of a response and the codes the protocol uses. When to answer with which error
-//! is decided by the crates above; only the standard ones are worded here.
+//! The error member of a response and the codes that the protocol uses. The crates above decide
+//! which error to return; only the standard errors have their messages here.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 pub mod code {
     /// The line is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, but not a request; also a request that does not fit the state.
+    /// The line is JSON but not a request, or the request is invalid in the current state.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method.
+    /// The method does not exist.
     pub const METHOD_NOT_FOUND: i64 = -32601;
-    /// The parameters do not have the shape or the values that the method takes.
+    /// The parameters do not have the shape or the values that the method accepts.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Something underneath failed: a spawn, I/O, another server.
+    /// An operation underneath failed: spawning a process, I/O, another server.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// The request queue is full; the client may try again later.
+    /// The request queue is full; the client may retry later.
     pub const OVERLOADED: i64 = -32001;
 }
 
 /// The `error` member of a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// See [`code`].
+    /// One of the values in [`code`].
     pub code: i64,
     /// For people: what happened, where, and what to do next.
     pub message: String,
@@ -35,20 +35,20 @@ pub struct ErrorObject {
 }
 
 impl ErrorObject {
-    /// An error with a code and a message of the caller's; an overlong message is clipped.
+    /// Creates an error with this code and message; an overlong message is truncated.
     #[must_use]
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: clip(message.into()), data: None }
     }
 
-    /// The same error with `data`.
+    /// Returns the error with `data` added.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = Some(data);
         self
     }
 
-    /// -32700: the line is not JSON. `detail` says where it stops being JSON.
+    /// -32700: the line is not JSON. `detail` says where parsing failed.
     #[must_use]
     pub fn parse_error(detail: impl fmt::Display) -> Self {
         Self::new(code::PARSE_ERROR, format!("Parse error: {detail}"))
@@ -60,13 +60,14 @@ impl ErrorObject {
         Self::new(code::INVALID_REQUEST, message)
     }
 
-    /// -32601, naming the method.
+    /// -32601, with the name of the method.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
         Self::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))
     }
 
-    /// -32602 with exactly this message; [`crate::decode_params`] words the ones of a wrong shape.
+    /// -32602 with exactly this message. [`crate::decode_params`] writes the messages for
+    /// parameters of a wrong shape.
     #[must_use]
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_PARAMS, message)
@@ -78,7 +79,7 @@ impl ErrorObject {
         Self::new(code::INTERNAL_ERROR, message)
     }
 
-    /// -32001, worded as the specification words it.
+    /// -32001, in the words of the specification.
     #[must_use]
     pub fn overloaded() -> Self {
         Self::new(code::OVERLOADED, "Server overloaded; retry later.")
@@ -93,7 +94,7 @@ impl fmt::Display for ErrorObject {
 
 impl std::error::Error for ErrorObject {}
 
-/// Longest message, in bytes. Messages quote what the peer sent, which may be megabytes.
+/// Longest message, in bytes. Messages quote input from the peer, which may be megabytes.
 const MESSAGE_BYTES: usize = 2048;
 
 fn clip(mut message: String) -> String {

@@ -1,17 +1,17 @@
-//! The id that ties a response to its request. It is echoed as it came and never interpreted.
+//! The id that matches a response to its request. It is echoed unchanged and never interpreted.
 
 use std::fmt;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The `id` member: an integer of 64 bits or a string ("Message envelope"; strings are accepted
-/// beyond the specification).
+/// The `id` member: a 64-bit integer or a string ("Message envelope"; strings are an extension of
+/// the specification).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RequestId {
-    /// An integer, also a negative one.
+    /// An integer, possibly negative.
     Integer(i64),
-    /// A string, also an empty one.
+    /// A string, possibly empty.
     String(String),
 }
 

@@ -1,6 +1,6 @@
 //! The queue of incoming messages of one connection, bounded in messages and in bytes. At either
-//! bound the reader waits, and so, in the end, does the peer; or, where a transport says so, a
-//! request that finds no room is given back, to be refused at once.
+//! bound the reader waits, and with it eventually the peer; a transport can choose to get back a
+//! request that finds no room instead, and refuse it at once.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -10,12 +10,12 @@ use std::task::{Context, Poll, Waker};
 use crate::ingress::{Charge, Ingress};
 use crate::{Limits, Malformed, Message, decode};
 
-/// What came in.
+/// A received line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
     /// A message.
     Message(Message),
-    /// A line that is not one, with the error to answer it with. The connection lives on.
+    /// A line that is not a message, with the error to respond with. The connection stays open.
     Malformed(Malformed),
 }
 
@@ -28,31 +28,31 @@ impl Incoming {
     }
 }
 
-/// The receiving end: what came in and was not taken yet.
+/// The receiving end: messages received and not yet taken.
 pub struct Inbox {
     shared: Arc<Shared>,
 }
 
-/// The answers to our own requests, apart from everything else: they get through also while
-/// requests wait. See [`Inbox::split`].
+/// The responses to our own requests, separate from other messages, so that they arrive even while
+/// requests are waiting. See [`Inbox::split`].
 pub struct Answers {
     shared: Arc<Shared>,
 }
 
 impl Inbox {
-    /// The next message; `None` once the input has ended and everything was taken. May be cancelled
-    /// without losing a message.
+    /// Returns the next message; `None` once the input has ended and every message is taken. Cancel
+    /// safe: no message is lost.
     pub async fn recv(&mut self) -> Option<Incoming> {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Requests)).await
     }
 
-    /// The next message if one waits already; `None` also when the input has ended.
+    /// Returns the next message if one is already queued; `None` also when the input has ended.
     pub fn try_recv(&mut self) -> Option<Incoming> {
         self.shared.lock().pop(Lane::Requests)
     }
 
-    /// Takes the answers to our own requests out of the order of arrival, so that whoever is busy
-    /// with a request can be answered meanwhile.
+    /// Takes the responses to our own requests out of the order of arrival, so that a handler that
+    /// is busy with a request can receive a response meanwhile.
     #[must_use]
     pub fn split(self) -> (Self, Answers) {
         let mut state = self.shared.lock();
@@ -68,8 +68,8 @@ impl Inbox {
 }
 
 impl Answers {
-    /// The next answer; `None` once the input has ended and everything was taken, or the [`Inbox`] is
-    /// gone. May be cancelled without losing one.
+    /// Returns the next response; `None` once the input has ended and every response is taken, or
+    /// the [`Inbox`] is dropped. Cancel safe: no response is lost.
     pub async fn recv(&mut self) -> Option<Incoming> {
         poll_fn(|cx| self.shared.poll_next(cx, Lane::Answers)).await
     }
@@ -83,12 +83,12 @@ impl Drop for Inbox {
         let answers = std::mem::take(&mut state.answers);
         state.wake_sender();
         drop(state);
-        // Who waits for answers is to see the end.
+        // Wakes a task that waits for responses, so that it sees the end.
         answers.receiver.into_iter().for_each(Waker::wake);
     }
 }
 
-/// The sending end, of the one task that reads.
+/// The sending end, for the single task that reads.
 pub(crate) struct InboxSender {
     shared: Arc<Shared>,
     ingress: Option<Arc<Ingress>>,
@@ -104,8 +104,8 @@ pub(crate) fn inbox(limits: &Limits, ingress: Option<Arc<Ingress>>) -> (InboxSen
 }
 
 impl InboxSender {
-    /// Waits for room and queues a message that came as `bytes` bytes; `false` when nobody is there
-    /// to take it.
+    /// Waits for room and queues a message that arrived as `bytes` bytes; `false` when the receiver
+    /// is gone.
     pub(crate) async fn send(&self, incoming: Incoming, bytes: usize) -> bool {
         let mut waiting = Some(Waiting { incoming, bytes, charge: None });
         poll_fn(|cx| {
@@ -123,10 +123,11 @@ impl InboxSender {
         .await
     }
 
-    /// Queues a message that came as `bytes` bytes if there is room for it, here and in the server.
+    /// Queues a message that arrived as `bytes` bytes if this inbox and the server have room for
+    /// it.
     ///
     /// # Errors
-    /// The message, when there is none.
+    /// Returns the message when there is no room.
     pub(crate) fn offer(&self, incoming: Incoming, bytes: usize) -> Result<(), Incoming> {
         let mut waiting = Waiting { incoming, bytes, charge: None };
         let mut state = self.shared.lock();
@@ -147,7 +148,7 @@ impl InboxSender {
         Ok(())
     }
 
-    /// Waits until nobody is there to take messages.
+    /// Waits until the receiver is gone.
     pub(crate) async fn closed(&self) {
         poll_fn(|cx| {
             let mut state = self.shared.lock();
@@ -180,7 +181,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     requests: Queue,
-    /// Empty before the split.
+    /// Empty until the inbox is split.
     answers: Queue,
     is_split: bool,
     /// Set while the sender waits.
@@ -200,7 +201,7 @@ struct Queue {
 struct Waiting {
     incoming: Incoming,
     bytes: usize,
-    /// Given back when the message is taken.
+    /// Returned to the budget when the message is taken.
     charge: Option<Charge>,
 }
 
@@ -210,7 +211,7 @@ enum Lane {
     Answers,
 }
 
-/// Room for so many messages is kept while none waits.
+/// Capacity, in messages, that an empty queue keeps.
 const RETAINED_ENTRIES: usize = 8;
 
 impl Shared {
@@ -226,7 +227,7 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Whether there is room. One message is always let through.
+    /// Whether there is room. An empty queue accepts one message of any size.
     fn fits(&self, state: &mut State, next: &Waiting) -> bool {
         let queue = state.lane(&next.incoming);
         queue.entries.is_empty()
@@ -235,7 +236,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock leaves the state half changed.
+        // No panic under this lock leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -286,7 +287,7 @@ impl Queue {
     }
 }
 
-/// A message, or what is wrong with it.
+/// Decodes a line as a message, or as the error to respond with.
 pub(crate) fn read(line: &[u8]) -> Incoming {
     match decode(line) {
         Ok(message) => Incoming::Message(message),
@@ -316,7 +317,7 @@ mod tests {
         Limits { incoming_messages, incoming_bytes, ..Limits::default() }
     }
 
-    /// Whether a future is not done at once.
+    /// Whether a future is still pending at its first poll.
     fn waits<T>(future: impl Future<Output = T>) -> bool {
         pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_pending()
     }

@@ -1,4 +1,4 @@
-//! What all connections of a server may have waiting together.
+//! The bound on messages that wait in all connections of a server together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MIB: usize = 1 << 20;
 
 /// A budget that the inboxes of many connections share. A transport that refuses instead of waiting
-/// charges each message to it, from the moment it is queued to the moment it is taken.
+/// charges each message to it, from the moment the message is queued to the moment it is taken.
 ///
-/// A connection gets no more of it than would be left for another: many that ask for all they can
-/// get have equal shares in the end, and whoever asks for little finds room.
+/// A connection never gets more than it leaves free for another. Connections that take as much as
+/// they can converge to equal shares, and a connection that needs little finds room.
 #[derive(Debug)]
 pub struct Ingress {
     messages: Budget,
     bytes: Budget,
 }
 
-/// An amount that many share.
+/// An amount shared by several takers.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,
@@ -31,14 +31,14 @@ impl Default for Ingress {
 }
 
 impl Ingress {
-    /// A budget of so many messages and bytes.
+    /// Creates a budget of this many messages and bytes.
     #[must_use]
     pub fn new(messages: usize, bytes: usize) -> Self {
         Self { messages: Budget::new(messages), bytes: Budget::new(bytes) }
     }
 
-    /// Takes one message of so many bytes out of the budget, for a connection that has `waiting`
-    /// messages and bytes in it; `None` when it does not fit.
+    /// Charges one message of `bytes` bytes, for a connection that already has `waiting` messages
+    /// and bytes in the budget; `None` when it does not fit.
     pub(crate) fn charge(
         self: &Arc<Self>,
         bytes: usize,
@@ -54,7 +54,7 @@ impl Ingress {
         Some(Charge { ingress: self.clone(), messages: 1, bytes })
     }
 
-    /// Takes bytes alone out of the budget, for a message that is not whole yet.
+    /// Charges only bytes, for a message that is not complete yet.
     pub(crate) fn charge_bytes(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         let taken = self.bytes.take(bytes, 0);
         taken.then(|| Charge { ingress: self.clone(), messages: 0, bytes })
@@ -66,7 +66,7 @@ impl Budget {
         Self { used: AtomicUsize::new(0), most }
     }
 
-    /// Leaves as much as `own`, what the taker has already.
+    /// Takes `wanted` if at least `own`, the amount that the taker already has, is then still free.
     pub(crate) fn take(&self, wanted: usize, own: usize) -> bool {
         let fits = |sum: &usize| sum.saturating_add(own) <= self.most;
         let add = |used: usize| used.checked_add(wanted).filter(fits);
@@ -78,7 +78,7 @@ impl Budget {
     }
 }
 
-/// What was taken out of the budget; dropping it gives it back.
+/// An amount taken from the budget; dropping it returns the amount.
 #[derive(Debug)]
 pub(crate) struct Charge {
     ingress: Arc<Ingress>,

@@ -1,18 +1,18 @@
-//! Names the value that a position in a JSON text belongs to. `serde_json` reports where decoding
-//! stopped; computing the path from that costs nothing until there is an error, and no second
-//! decoder for each type.
+//! Finds the path of the value at a position in a JSON text. `serde_json` reports the position
+//! where decoding stopped; computing the path from it costs nothing until there is an error, and
+//! needs no second decoder for each type.
 
-/// One container on the way to the position.
+/// One container on the path to the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
-    /// The object's current key, as it is written; `None` before the first.
+    /// The object's current key, as written; `None` before the first.
     Object(Option<&'a str>),
     /// The array's current index.
     Array(usize),
 }
 
-/// The path of the value that an error is about, such as `input[1].text`. `decode` decodes another
-/// text as the same type. `None` when the error is about the whole text.
+/// Returns the path of the value that an error concerns, such as `input[1].text`. `decode` decodes
+/// another text as the same type. `None` when the error concerns the whole text.
 #[cfg(test)]
 fn path_of(
     json: &str,
@@ -22,7 +22,7 @@ fn path_of(
     shown(&steps_of(json, error, decode)?)
 }
 
-/// The containers around the value that an error is about, outermost first.
+/// Returns the containers around the value that an error concerns, outermost first.
 pub(crate) fn steps_of<'a>(
     json: &'a str,
     error: &serde_json::Error,
@@ -35,8 +35,8 @@ pub(crate) fn steps_of<'a>(
                 && position(longer, &again).is_some_and(|found| found == at || found == at + 1)
         })
     };
-    // Some errors get their position only where the container goes on or ends. Another value put
-    // there tells them from errors about what comes next, or about the container itself.
+    // Some errors get their position only where the container continues or ends. Inserting another
+    // value there distinguishes them from errors about the next value or the container itself.
     let (before, after) = json.split_at(end);
     match before.as_bytes().last()? {
         b',' => {
@@ -53,7 +53,7 @@ pub(crate) fn steps_of<'a>(
     }
 }
 
-/// The path of the innermost value that ends or begins at `end`, or encloses it.
+/// Returns the path of the innermost value that ends or begins at `end`, or encloses it.
 fn path_at(json: &str, end: usize) -> Option<Vec<Step<'_>>> {
     let bytes = json.as_bytes();
     let mut steps: Vec<Step<'_>> = Vec::new();
@@ -83,14 +83,14 @@ fn path_at(json: &str, end: usize) -> Option<Vec<Step<'_>>> {
         }
         at += 1;
     }
-    // A container that begins here is meant itself, not what is in it.
+    // The position of a container's first byte means the container, not its content.
     if at > 0 && at == end && matches!(bytes[at - 1], b'{' | b'[') {
         steps.pop();
     }
     Some(steps)
 }
 
-/// Where the string that begins at `start` ends: behind its closing quote.
+/// Returns the index after the closing quote of the string that begins at `start`.
 pub(crate) fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
@@ -103,15 +103,15 @@ pub(crate) fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// How much was decoded when the error occurred, without white space at the end.
+/// Returns how many bytes were decoded when the error occurred, without trailing white space.
 fn position(json: &str, error: &serde_json::Error) -> Option<usize> {
     let lines = error.line().checked_sub(1)?;
     let before: usize = json.split_inclusive('\n').take(lines).map(str::len).sum();
     Some(json.get(..before + error.column())?.trim_end().len())
 }
 
-/// The error without its position, which counts from the start of a text that the caller does not
-/// see.
+/// Returns the error without its position, which counts from the start of a text that the caller
+/// does not see.
 pub(crate) fn message(error: &serde_json::Error) -> String {
     let mut text = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
@@ -121,7 +121,7 @@ pub(crate) fn message(error: &serde_json::Error) -> String {
     text
 }
 
-/// The path as a person writes it; `None` for the whole text.
+/// Formats the path for a person; `None` for the whole text.
 pub(crate) fn shown(steps: &[Step<'_>]) -> Option<String> {
     let mut path = String::new();
     for step in steps {
@@ -131,7 +131,7 @@ pub(crate) fn shown(steps: &[Step<'_>]) -> Option<String> {
                 path.push('.');
                 path.push_str(key);
             }
-            // Between members, what is wrong concerns the object.
+            // Between members, the error concerns the object itself.
             Step::Object(None) => {}
             Step::Array(index) => path.push_str(&format!("[{index}]")),
         }

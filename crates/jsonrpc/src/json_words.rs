@@ -1,9 +1,9 @@
-//! What `serde` says of a value that does not fit, in the words of JSON: the names of Rust's types mean
-//! nothing to a client.
+//! Rewrites serde's messages about mismatched values in terms of JSON, because the names of Rust's
+//! types mean nothing to a client.
 
 use std::borrow::Cow;
 
-/// The message with JSON's names of what was found and of what was expected.
+/// Replaces the names of Rust's types in the message with JSON's.
 pub(crate) fn in_json_words(message: &str) -> Cow<'_, str> {
     if message.starts_with("data did not match any variant of untagged enum ") {
         return "it has none of the forms that are possible here".into();
@@ -13,7 +13,7 @@ pub(crate) fn in_json_words(message: &str) -> Cow<'_, str> {
         return message.into();
     };
     let rest = message.get(kind.len()..).unwrap_or_default();
-    // What was found may quote the client: what was expected is behind the last comma.
+    // The found value may quote the client, so the expected type is what follows the last comma.
     let Some((found, expected)) = rest.rsplit_once(", expected ") else { return message.into() };
     format!("{kind}{}, expected {}", found_words(found), expected_words(expected)).into()
 }

@@ -1,14 +1,15 @@
-//! JSON-RPC 2.0 in both directions, a message a line or a WebSocket frame: framing, queues,
-//! transports and a typed client. It names no method: what the messages mean is the business of the crates above.
+//! JSON-RPC 2.0 in both directions, one message per line or WebSocket frame: framing, queues,
+//! transports and a typed client. It knows no method: the crates above give the messages their
+//! meaning.
 //!
-//! The way of a message:
+//! The path of a message:
 //!
 //! ```text
 //! bytes ─▶ LineReader, MessageReader ─▶ decode ─▶ Inbox ─▶ whoever handles it
 //! bytes ◀─ OutboxReceiver::run ◀── Outbox ◀─ encode_* ◀─────┘
 //! ```
 //!
-//! Everything that waits has a bound, stated in [`Limits`].
+//! Every queue has a bound, stated in [`Limits`].
 
 mod client;
 mod close;

@@ -1,4 +1,4 @@
-//! The bounds of one connection, in one place. What happens at each bound is written at its field.
+//! The bounds of one connection, in one place. Each field documents what happens at its bound.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ const MIB: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest line, in bytes without its newline. A longer one is skipped and answered with an
-    /// error; the connection lives on.
+    /// error; the connection stays open.
     pub line_bytes: usize,
-    /// Most messages that were read and not yet taken. At the bound the reader stops reading, so
-    /// that the peer's writes wait.
+    /// Most messages read and not yet taken. At the bound the reader stops reading, so that the
+    /// peer's writes block.
     pub incoming_messages: usize,
-    /// Most bytes of lines that were read and not yet taken; one line is always let through. At the
-    /// bound the reader stops reading.
+    /// Most bytes of lines read and not yet taken; an empty queue accepts a line of any size. At
+    /// the bound the reader stops reading.
     pub incoming_bytes: usize,
-    /// Bytes that may wait in memory to be written. What comes beyond waits on disk where there is a
-    /// [`crate::Spool`]; otherwise whoever makes messages waits ([`crate::Outbox::room`]).
+    /// Bytes that may wait in memory to be written. Messages beyond it wait on disk if there is a
+    /// [`crate::Spool`]; otherwise producers wait ([`crate::Outbox::room`]).
     pub outgoing_bytes: usize,
     /// Above this many waiting bytes, consecutive deltas of one frame are merged into one message.
     pub merge_above: usize,
-    /// A write that makes no progress for so long closes the connection:
-    /// [`crate::CloseReason::Stalled`]. `None`: a peer that does not read is waited for, for as long
-    /// as the connection is open, also when there is no room for more.
+    /// A write without progress for this time closes the connection:
+    /// [`crate::CloseReason::Stalled`]. With `None`, the connection waits for a peer that does not
+    /// read for as long as it is open, even without room for more.
     pub stall: Option<Duration>,
-    /// A WebSocket on which nothing came for so long is pinged; when nothing comes for as long again
-    /// it is closed: [`crate::CloseReason::Unresponsive`].
+    /// A WebSocket that receives nothing for this time is pinged; after the same time again without
+    /// data it is closed: [`crate::CloseReason::Unresponsive`].
     pub keepalive: Duration,
     /// Most notifications and requests that a [`crate::Client`] has read and its user has not. At
     /// the bound the client stops reading the connection.

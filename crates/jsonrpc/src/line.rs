@@ -1,4 +1,4 @@
-//! Lines out of a stream of bytes, in bounded memory. What a line means is no business of it.
+//! Splits a stream of bytes into lines, in bounded memory. It does not interpret them.
 
 use std::io;
 use std::ops::Range;
@@ -8,32 +8,34 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// A line, or the report that one was skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// The line without its `\n` or `\r\n`; never blank, not checked to be UTF-8.
+    /// The line without its `
+    /// ` or `\r
+    /// `; never blank, possibly not UTF-8.
     Text(&'a [u8]),
-    /// A line passed the bound. Reported once, when it happens; its bytes are dropped, also the
-    /// ones still to come.
+    /// A line exceeded the bound. Reported once, as soon as it happens; the rest of the line is
+    /// discarded too.
     TooLong,
 }
 
-/// Room for one read: a pipe's worth, so that one system call brings many lines.
+/// Size of one read: the capacity of a pipe, so that one system call returns many lines.
 const READ_BYTES: usize = 64 << 10;
-/// A buffer that grew for a long line is given back when it is larger than this.
+/// A buffer that grew beyond this for a long line is released.
 const RETAINED_BYTES: usize = 256 << 10;
-/// Below this much room the buffer is compacted or grown before the next read.
+/// With less room than this the buffer is compacted or grown before the next read.
 const LEAST_ROOM: usize = 8 << 10;
 
-/// Reads lines of at most `max_line` bytes. Blank lines are skipped; a last line needs no newline.
-/// The buffer is never larger than `max_line` and one read.
+/// Reads lines of at most `max_line` bytes. Blank lines are skipped; the last line needs no
+/// newline. The buffer never exceeds `max_line` plus one read.
 pub struct LineReader<R> {
     reader: R,
     max_line: usize,
-    /// All of it is initialised; what was read and not yet handed out is `start..end`.
+    /// Fully initialized; `start..end` was read and not yet returned.
     buffer: Vec<u8>,
     start: usize,
-    /// No newline in `start..scanned`.
+    /// `start..scanned` contains no newline.
     scanned: usize,
     end: usize,
-    /// Inside a line that is too long.
+    /// Inside an overlong line.
     skipping: bool,
     at_end: bool,
 }
@@ -46,7 +48,7 @@ enum Step {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// A reader of lines of at most `max_line` bytes, newline not counted.
+    /// Creates a reader of lines of at most `max_line` bytes, newline not counted.
     pub fn new(reader: R, max_line: usize) -> Self {
         Self {
             reader,
@@ -60,7 +62,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// The next line, `None` at the end of the stream. May be cancelled without losing a byte.
+    /// Returns the next line, `None` at the end of the stream. Cancel safe: no byte is lost.
     ///
     /// # Errors
     /// Those of the underlying reader.
@@ -80,7 +82,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// How much memory the buffer holds, in bytes.
+    /// Capacity of the buffer, in bytes.
     pub fn buffer_capacity(&self) -> usize {
         self.buffer.capacity()
     }
@@ -118,7 +120,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if rest.is_empty() { Step::End } else { Step::Line(rest) }
     }
 
-    /// Takes off the `\r` of `\r\n`, and everything of a line that is only white space.
+    /// Removes the `\r` of `\r
+    /// `; returns an empty range for a line of white space only.
     fn trim(&self, range: Range<usize>) -> Range<usize> {
         let line = &self.buffer[range.clone()];
         if line.trim_ascii().is_empty() {
@@ -160,8 +163,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         self.start = 0;
     }
 
-    /// Moves what is pending to the front of a fresh buffer. Fresh zeroed memory costs nothing
-    /// until it is written to.
+    /// Moves the pending bytes to the front of a new buffer. Zeroed memory costs nothing until it
+    /// is written to.
     fn resize(&mut self, bytes: usize) {
         let pending = self.end - self.start;
         let mut fresh = vec![0; bytes];

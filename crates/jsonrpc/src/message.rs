@@ -1,5 +1,5 @@
-//! One line of JSON read as a message, or as the error to answer it with. Parameters and results
-//! stay raw text: only the code that knows the method reads them.
+//! Decodes a line of JSON as a message, or as the error to respond with. Parameters and results
+//! stay raw text: only the code that knows the method decodes them.
 
 use std::fmt;
 
@@ -9,66 +9,67 @@ use serde_json::value::RawValue;
 
 use crate::{ErrorObject, RequestId};
 
-/// A message ("Message envelope"). The `jsonrpc` member and unknown members are tolerated.
+/// A message ("Message envelope"). The `jsonrpc` member and unknown members are ignored.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// A call that must be answered.
+    /// A call that requires a response.
     Request {
         /// Echoed in the response.
         id: RequestId,
-        /// What is called.
+        /// Name of the method.
         method: String,
         /// `None` when absent or `null`.
         params: Option<Box<RawValue>>,
     },
-    /// A message that is never answered.
+    /// A message without a response.
     Notification {
-        /// What happened.
+        /// Name of the notification.
         method: String,
         /// `None` when absent or `null`.
         params: Option<Box<RawValue>>,
     },
-    /// The answer to a request.
+    /// The response to a request.
     Response {
-        /// The request's id. `None` only with an error: the peer could not read a message of ours.
-        /// It is not to be answered, or two ends would complain to each other for ever.
+        /// The request's id. `None` only with an error: the peer could not read one of our
+        /// messages. Do not respond to it, or both ends would report errors to each other forever.
         id: Option<RequestId>,
         /// The `result` or the `error` member.
         outcome: Result<Box<RawValue>, ErrorObject>,
     },
 }
 
-/// A line that is not a message, with the error to answer it with.
+/// A line that is not a message, with the error to respond with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Malformed {
-    /// The id of the request, when one could be read.
+    /// The id of the request, if it could be read.
     pub id: Option<RequestId>,
     /// -32700 or -32600.
     pub error: ErrorObject,
-    /// Set for a line with an `id` and no `method`: it may be the answer to a request of ours.
+    /// Set for a line with an `id` and no `method`, which may be the response to our request.
     pub answers: Option<Box<UnreadableAnswer>>,
 }
 
-/// A line that may be an answer, and is none that can be read.
+/// A line that may be a response but cannot be decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnreadableAnswer {
-    /// The request that it names.
+    /// The id of the request.
     pub id: RequestId,
-    /// The line; of a long one the beginning.
+    /// The line; only the beginning of a long one.
     pub text: String,
-    /// What is wrong with it.
+    /// Why the line cannot be decoded.
     pub why: String,
 }
 
-/// Bytes of a line that cannot be read that are kept, to be quoted.
+/// How many bytes of an undecodable line are kept for quoting.
 const QUOTED_BYTES: usize = 1024;
 
-/// Reads one line, without its newline.
+/// Decodes one line, without its newline.
 ///
-/// A member of the envelope that comes twice is refused: which one counts would be a guess.
+/// A repeated member of the envelope is refused, because either of the values might be meant.
 ///
 /// # Errors
-/// -32700 for what is not JSON or not UTF-8; -32600 for JSON that is no message, batches included.
+/// -32700 for a line that is not JSON or not UTF-8; -32600 for JSON that is not a message,
+/// including batches.
 pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
     let text = std::str::from_utf8(line).map_err(|error| {
         malformed(None, ErrorObject::parse_error(format_args!("not UTF-8: {error}")))
@@ -91,9 +92,9 @@ pub fn decode(line: &[u8]) -> Result<Message, Malformed> {
     }
 }
 
-/// A line without a `method` that names a request. With a `result` or an `error` it is the answer to
-/// a request of ours; the error is then sent without that id, under which the peer would take it for
-/// the answer to a request of its own.
+/// A line that has an id but no `method`. With a `result` or an `error` it is the response to a
+/// request of ours; the error then goes out without that id, because the peer would take it for the
+/// response to a request of its own.
 fn unreadable(envelope: &Envelope<'_>, id: RequestId, why: String, text: &str) -> Malformed {
     let is_response = envelope.result.is_some() || envelope.error.is_some();
     let mut malformed = invalid((!is_response).then(|| id.clone()), &why);
@@ -104,7 +105,7 @@ fn unreadable(envelope: &Envelope<'_>, id: RequestId, why: String, text: &str) -
 }
 
 impl PartialEq for Message {
-    /// Raw JSON is compared as text.
+    /// Compares raw JSON as text.
     fn eq(&self, other: &Self) -> bool {
         let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
         match (self, other) {
@@ -219,9 +220,9 @@ fn read_string(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// The members of the envelope, as slices of the line. Whatever they hold, reading the envelope
-/// fails only on what is not JSON, so that an id behind a wrong member is still found. Raw values
-/// are skipped without recursion: nesting costs no stack.
+/// The members of the envelope, as slices of the line. Reading the envelope fails only on invalid
+/// JSON, whatever the members hold, so that an id after a wrong member is still found. Raw values
+/// are skipped without recursion, so nesting uses no stack.
 #[derive(Default)]
 struct Envelope<'a> {
     id: Option<&'a RawValue>,
@@ -269,7 +270,8 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 }
 
-/// The name of a member, `None` for one that the envelope does not have. Read without allocating.
+/// The name of a member, `None` for one that the envelope does not define. Decodes without
+/// allocating.
 struct Key(Option<&'static str>);
 
 impl<'de> Deserialize<'de> for Key {

@@ -1,5 +1,4 @@
-//! What a typed call and a typed notification are. The tables that implement these traits live in
-//! the crate that owns the wire types.
+//! Traits of typed calls and notifications. The crate that owns the wire types implements them.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,10 +1,10 @@
 //! The queue of outgoing messages of one connection: any thread pushes without waiting, one task
-//! takes what waits and writes it.
+//! takes the queued messages and writes them.
 //!
-//! Bytes are counted, not messages. Up to [`Limits::outgoing_bytes`] wait in memory; beyond, they
-//! wait on disk ([`Spool`]). Where there is no room on disk either, whoever makes messages waits
-//! ([`Outbox::room`]). Size alone never closes a connection whose client reads: a write that makes no
-//! progress does, and a client that takes next to nothing while others wait for it.
+//! The bounds count bytes, not messages. Up to [`Limits::outgoing_bytes`] wait in memory, and more
+//! on disk ([`Spool`]). When the disk has no room either, producers wait ([`Outbox::room`]). Size
+//! alone never closes the connection of a client that reads. A write without progress does, and so
+//! does a client that reads almost nothing while producers wait for it.
 
 mod receiver;
 mod state;
@@ -23,14 +23,14 @@ pub use receiver::OutboxReceiver;
 pub(crate) use state::Shared;
 use state::closed_when;
 
-/// A client that others wait for takes [`LEAST_BYTES`] in so long, or is closed.
+/// While producers wait, a client must read [`LEAST_BYTES`] in this time, or it is closed.
 const WAITED_FOR: Duration = Duration::from_secs(2);
 /// See [`WAITED_FOR`].
 const LEAST_BYTES: u64 = 64 << 10;
-/// Pings that wait for their answer.
+/// Most pings whose pongs are queued.
 const MOST_PONGS: usize = 64;
 
-/// A queue with its two ends, bounded by `limits.outgoing_bytes`.
+/// Creates both ends of a queue bounded by `limits.outgoing_bytes`.
 #[must_use]
 pub fn outbox(limits: &Limits) -> (Outbox, OutboxReceiver) {
     let shared = Arc::new(Shared::new(limits));
@@ -38,25 +38,25 @@ pub fn outbox(limits: &Limits) -> (Outbox, OutboxReceiver) {
     (outbox, OutboxReceiver::new(shared))
 }
 
-/// The sending end. Cheap to clone; usable from any thread; when the last clone is dropped the
-/// queue is finished in good order.
+/// The sending end. Cheap to clone and usable from any thread; dropping the last clone closes the
+/// queue in good order.
 #[derive(Clone)]
 pub struct Outbox {
     handle: Arc<Handle>,
 }
 
 impl Outbox {
-    /// Queues a message. Never waits; costs a lock and no allocation of its own.
+    /// Queues a message without waiting. Takes a lock, and makes no allocation of its own.
     ///
     /// # Errors
-    /// The reason for which the outbox is closed, which may be this very message: whoever pushes
-    /// twice the budget without waiting for [`Outbox::room`] closes it as
-    /// [`CloseReason::SlowClient`], where there is a [`Limits::stall`].
+    /// The reason for which the outbox is closed, possibly caused by this message: pushing twice
+    /// the budget without waiting for [`Outbox::room`] closes it as [`CloseReason::SlowClient`] if
+    /// there is a [`Limits::stall`].
     pub fn push(&self, message: impl Into<Outgoing>) -> Result<(), CloseReason> {
         Shared::push(&self.handle.shared, Pushed::Message(message.into()))
     }
 
-    /// Queues what the peer asked for. As [`Outbox::push`], but it counts in
+    /// Queues a response to the peer. Like [`Outbox::push`], but it counts in
     /// [`Outbox::answers_below`].
     ///
     /// # Errors
@@ -65,34 +65,34 @@ impl Outbox {
         Shared::push(&self.handle.shared, Pushed::Answer(answer.into()))
     }
 
-    /// From now on what finds no room in memory waits in files of `spool`. Later calls change
-    /// nothing.
+    /// Spools messages that find no room in memory to files of `spool` from now on. Later calls
+    /// have no effect.
     pub fn spool_to(&self, spool: Arc<Spool>) {
         self.handle.shared.lock().spool.get_or_insert(spool);
     }
 
-    /// Takes no more messages. After an orderly reason the queued ones are still written, after
-    /// another they are dropped. The first orderly close can be cut short by a later disorderly
-    /// one; otherwise the first reason stays.
+    /// Stops accepting messages. After an orderly reason queued messages are still written, after
+    /// another they are dropped. A disorderly close replaces an earlier orderly one; otherwise the
+    /// first reason is kept.
     pub fn close(&self, reason: CloseReason) {
         Shared::close(&self.handle.shared, reason);
     }
 
-    /// Why the outbox is closed, `None` while it is open.
+    /// The reason of the close, `None` while the outbox is open.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.handle.shared.close_reason()
     }
 
-    /// Waits until the outbox is closed, for whatever reason.
+    /// Waits until the outbox is closed, for any reason.
     pub async fn closed(&self) -> CloseReason {
         closed_when(self.handle.shared.closed.subscribe(), |_| true).await
     }
 
-    /// Waits until everything pushed before this call is written and flushed.
+    /// Waits until every message pushed before this call is written and flushed.
     ///
     /// # Errors
-    /// The reason for which it will not be written.
+    /// The reason for which they will not be written.
     pub async fn flushed(&self) -> Result<(), CloseReason> {
         let shared = &*self.handle.shared;
         let target = shared.lock().pushed;
@@ -104,8 +104,9 @@ impl Outbox {
         Err(self.close_reason().unwrap_or(CloseReason::Aborted))
     }
 
-    /// Waits until everything pushed before this call is written and flushed, for as long as the peer
-    /// takes something; one that takes nothing for `stall` is given up as [`CloseReason::Stalled`].
+    /// Waits until every message pushed before this call is written and flushed, for as long as the
+    /// peer makes progress. Without progress for `stall`, the outbox is closed as
+    /// [`CloseReason::Stalled`].
     pub async fn drained(&self, stall: Duration) {
         let mut flushed = std::pin::pin!(self.flushed());
         loop {
@@ -119,39 +120,39 @@ impl Outbox {
         }
     }
 
-    /// Waits until nothing is written any more: the outbox is closed, and the stream ended with what
-    /// the transport says at the end.
+    /// Waits until writing has ended: the outbox is closed, and the transport has written the end
+    /// of the stream.
     pub async fn ended(&self) {
         let mut progress = self.handle.shared.progress.subscribe();
-        // Fails when the queue is gone, which we hold.
+        // Fails only when the queue is gone, and we hold it.
         let _ = progress.wait_for(|progress| progress.receiver_gone).await;
     }
 
-    /// Bytes that wait to be written, in memory and on disk, what is just being written included.
+    /// Bytes that wait to be written, in memory and on disk, including a write in progress.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.handle.shared.lock().waiting_bytes()
     }
 
-    /// Bytes of [`Outbox::queued_bytes`] that are in memory.
+    /// The part of [`Outbox::queued_bytes`] that is in memory.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.handle.shared.lock().held
     }
 
-    /// Bytes that the peer has taken so far, framing included.
+    /// Total bytes that the peer has accepted, including framing.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.handle.shared.lock().written_bytes
     }
 
-    /// Waits until fewer than `bytes` wait to be written and there is room, in memory or on disk, or
+    /// Waits until fewer than `bytes` wait to be written and there is room in memory or on disk, or
     /// the outbox is closed.
     pub async fn below(&self, bytes: usize) {
         self.until(|state| state.waiting_bytes() < bytes && !state.is_full()).await;
     }
 
-    /// Waits until fewer than `bytes` of answers wait to be written, or the outbox is closed.
+    /// Waits until fewer than `bytes` of responses wait to be written, or the outbox is closed.
     pub async fn answers_below(&self, bytes: usize) {
         self.until(|state| state.answer_bytes < bytes).await;
     }
@@ -162,9 +163,9 @@ impl Outbox {
         self.handle.shared.lock().is_full()
     }
 
-    /// Waits until there is room, in memory or on disk, or the outbox is closed. A client that is
-    /// waited for has to read: one that takes less than 64 KiB in two seconds is closed as
-    /// [`CloseReason::SlowClient`], where [`Limits::stall`] limits its patience.
+    /// Waits until there is room in memory or on disk, or the outbox is closed. Meanwhile the
+    /// client has to read: if it takes less than 64 KiB in two seconds and there is a
+    /// [`Limits::stall`], the outbox is closed as [`CloseReason::SlowClient`].
     pub async fn room(&self) {
         loop {
             let before = self.written_bytes();
@@ -197,12 +198,12 @@ impl Outbox {
         }
     }
 
-    /// Asks the peer whether it is there, where the transport can.
+    /// Pings the peer, if the transport supports it.
     pub(crate) fn ping(&self) {
         self.handle.shared.control(|controls| controls.ping = true);
     }
 
-    /// Answers a ping. Of pings that come faster than answers are written the last ones are
+    /// Answers a ping. When pings arrive faster than pongs are written, only the latest are
     /// answered.
     pub(crate) fn pong(&self, payload: &[u8]) {
         self.handle.shared.control(|controls| {
@@ -213,7 +214,7 @@ impl Outbox {
         });
     }
 
-    /// Resolves when the outbox is closed, and does not keep the queue open.
+    /// Resolves when the outbox is closed, without keeping the queue open.
     pub(crate) fn closed_watch(&self) -> impl Future<Output = CloseReason> + Send + use<> {
         closed_when(self.handle.shared.closed.subscribe(), |_| true)
     }
@@ -223,7 +224,7 @@ impl Outbox {
         WeakOutbox(Arc::downgrade(&self.handle))
     }
 
-    /// Resolves when the outbox is closed in a way that leaves nothing to be written.
+    /// Resolves when the outbox is closed and its queued messages are dropped.
     pub(crate) fn broken(&self) -> impl Future<Output = CloseReason> + Send + use<> {
         closed_when(self.handle.shared.closed.subscribe(), |reason| !reason.is_orderly())
     }

@@ -1,5 +1,5 @@
-//! Decodes raw JSON into typed parameters and results. Errors name the member and what was expected.
-//! Whether a value makes sense is for the crates above to check.
+//! Decodes raw JSON into typed parameters and results. Errors name the member and what was
+//! expected. The crates above check whether values make sense.
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use crate::decode_error::DecodeError;
 use crate::respell::respelled;
 
 /// Decodes the parameters of a method. Absent parameters decode as `{}`, so a method whose members
-/// are all optional needs none; `()` decodes from `{}`.
+/// are all optional accepts none; `()` decodes from `{}`.
 ///
 /// # Errors
 /// -32602; the message names the member and what was expected.
@@ -17,7 +17,7 @@ pub fn decode_params<T: DeserializeOwned>(params: Option<&RawValue>) -> Result<T
     read_params(params).map_err(|why| ErrorObject::invalid_params(format!("Invalid params: {why}")))
 }
 
-/// Like [`decode_params`], for callers with an error of their own.
+/// Like [`decode_params`], for callers with their own error type.
 ///
 /// # Errors
 /// When the parameters do not fit the type.

@@ -1,18 +1,17 @@
-//! What stands in an outgoing queue: whole messages, the pieces of streams that can be merged with
-//! their neighbours, and parts of messages that come back from disk. When to merge is the queue's
-//! decision.
+//! The entries of an outgoing queue: whole messages, pieces of streams that can be merged with
+//! their neighbours, and parts of messages read back from disk. The queue decides when to merge.
 
 use bytes::Bytes;
 
-/// A message to send, as the `encode_*` functions make it: without a newline.
+/// A message to send, as the `encode_*` functions return it: without a newline.
 #[derive(Clone, Debug)]
 pub enum Outgoing {
     /// Never merged, reordered or dropped.
     Whole(Bytes),
     /// A piece of a stream: `head text tail` is the message. See [`crate::DeltaFrame`].
     ///
-    /// Consecutive ones whose `head` is the same memory may reach the client as one message with
-    /// their texts appended, and the tail of the last one.
+    /// Consecutive deltas whose `head` is the same memory may reach the client as one message, with
+    /// their texts concatenated and the last one's tail.
     Delta {
         /// The message up to the text, its opening quote included.
         head: Bytes,
@@ -39,7 +38,7 @@ impl Outgoing {
     }
 }
 
-/// The answer to a request of the peer, as [`crate::encode_answer`] makes it.
+/// The response to a request of the peer, as [`crate::encode_answer`] returns it.
 #[derive(Clone, Debug)]
 pub struct Answer(pub(crate) [Bytes; 3]);
 
@@ -49,7 +48,7 @@ impl From<Bytes> for Answer {
     }
 }
 
-/// What is pushed.
+/// A message as it is pushed.
 pub(crate) enum Pushed {
     Message(Outgoing),
     Answer(Answer),
@@ -65,14 +64,14 @@ impl Pushed {
     }
 }
 
-/// Longest text that merging makes; more goes into another message.
+/// Longest text of a merged message; more text starts another message.
 const MERGED_BYTES: usize = 1 << 20;
 
-/// One queued message, maybe merged out of several deltas, or a part of one.
+/// One queued message, possibly merged from several deltas, or a part of one.
 #[derive(Debug)]
 pub struct Queued {
     entry: Entry,
-    /// Pushes that are written once this is.
+    /// Number of pushes that are complete once this is written.
     pushes: u32,
 }
 
@@ -90,10 +89,10 @@ enum Entry {
         text: Vec<u8>,
         tail: Bytes,
     },
-    /// The parts of a message follow each other.
+    /// The parts of a message follow each other directly.
     Part {
         bytes: Bytes,
-        /// Length of the message; `None` when this is not its first part.
+        /// Length of the message; `None` in a later part.
         message: Option<u64>,
         is_last: bool,
     },
@@ -119,33 +118,33 @@ impl From<Outgoing> for Queued {
 }
 
 impl Queued {
-    /// A message of `pushes` pushes.
+    /// Creates a message that stands for `pushes` pushes.
     pub(crate) fn whole(bytes: Bytes, pushes: u32) -> Self {
         Self { entry: Entry::Whole(bytes), pushes }
     }
 
-    /// A part of a message that is `message` bytes long, given with its first part; `pushes` counts
-    /// with its last one.
+    /// Creates a part of a message that is `message` bytes long; `Some` only in its first part.
+    /// `pushes` counts with its last part.
     pub(crate) fn part(bytes: Bytes, message: Option<u64>, is_last: bool, pushes: u32) -> Self {
         let pushes = if is_last { pushes } else { 0 };
         Self { entry: Entry::Part { bytes, message, is_last }, pushes }
     }
 
-    /// Length of the message, or of the part, in bytes.
+    /// Length of the message or part, in bytes.
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // no message is empty
     pub fn len(&self) -> usize {
         self.parts().iter().map(|part| part.len()).sum()
     }
 
-    /// Appends the message, or the part, without a newline.
+    /// Appends the message or part, without a newline.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         for part in self.parts() {
             out.extend_from_slice(part);
         }
     }
 
-    /// Length of the message that begins here; `None` for what is a later part of one.
+    /// Length of the message that begins here; `None` for a later part.
     pub(crate) fn begins(&self) -> Option<u64> {
         match &self.entry {
             Entry::Part { message, .. } => *message,
@@ -158,12 +157,12 @@ impl Queued {
         !matches!(&self.entry, Entry::Part { is_last: false, .. })
     }
 
-    /// Pushes that are written once this is.
+    /// Number of pushes that are complete once this is written.
     pub(crate) fn pushes(&self) -> u32 {
         self.pushes
     }
 
-    /// Its pieces in order, without copying.
+    /// Returns its pieces in order, without copying.
     pub(crate) fn into_pieces(self) -> [Bytes; 3] {
         match self.entry {
             Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, Bytes::new(), Bytes::new()],
@@ -173,7 +172,7 @@ impl Queued {
         }
     }
 
-    /// Its pieces in order.
+    /// Borrows its pieces in order.
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
         match &self.entry {
             Entry::Whole(bytes) | Entry::Part { bytes, .. } => [bytes, &[], &[]],
@@ -183,9 +182,9 @@ impl Queued {
         }
     }
 
-    /// Appends the text of a delta of the same frame, whose tail counts from now on, and tells by
-    /// how many bytes the message grew. `None` when it is not one, or when the message would pass
-    /// [`MERGED_BYTES`].
+    /// Appends the text of a delta of the same frame, and replaces the tail with the delta's.
+    /// Returns by how many bytes the message grew; `None` when the delta belongs to another frame,
+    /// or the message would exceed [`MERGED_BYTES`].
     pub(crate) fn merge(
         &mut self,
         new_head: &Bytes,
@@ -210,7 +209,7 @@ impl Queued {
     }
 }
 
-/// The same memory; comparing contents would cost more than a merge gains.
+/// Whether both are the same memory; comparing contents would cost more than a merge saves.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     a.as_ptr() == b.as_ptr() && a.len() == b.len()
 }

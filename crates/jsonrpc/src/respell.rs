@@ -1,22 +1,23 @@
-//! Understands names in another spelling: when decoding ends at an unknown name that differs from a
-//! known one in spelling only, the name is replaced in the text and decoding begins anew. Only types
-//! that refuse unknown members, and names of enumerations, ever get here: whoever spells as the
-//! specification does pays nothing, and there is no second decoder for each type.
+//! Accepts names in another spelling: when decoding stops at an unknown name that differs from a
+//! known one only in case style, the name is replaced in the text and decoding restarts. Only types
+//! that refuse unknown members, and names of enumerations, get here. Messages in the
+//! specification's spelling cost nothing extra, and no type needs a second decoder.
 
 use std::ops::Range;
 
 use crate::decode_error::{DecodeError, Unknown};
 use crate::json_path::{Step, message, shown, steps_of, string_end};
 
-/// Most names of one message that are understood in another spelling.
+/// Most names of one message that are accepted in another spelling.
 const MAX_RESPELLED: usize = 64;
-/// What is read by its tag is reported as a whole; in a larger one no name is looked for.
+/// serde reports an internally tagged value as a whole. In a larger one no name is searched for.
 const MAX_SEARCHED: usize = 64 * 1024;
-/// How deep it is looked for.
+/// Depth of that search.
 const MAX_DEPTH: usize = 32;
 
-/// The text with names as the type has them, and without unknown members that are null: they say
-/// nothing. `error` is the one of decoding `json`, `decode` decodes another text.
+/// Returns the text with the names as the type spells them, and without unknown members that are
+/// null, which carry no meaning. `error` is the result of decoding `json`; `decode` decodes another
+/// text.
 ///
 /// # Errors
 /// Why the text cannot be decoded in any spelling.
@@ -47,7 +48,7 @@ fn respell_one(
     let steps = steps_of(text, error, decode).unwrap_or_default();
     let Some(unknown) = Unknown::read(&message) else {
         let found = value_at(text, &steps).and_then(|value| text.get(value));
-        // An array is read as the members of an object by their positions.
+        // A derived struct decodes from an array by position.
         let is_array = found.is_some_and(|value| value.starts_with('['));
         let message = match is_array && message.starts_with("missing field ") {
             true => "invalid type: array, expected an object".to_owned(),
@@ -66,7 +67,7 @@ fn respell_one(
     respelled.ok_or_else(|| DecodeError::unknown(unknown).at(shown(&steps)))
 }
 
-/// `None` when there is no other spelling of the member.
+/// Returns `None` when no known member differs only in case style.
 fn respell_member(
     text: &str,
     value: &Range<usize>,
@@ -91,7 +92,8 @@ fn respell_member(
     Ok(Some(replaced(text, key, &format!("\"{right}\""))))
 }
 
-/// The first object with such a member: the value itself, or one inside it. Extends `path` to it.
+/// Returns the first object with such a member: the value itself, or one inside it. Extends `path`
+/// to it.
 fn find_owner<'a>(
     text: &'a str,
     value: &Range<usize>,
@@ -117,8 +119,8 @@ fn find_owner<'a>(
     })
 }
 
-/// Where an unknown name of an enumeration stands: it is the value itself, the one member of its
-/// object, or a member's value inside what is read by its tag.
+/// Finds an unknown name of an enumeration: the value itself, the single member of its object, or a
+/// member's value inside an internally tagged value.
 fn find_name(text: &str, value: &Range<usize>, name: &str, depth: usize) -> Option<Range<usize>> {
     if is_string(&text[value.clone()], name) {
         return Some(value.clone());
@@ -136,10 +138,10 @@ fn find_name(text: &str, value: &Range<usize>, name: &str, depth: usize) -> Opti
     })
 }
 
-/// Something inside an object or an array.
+/// A value inside an object or an array.
 struct Child<'a> {
     text: &'a str,
-    /// Of a member, quotes included.
+    /// The key of a member, quotes included.
     key: Option<Range<usize>>,
     value: Range<usize>,
 }
@@ -150,7 +152,7 @@ impl Child<'_> {
     }
 }
 
-/// Whether this JSON is a string with that content.
+/// Whether this JSON is a string with this content.
 fn is_string(json: &str, content: &str) -> bool {
     let Some(inside) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return false;
@@ -160,7 +162,7 @@ fn is_string(json: &str, content: &str) -> bool {
             && serde_json::from_str::<String>(json).is_ok_and(|text| text == content)
 }
 
-/// What stands directly inside an object or an array; nothing inside other values.
+/// Returns the direct children of an object or array, without those of nested values.
 fn children<'a>(text: &'a str, value: &Range<usize>) -> impl Iterator<Item = Child<'a>> + use<'a> {
     let bytes = text.as_bytes();
     let (mut at, end) = (value.start + 1, value.end.saturating_sub(1));
@@ -181,7 +183,7 @@ fn children<'a>(text: &'a str, value: &Range<usize>) -> impl Iterator<Item = Chi
     })
 }
 
-/// Behind white space, commas and colons.
+/// Returns the index after white space, commas and colons.
 fn skip(bytes: &[u8], at: usize) -> usize {
     let is_between = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':');
     let rest = bytes.get(at..).unwrap_or_default();
@@ -230,7 +232,7 @@ fn replaced(text: &str, at: Range<usize>, by: &str) -> String {
     format!("{}{by}{}", &text[..at.start], &text[at.end..])
 }
 
-/// The text without that member, and without a comma of its own.
+/// Returns the text without the member and its comma.
 fn removed(text: &str, member: Range<usize>) -> String {
     let (before, after) = (&text[..member.start], &text[member.end..]);
     match after.trim_start().strip_prefix(',') {

@@ -1,5 +1,6 @@
-//! Messages that wait on disk, because their client reads more slowly than they are made: files
-//! without a name, in a folder of the caller's, read and written by one thread of their own.
+//! Messages that wait on disk because the client reads them more slowly than they are made. They
+//! are in unnamed files in a folder that the caller gives; one separate thread reads and writes
+//! them.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,25 +13,26 @@ use bytes::Bytes;
 use crate::ingress::Budget;
 use crate::queued::Queued;
 
-/// A file that has become so long is not written any more: it goes as soon as it is read.
+/// A file of this length gets no more messages, and is removed once it is read.
 const FILE_BYTES: u64 = 16 << 20;
-/// Before each message: its length and how many pushes it is, little-endian.
+/// Before each message: its length and its number of pushes, little-endian.
 const HEADER_BYTES: usize = 12;
 
-/// Room on disk that the outboxes of many connections share. A connection gets no more of it than it
-/// leaves for another.
+/// Room on disk that the outboxes of many connections share. A connection never gets more than it
+/// leaves free for another.
 ///
 /// A folder that cannot be written to is a spool without room.
 pub struct Spool {
     folder: PathBuf,
     room: Arc<Budget>,
     on_failure: Box<dyn Fn(&io::Error) + Send + Sync>,
-    /// To the thread, once there is one.
+    /// The channel to the thread, once it exists.
     jobs: Mutex<Option<mpsc::Sender<Box<Job>>>>,
 }
 
 impl Spool {
-    /// Room for `bytes` bytes in files in `folder`. `on_failure` is given each error of the disk.
+    /// Creates a spool with room for `bytes` bytes in files in `folder`. `on_failure` receives each
+    /// disk error.
     pub fn new(
         folder: PathBuf,
         bytes: usize,
@@ -40,7 +42,7 @@ impl Spool {
         Arc::new(Self { folder, room, on_failure: Box::new(on_failure), jobs: Mutex::default() })
     }
 
-    /// The files of one connection: none yet.
+    /// Creates the empty set of files of one connection.
     pub(crate) fn files(self: &Arc<Self>) -> Files {
         Files {
             spool: self.clone(),
@@ -51,10 +53,10 @@ impl Spool {
         }
     }
 
-    /// Has the thread do this.
+    /// Sends a job to the thread.
     ///
     /// # Errors
-    /// What comes of it, when there can be no thread.
+    /// The result of the job, if the thread cannot be started.
     pub(crate) fn order(job: Box<Job>) -> Result<(), Box<(Files, Done)>> {
         let spool = job.files.spool.clone();
         let mut jobs = spool.jobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,24 +77,24 @@ impl Spool {
     }
 }
 
-/// Something to do with the files of one connection.
+/// An operation on the files of one connection.
 pub(crate) struct Job {
     pub(crate) files: Files,
     pub(crate) work: Work,
-    /// Given the files back, and what came of it.
+    /// Receives the files back, with the result.
     pub(crate) done: Box<dyn FnOnce(Files, Done) + Send>,
 }
 
 pub(crate) enum Work {
-    /// Append these messages, for which there is room.
+    /// Appends these messages, for which room is reserved.
     Write(VecDeque<Queued>),
-    /// Read so many bytes.
+    /// Reads this many bytes.
     Read(usize),
 }
 
 pub(crate) enum Done {
     Written,
-    /// The disk takes no more.
+    /// The disk is full or has failed; the messages come back.
     NotWritten(VecDeque<Queued>),
     Read(Vec<Queued>),
     NotRead(io::Error),
@@ -123,15 +125,15 @@ impl Job {
 pub(crate) struct Files {
     spool: Arc<Spool>,
     segments: VecDeque<Segment>,
-    /// Bytes of the spool's room that the segments have, and the next one will have.
+    /// Bytes of the spool's room reserved for the segments, and for the next one.
     charged: usize,
-    /// The message of which a part was read.
+    /// The rest of a message of which a part was read.
     rest: Option<Rest>,
-    /// The disk failed; what is there is still read.
+    /// A write failed; existing messages can still be read.
     broken: bool,
 }
 
-/// A file; messages do not go on in the next one.
+/// One file. A message never continues in the next.
 struct Segment {
     file: File,
     read: u64,
@@ -156,7 +158,7 @@ impl Files {
         Box::new((self, done))
     }
 
-    /// Takes room for so many bytes of messages; `false` when there is none.
+    /// Reserves room for this many bytes of messages; `false` when there is none.
     pub(crate) fn reserve(&mut self, bytes: usize) -> bool {
         let taken = !self.broken && self.spool.room.take(bytes, self.charged);
         if taken {
@@ -190,7 +192,7 @@ impl Files {
         Ok(())
     }
 
-    /// Reads up to about `most` bytes: whole messages, and parts of those that are longer.
+    /// Reads about `most` bytes: whole messages, and parts of longer ones.
     fn read(&mut self, most: usize) -> io::Result<Vec<Queued>> {
         let mut read = Vec::new();
         let Some(segment) = self.segments.front_mut() else { return Ok(read) };
@@ -220,7 +222,7 @@ impl Drop for Files {
     }
 }
 
-/// Takes messages and parts of them out of `bytes`; how many bytes they are.
+/// Splits `bytes` into messages and parts of them; returns how many bytes they use.
 fn parse(bytes: &Bytes, rest: &mut Option<Rest>, read: &mut Vec<Queued>) -> usize {
     let mut at = 0;
     loop {

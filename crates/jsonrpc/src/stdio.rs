@@ -3,9 +3,9 @@
 //!
 //! `O_NONBLOCK` belongs to the open file description, which an inherited descriptor shares with the
 //! processes that passed it on; setting it would break their reads and writes. So each kind of file
-//! gets its own way: pipes and terminals are opened anew through `/proc/self/fd`, sockets take
-//! `MSG_DONTWAIT` with each call, what cannot be opened anew is asked with `poll` before each call,
-//! and files on disk, which are always ready, are read and written directly.
+//! is handled differently: pipes and terminals are reopened through `/proc/self/fd`; sockets take
+//! `MSG_DONTWAIT` with each call; descriptors that cannot be reopened are polled before each call;
+//! files on disk, which are always ready, are read and written directly.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -28,8 +28,8 @@ pub struct FdReader {
 }
 
 impl FdReader {
-    /// Reads `fd`, of which this keeps a descriptor of its own. Must be called within a tokio
-    /// runtime with I/O.
+    /// Reads from `fd`, through a duplicate that it owns. Must be called within a tokio runtime
+    /// with I/O.
     ///
     /// # Errors
     /// When `fd` is not open or cannot be watched.
@@ -81,8 +81,8 @@ pub struct FdWriter {
 }
 
 impl FdWriter {
-    /// Writes `fd`, of which this keeps a descriptor of its own. Must be called within a tokio
-    /// runtime with I/O.
+    /// Writes to `fd`, through a duplicate that it owns. Must be called within a tokio runtime with
+    /// I/O.
     ///
     /// # Errors
     /// When `fd` is not open or cannot be watched.
@@ -123,23 +123,23 @@ enum File {
         fd: AsyncFd<OwnedFd>,
         access: Access,
     },
-    /// On disk, or a device such as `/dev/null`: always ready, and refused by epoll.
+    /// A file on disk, or a device such as `/dev/null`: always ready, and epoll refuses it.
     Direct(OwnedFd),
 }
 
-/// How to read and write without ever blocking.
+/// How to read and write without blocking.
 #[derive(Clone, Copy, Debug)]
 enum Access {
-    /// Our own file description, which is non-blocking.
+    /// A non-blocking file description of our own.
     OwnDescription,
-    /// A socket: non-blocking by the call.
+    /// A socket, with a non-blocking flag on each call.
     Socket,
-    /// A shared, blocking description: only touched when `poll` says that it would not block. This
-    /// relies on nobody else reading the same pipe at the same time.
+    /// A shared, blocking description, used only when `poll` says that the call would not block.
+    /// This relies on no other process reading the same pipe at the same time.
     Asked,
 }
 
-/// Most that can be written to a pipe that is ready without blocking (`PIPE_BUF` on Linux).
+/// Most bytes that a write to a ready pipe accepts without blocking (`PIPE_BUF` on Linux).
 const SURE_BYTES: usize = 4096;
 
 impl File {
@@ -162,13 +162,13 @@ impl File {
         let flags = direction | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(own) => Self::watch(own, Access::OwnDescription, interest),
-            // A pipe of another user, a file system without /proc: there is a slower way.
+            // Reopening fails for a pipe of another user, and without /proc: fall back to polling.
             Err(_) => Self::watch(fd.try_clone_to_owned()?, Access::Asked, interest),
         }
     }
 
-    // The function that replaces this one is `unsafe`, for types that may change their descriptor
-    // under way. An `OwnedFd` keeps one and the same open until it is dropped.
+    // The function that replaces this one is `unsafe`, because a type may change its descriptor. An
+    // `OwnedFd` keeps the same one open until it is dropped.
     #[allow(deprecated)]
     fn watch(fd: OwnedFd, access: Access, interest: Interest) -> io::Result<Self> {
         match AsyncFd::try_with_interest(fd, interest) {
@@ -183,13 +183,13 @@ impl File {
     }
 }
 
-/// The multiplexer of pseudo-terminals: opening it anew makes another terminal.
+/// Whether this is the pseudo-terminal multiplexer: reopening it would create another terminal.
 fn is_ptmx(device: rustix::fs::Dev) -> bool {
     cfg!(target_os = "linux") && (rustix::fs::major(device), rustix::fs::minor(device)) == (5, 2)
 }
 
-/// A reader that is gone is an error, not a signal. Where there is no such flag, the Rust runtime
-/// has the signal ignored.
+/// Makes a missing reader an error, not a signal. On systems without such a flag, the Rust runtime
+/// ignores the signal.
 #[cfg(target_os = "linux")]
 const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
@@ -269,8 +269,8 @@ mod tests {
         !fcntl_getfl(fd).unwrap().contains(OFlags::NONBLOCK)
     }
 
-    /// Reads and writes more than fits, against a peer that blocks, through inherited descriptors
-    /// whose flags stay as they were.
+    /// Reads and writes more than the pipe holds, against a blocking peer, through inherited
+    /// descriptors whose flags stay unchanged.
     async fn check(reader: OwnedFd, writer: OwnedFd) {
         let mut from = FdReader::new(&reader).unwrap();
         let mut to = FdWriter::new(&writer).unwrap();
@@ -302,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn terminals() {
         let (main, user) = terminal();
-        // The user's end, as a program has it for standard streams, is opened anew.
+        // The user's end, which a program has as its standard streams, is reopened.
         let mut from = FdReader::new(&user).unwrap();
         let mut to = FdWriter::new(&main).unwrap();
         to.write_all(b"hello").await.unwrap();

@@ -14,7 +14,7 @@ impl FdReader {
     /// Reads standard input.
     ///
     /// # Errors
-    /// None here.
+    /// Returns no error on these systems.
     pub fn new(_input: io::Stdin) -> io::Result<Self> {
         Ok(Self(tokio::io::stdin()))
     }
@@ -38,7 +38,7 @@ impl FdWriter {
     /// Writes standard output.
     ///
     /// # Errors
-    /// None here.
+    /// Returns no error on these systems.
     pub fn new(_output: io::Stdout) -> io::Result<Self> {
         Ok(Self(tokio::io::stdout()))
     }

@@ -1,8 +1,8 @@
-//! The WebSocket transport (RFC 6455, without extensions): one message a text frame. It begins
-//! where the HTTP upgrade has ended, over any byte stream.
+//! The WebSocket transport (RFC 6455, without extensions): one message per text frame. It starts
+//! after the HTTP upgrade, over any byte stream.
 //!
-//! Both directions are independent, as with lines: a peer that writes and does not read stops only
-//! what is written to it. Pings are answered, and sent to a peer that is silent.
+//! Both directions are independent, as with lines: a peer that writes and does not read only delays
+//! what is written to it. Pings are answered, and sent to a silent peer.
 
 mod frame;
 mod reader;
@@ -31,11 +31,11 @@ use crate::{
 };
 
 impl Connection {
-    /// A connection over a WebSocket whose handshake is done; `early` is what was read of the
-    /// stream already. Must be called within a tokio runtime with time.
+    /// Creates a connection over a WebSocket after its handshake; `early` are the bytes already
+    /// read from the stream. Must be called within a tokio runtime with time.
     ///
-    /// With `ingress`, requests that find no room are refused at once, with -32001 (specification:
-    /// Errors); without, reading waits.
+    /// With `ingress`, requests that find no room are refused at once with -32001 (specification:
+    /// Errors); without it, reading waits.
     pub fn websocket<R, W>(
         reader: R,
         writer: W,
@@ -58,18 +58,18 @@ impl Connection {
     }
 }
 
-/// The reading side of a WebSocket, which answers pings, asks a silent peer whether it is there,
-/// and knows why the connection ended. What it answers goes through the connection's outbox.
+/// The reading side of a WebSocket. It answers pings, pings a silent peer, and determines why the
+/// connection ended. Its replies go through the connection's outbox.
 pub struct Socket<R> {
     reader: MessageReader<R>,
     outbox: WeakOutbox,
     keepalive: Duration,
-    /// Whether the peer was asked and has said nothing since.
+    /// A ping was sent, and nothing has arrived since.
     pinged: bool,
 }
 
 impl<R: AsyncRead + Unpin> Socket<R> {
-    /// A WebSocket whose handshake is done, and the outbox that writes to it. See
+    /// Creates a WebSocket after its handshake, and the outbox that writes to it. See
     /// [`Connection::websocket`].
     pub fn over<W: AsyncWrite + Send + 'static>(
         reader: R,
@@ -91,15 +91,15 @@ impl<R: AsyncRead + Unpin> Socket<R> {
         (socket, outbox)
     }
 
-    /// The next text message. May be cancelled without losing one.
+    /// Returns the next text message. Cancel safe: no message is lost.
     ///
     /// # Errors
-    /// Why there is none: to close the outbox with.
+    /// The reason to close the outbox with.
     pub async fn next(&mut self) -> Result<&[u8], CloseReason> {
         loop {
             match self.receive().await {
-                // Asked again outside of the loop: the borrow checker does not see that the text
-                // of this turn of the loop is not used any more in the next.
+                // Borrowed again outside of the loop: the borrow checker does not see that the text
+                // of this iteration is no longer used in the next.
                 Ok(true) => return Ok(self.reader.taken()),
                 Ok(false) => {}
                 Err(reason) => return Err(reason),
@@ -107,13 +107,13 @@ impl<R: AsyncRead + Unpin> Socket<R> {
         }
     }
 
-    /// Whether a text was received.
+    /// Receives frames; returns whether a text message is complete.
     async fn receive(&mut self) -> Result<bool, CloseReason> {
         let gone = CloseReason::Finished;
         let before = self.reader.arrived();
         let Ok(received) = timeout(self.keepalive, self.reader.next()).await else {
             if self.reader.arrived() != before {
-                // A long message is coming, within which the peer cannot answer a ping.
+                // The peer is in the middle of a long message, where it cannot answer a ping.
                 self.pinged = false;
                 return Ok(false);
             }
@@ -141,17 +141,18 @@ impl<R: AsyncRead + Unpin> Socket<R> {
         }
     }
 
-    /// Reads and forgets until the peer has closed the stream too, for a while: closed with bytes
-    /// unread, the system would take back what the peer has not read yet.
+    /// Reads and discards for a while, until the peer has closed the stream too. If the socket were
+    /// closed with unread bytes, the system would reset the connection and drop bytes that the peer
+    /// has not read yet.
     pub async fn linger(mut self) {
-        // The stream is ended all the same when this fails.
+        // The stream ends even if this fails.
         let _ = timeout(LINGER, self.reader.drain()).await;
     }
 }
 
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Turns what comes in into messages.
+/// Decodes received text into messages.
 struct Reading {
     sender: InboxSender,
     outbox: WeakOutbox,
@@ -175,8 +176,7 @@ impl Reading {
         socket.linger().await;
     }
 
-    /// Reads to the end of the connection, and tells what ended it; `None` when nobody takes
-    /// messages any more.
+    /// Reads to the end of the connection and returns the reason; `None` when the inbox is dropped.
     async fn read<R: AsyncRead + Unpin>(&mut self, socket: &mut Socket<R>) -> Option<CloseReason> {
         loop {
             let text = tokio::select! {
@@ -188,7 +188,7 @@ impl Reading {
                 Ok(text) => (read(text), text.len()),
                 Err(reason) => return Some(reason),
             };
-            // A long message is charged to the server's budget once, not twice.
+            // Releases a long message's own charge, so that it is charged only once.
             socket.reader.let_go();
             if !self.pass_on(incoming, bytes).await {
                 return None;
@@ -196,7 +196,7 @@ impl Reading {
         }
     }
 
-    /// `false` when nobody takes messages any more.
+    /// Returns `false` when the inbox is dropped.
     async fn pass_on(&mut self, incoming: Incoming, bytes: usize) -> bool {
         let is_request = match &incoming {
             Incoming::Message(Message::Request { .. }) | Incoming::Malformed(_) => true,
@@ -211,16 +211,16 @@ impl Reading {
             Incoming::Message(Message::Request { id, .. }) => {
                 encode_error(Some(&id), &ErrorObject::overloaded())
             }
-            // What is wrong with it is known already.
+            // The line already has its error.
             Incoming::Malformed(malformed) => encode_error(malformed.id.as_ref(), &malformed.error),
             Incoming::Message(_) => return true,
         };
         let is_queued = outbox.push_answer(answer).is_ok();
-        // Who does not read what was refused is read no further.
+        // A peer that does not read its refusals is read no further.
         outbox.answers_below(UNREAD_REFUSALS).await;
         is_queued
     }
 }
 
-/// Refusals of a connection that wait to be written, in bytes.
+/// Most bytes of unwritten refusals of a connection.
 const UNREAD_REFUSALS: usize = 1 << 20;

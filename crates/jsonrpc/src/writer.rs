@@ -1,5 +1,5 @@
-//! Writes an outbox to a stream of bytes: everything that waits in one write, framed as lines or
-//! as WebSocket messages.
+//! Writes an outbox to a byte stream: all queued messages in one write, framed as lines or as
+//! WebSocket messages.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,30 +16,31 @@ use crate::queued::Queued;
 use crate::websocket::{self, Header, Opcode, Role};
 use crate::{CloseReason, OutboxReceiver};
 
-/// Messages are gathered up to about so many bytes a write. A pipe takes no more at once.
+/// Messages are gathered up to about this many bytes for each write. A pipe accepts no more at
+/// once.
 const WRITE_BYTES: usize = 64 << 10;
-/// A writer with nothing to write keeps no more memory than this.
+/// An idle writer keeps no more memory than this.
 const RETAINED_BYTES: usize = 2 << 10;
 
-/// Where a message begins and ends.
+/// How messages are delimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framing {
-    /// A newline after it.
+    /// A newline after each message.
     Lines,
-    /// A frame a message; clients mask it.
+    /// One frame for each message; clients mask it.
     Frames(Role),
 }
 
 impl OutboxReceiver {
-    /// Writes what is queued, a line a message, until the outbox is closed and drained, then shuts
-    /// `writer` down. A write that makes no progress for `stall`, if there is one, closes the outbox.
+    /// Writes queued messages, one per line, until the outbox is closed and drained, then shuts
+    /// `writer` down. A write that makes no progress for `stall`, if given, closes the outbox.
     /// Needs a runtime with time.
     pub async fn run<W: AsyncWrite>(self, writer: W, stall: impl Into<Option<Duration>>) {
         self.run_framed(writer, stall.into(), Framing::Lines).await;
     }
 
-    /// See [`OutboxReceiver::run`]. A WebSocket is closed with the code and the words of the reason,
-    /// if the peer takes them within `stall`.
+    /// See [`OutboxReceiver::run`]. A WebSocket is closed with the code and text of the reason, if
+    /// the peer accepts them within `stall`.
     pub(crate) async fn run_framed<W: AsyncWrite>(
         mut self,
         writer: W,
@@ -64,8 +65,7 @@ impl OutboxReceiver {
             }
         }
         let ended = within(stall, writing.end(self.shared.close_reason())).await;
-        // The peer is to see the end of the stream. Whether it was still there to see it changes
-        // nothing any more.
+        // Ends the stream for the peer. A peer that is already gone changes nothing.
         drop(ended);
     }
 }
@@ -73,15 +73,15 @@ impl OutboxReceiver {
 struct Writing<'a, W> {
     writer: Pin<&'a mut W>,
     framing: Framing,
-    /// Framed, in order; `gathered[..written]` is out.
+    /// Framed bytes, in order; `gathered[..written]` is written.
     gathered: Vec<u8>,
     written: usize,
-    /// Comes after `gathered`, with what of it is out: a big piece is written from where it is
+    /// Follows `gathered`, with the number of bytes written: a large piece is written in place
     /// instead of being copied.
     big: Option<(Bytes, usize)>,
-    /// Of the message that is being written: how it is masked, and how much of it was.
+    /// Mask of the message in progress, and how many of its bytes are masked.
     mask: Option<([u8; 4], u64)>,
-    /// A message was begun, and not all of it was added.
+    /// A message is only partly added.
     within_message: bool,
 }
 
@@ -118,7 +118,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
         guarded(outbox, stall, self.writer.flush()).await
     }
 
-    /// Between two messages.
+    /// Adds control frames, which may only come between two messages.
     fn add_controls(&mut self, outbox: &OutboxReceiver) {
         let Framing::Frames(role) = self.framing else { return };
         let controls = outbox.take_controls();
@@ -130,7 +130,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
         }
     }
 
-    /// Adds what comes before a message.
+    /// Adds the bytes before a message.
     fn begin(&mut self, message: &Queued) {
         self.within_message = true;
         let (Framing::Frames(role), Some(length)) = (self.framing, message.begins()) else {
@@ -154,7 +154,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
         }
     }
 
-    /// Writes what is gathered and what comes after it.
+    /// Writes the gathered bytes and the large piece after them.
     async fn write_out(
         &mut self,
         outbox: &mut OutboxReceiver,
@@ -166,7 +166,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
         Ok(())
     }
 
-    /// One write; `None` when there is nothing left to write. May be cancelled.
+    /// Performs one write; `None` when nothing is left to write. Cancel safe.
     async fn write_some(&mut self) -> io::Result<Option<usize>> {
         let rest = match &self.big {
             _ if self.written < self.gathered.len() => &self.gathered[self.written..],
@@ -190,12 +190,12 @@ impl<W: AsyncWrite> Writing<'_, W> {
         Ok(Some(count))
     }
 
-    /// Ends the stream, a WebSocket with the reason.
+    /// Ends the stream; a WebSocket is closed with the reason.
     async fn end(&mut self, reason: Option<CloseReason>) -> io::Result<()> {
         let reason = reason.unwrap_or(CloseReason::Finished);
         let code = reason.code().filter(|_| !self.within_message);
         if let (Framing::Frames(role), Some(code)) = (self.framing, code) {
-            // A frame that was begun comes first: within it a close frame would be payload.
+            // A frame in progress is completed first: a close frame inside it would be payload.
             while self.write_some().await?.is_some() {}
             let words = match reason {
                 CloseReason::Left { .. } => String::new(),
@@ -208,7 +208,7 @@ impl<W: AsyncWrite> Writing<'_, W> {
     }
 }
 
-/// Waits for one operation, for `stall` at most, and no longer than the outbox is worth it.
+/// Waits for one operation, for `stall` at most, and only until the outbox is broken.
 async fn guarded<T>(
     outbox: &OutboxReceiver,
     stall: Option<Duration>,
@@ -216,7 +216,7 @@ async fn guarded<T>(
 ) -> Result<T, CloseReason> {
     let failed = |error: io::Error| CloseReason::WriteFailed(error.kind());
     let mut operation = pin!(operation);
-    // Nearly every write is done at once, and then needs neither a timer nor a watch.
+    // Nearly every write completes at once, and then needs neither a timer nor a watch.
     if let Poll::Ready(outcome) = once(operation.as_mut()).await {
         return outcome.map_err(failed);
     }
@@ -230,7 +230,7 @@ async fn guarded<T>(
     }
 }
 
-/// What comes of `future`, if it does so in time; without a limit it has all the time.
+/// Returns the output of `future` if it completes in time; without a limit it waits.
 async fn within<F: Future>(limit: Option<Duration>, future: F) -> Option<F::Output> {
     match limit {
         Some(limit) => timeout(limit, future).await.ok(),

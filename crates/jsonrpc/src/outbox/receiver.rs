@@ -1,4 +1,4 @@
-//! The end of the queue that the writing task has.
+//! The receiving end of the outgoing queue, for the task that writes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use super::state::{Controls, Shared, closed_when};
 use crate::CloseReason;
 use crate::queued::Queued;
 
-/// Taken at once: what is taken counts as written only together.
+/// Size of a batch, in bytes: all of it counts as written at the same time.
 const BATCH_BYTES: usize = 1 << 20;
-/// Room for so many entries is kept between batches.
+/// Capacity, in entries, kept between batches.
 const RETAINED_ENTRIES: usize = 32;
 
 /// The receiving end, for the task that writes: [`OutboxReceiver::run`] for a stream of lines, or
-/// [`take`](Self::take) and [`next_queued`](Self::next_queued) for a transport with frames of its
-/// own. Dropping it closes the outbox.
+/// [`take`](Self::take) and [`next_queued`](Self::next_queued) for a transport with its own frames.
+/// Dropping it closes the outbox.
 pub struct OutboxReceiver {
     pub(crate) shared: Arc<Shared>,
     batch: VecDeque<Queued>,
-    /// How many pushes went into the batches taken so far.
+    /// Number of pushes in the batches taken so far.
     taken: u64,
     /// Bytes of the batch that still count against the budget.
     in_flight: usize,
-    /// The part of a message was given last, and not its last part.
+    /// The part returned last was not the last of its message.
     within_message: bool,
 }
 
@@ -32,9 +32,9 @@ impl OutboxReceiver {
         Self { shared, batch: VecDeque::new(), taken: 0, in_flight: 0, within_message: false }
     }
 
-    /// Declares everything taken before as written, waits until something is queued and takes the
-    /// next of it; there may be control messages only. `false` once the outbox is closed and there
-    /// is nothing left to write.
+    /// Marks everything taken before as written, waits until something is queued and takes the next
+    /// batch, which may consist of control messages only. `false` once the outbox is closed and
+    /// nothing is left to write.
     pub async fn take(&mut self) -> bool {
         self.batch.clear();
         self.batch.shrink_to(RETAINED_ENTRIES);
@@ -42,15 +42,15 @@ impl OutboxReceiver {
         std::future::poll_fn(|cx| self.poll_take(cx)).await
     }
 
-    /// The next message of the batch taken last, in the order of the pushes; or a part of one, the
-    /// others of which follow.
+    /// Returns the next message of the last batch, in the order of the pushes, or a part of one;
+    /// the other parts follow directly.
     pub fn next_queued(&mut self) -> Option<Queued> {
         let next = self.batch.pop_front()?;
         self.within_message = !next.ends();
         Some(next)
     }
 
-    /// The control messages that wait.
+    /// Takes the queued control messages.
     pub(crate) fn take_controls(&self) -> Controls {
         std::mem::take(&mut self.shared.lock().controls)
     }
@@ -71,7 +71,7 @@ impl OutboxReceiver {
         if !state.queue.is_empty() {
             self.in_flight = state.take_batch(&mut self.batch, BATCH_BYTES);
             self.taken += self.batch.iter().map(|queued| u64::from(queued.pushes())).sum::<u64>();
-            // What waits on disk is read while this is written.
+            // The disk reads the next messages while this batch is written.
             Shared::move_on(&self.shared, &mut state);
             return Poll::Ready(true);
         }
@@ -85,7 +85,7 @@ impl OutboxReceiver {
         Poll::Pending
     }
 
-    /// Gives bytes that are written back to the budget.
+    /// Returns written bytes to the budget.
     pub(crate) fn release(&mut self, written: usize) {
         let bytes = written.min(self.in_flight);
         self.in_flight -= bytes;
@@ -109,7 +109,7 @@ impl OutboxReceiver {
         self.shared.publish(self.taken);
     }
 
-    /// Resolves when what is queued is not to be written any more.
+    /// Resolves when queued messages are no longer to be written.
     pub(crate) fn broken(&self) -> impl Future<Output = CloseReason> + Send + use<> {
         closed_when(self.shared.closed.subscribe(), |reason| !reason.is_orderly())
     }
@@ -117,7 +117,7 @@ impl OutboxReceiver {
 
 impl Drop for OutboxReceiver {
     fn drop(&mut self) {
-        // Without a receiver nothing would ever be written; a reason given before stays.
+        // Without a receiver no message would ever be written. An earlier reason is kept.
         if self.shared.lock().closed.is_none() {
             Shared::close(&self.shared, CloseReason::Aborted);
         }

@@ -1,8 +1,8 @@
-//! What both ends of the queue share, and how messages pass through the disk.
+//! The state that both ends of the queue share, and the path of messages through the disk.
 //!
-//! In order: the batch that is being written, `queue`, the files, what is on its way to them, `tail`.
-//! Messages pass through the disk from the moment that memory is full until the files are empty
-//! again.
+//! In order: the batch in progress, `queue`, the files, the messages on their way to the files,
+//! `tail`. Messages pass through the disk from the moment the memory is full until the files are
+//! empty again.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,18 +16,18 @@ use crate::queued::{Outgoing, Pushed, Queued};
 use crate::spool::{Done, Files, Job, Spool, Work};
 use crate::{CloseReason, Limits};
 
-/// Gathered in memory before it is written to disk; read at a time, and ahead of what is being
-/// written to the client.
+/// Size of one write to disk, in bytes. Also of one read, which happens ahead of the writes to the
+/// client.
 const SPOOLED_BYTES: usize = 1 << 20;
 
 pub(crate) struct Shared {
     state: Mutex<State>,
     merge_above: usize,
-    /// The peer is waited for, whatever it does not read.
+    /// The connection waits for a peer that does not read, without a limit.
     pub(super) is_patient: bool,
     pub(super) closed: watch::Sender<Option<CloseReason>>,
     pub(super) progress: watch::Sender<Progress>,
-    /// Notified whenever bytes were written, or the outbox was closed.
+    /// Notified when bytes are written or the outbox is closed.
     pub(super) freed: Notify,
 }
 
@@ -38,20 +38,20 @@ pub(super) struct State {
     pub(super) queue: VecDeque<Queued>,
     queue_bytes: usize,
     pub(super) controls: Controls,
-    /// Bytes in memory: of the queue, of the batch that is being written, of the tail and of what is
-    /// on its way to the disk.
+    /// Bytes in memory: of the queue, of the batch in progress, of the tail and of messages on
+    /// their way to the disk.
     pub(super) held: usize,
-    /// How many messages were ever pushed.
+    /// Total number of messages pushed.
     pub(super) pushed: u64,
-    /// Bytes that were ever written.
+    /// Total number of bytes written.
     pub(super) written_bytes: u64,
-    /// Answers that are not written: after which push each is, and its length.
+    /// Responses not yet written: the number of the push, and the length.
     answers: VecDeque<(u64, usize)>,
     pub(super) answer_bytes: usize,
-    /// Bytes that were pushed while there was no room.
+    /// Bytes pushed while there was no room.
     excess: usize,
     pub(super) spool: Option<Arc<Spool>>,
-    /// While messages pass through the disk.
+    /// `Some` while messages pass through the disk.
     pub(super) spooled: Option<Spooled>,
     /// Why messages cannot be read back from disk.
     pub(super) lost: Option<io::ErrorKind>,
@@ -62,7 +62,7 @@ pub(super) struct State {
 
 /// Messages that pass through the disk.
 pub(super) struct Spooled {
-    /// `None` while they are read or written.
+    /// `None` during a read or write.
     files: Option<Files>,
     /// Bytes in the files.
     bytes: usize,
@@ -70,18 +70,18 @@ pub(super) struct Spooled {
     tail_bytes: usize,
     /// Bytes on their way to the files.
     leaving: usize,
-    /// The disk took no more when it was last asked.
+    /// The disk had no room at the last attempt.
     is_refused: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// How many pushes are written.
+    /// Number of pushes written.
     pub(super) written: u64,
     pub(super) receiver_gone: bool,
 }
 
-/// What is written between messages, on transports that know such things.
+/// What is written between messages, on transports that have control frames.
 #[derive(Default)]
 pub(crate) struct Controls {
     pub(crate) ping: bool,
@@ -129,7 +129,7 @@ impl Shared {
         }
         let waker = if state.queue.is_empty() { None } else { state.receiver.take() };
         drop(state);
-        // Only a receiver that sleeps has left a waker: while it writes, a push wakes nobody.
+        // Only a sleeping receiver has left a waker, so a push during a write wakes no task.
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -149,7 +149,7 @@ impl Shared {
             (state.queue_bytes, state.held) = (0, 0);
         }
         let waker = state.receiver.take();
-        // Told under the lock, so that the watchers see reasons in the order they were set.
+        // Sent under the lock, so that the watchers see reasons in the order they were set.
         this.closed.send_replace(Some(reason));
         drop(state);
         drop(dropped);
@@ -159,7 +159,7 @@ impl Shared {
         }
     }
 
-    /// Takes the next step between memory and disk, if one is due and none is under way.
+    /// Starts the next step between memory and disk, if one is due and none is in progress.
     pub(super) fn move_on(this: &Arc<Self>, state: &mut State) {
         while let Some((files, work)) = state.next_work() {
             let shared = this.clone();
@@ -170,7 +170,7 @@ impl Shared {
         }
     }
 
-    /// The disk has done its work.
+    /// Handles the end of a step of the disk.
     fn moved(this: &Arc<Self>, files: Files, done: Done) {
         let mut state = this.lock();
         state.moved(files, done);
@@ -204,14 +204,14 @@ impl Shared {
         self.progress.send_if_modified(|progress| {
             let changed = progress.written != written;
             progress.written = written;
-            // Waking nobody costs as much as a message. Who comes now sees the new value: it is
-            // looked at under the same lock.
+            // Notifying without receivers costs as much as a message. A receiver created later sees
+            // the new value, because it reads it under the same lock.
             changed && self.progress.receiver_count() > 0
         });
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under this lock leaves the state half changed.
+        // No panic under this lock leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -224,7 +224,7 @@ impl State {
     /// See [`crate::Outbox::is_full`].
     pub(super) fn is_full(&self) -> bool {
         match &self.spooled {
-            // With a disk to go to, there is room until it is asked.
+            // With a spool there is room until the disk refuses.
             None => self.spool.is_none() && self.held >= self.budget,
             Some(spooled) => {
                 let held = spooled.tail_bytes + spooled.leaving;
@@ -233,13 +233,13 @@ impl State {
         }
     }
 
-    /// See [`SPOOLED_BYTES`].
+    /// [`SPOOLED_BYTES`], or less when the memory's budget is small.
     fn spooled_at_once(&self) -> usize {
         SPOOLED_BYTES.min(self.budget / 4).max(1)
     }
 
-    /// Whether a message may be queued. Without room some are, for those who push without waiting
-    /// for it.
+    /// Whether a message may be queued. Up to one budget is accepted without room, for producers
+    /// that push without waiting for it.
     fn admit(&mut self, length: usize) -> bool {
         if !self.is_full() {
             self.excess = 0;
@@ -276,7 +276,7 @@ impl State {
         self.held += length;
     }
 
-    /// Moves messages from the queue to `batch`, of about `most` bytes; how many bytes they are.
+    /// Moves about `most` bytes of messages from the queue to `batch`; returns the number of bytes.
     pub(super) fn take_batch(&mut self, batch: &mut VecDeque<Queued>, most: usize) -> usize {
         if self.queue_bytes <= most {
             std::mem::swap(&mut self.queue, batch);
@@ -293,13 +293,13 @@ impl State {
         bytes
     }
 
-    /// Bytes that are not in memory any more.
+    /// Subtracts bytes that are no longer in memory.
     pub(super) fn free(&mut self, bytes: usize) {
-        // A close may have dropped them already.
+        // A close may already have dropped them.
         self.held = self.held.saturating_sub(bytes);
     }
 
-    /// Forgets the answers up to a push; whether there were any.
+    /// Removes the responses up to a push; returns whether there were any.
     pub(super) fn answers_written(&mut self, push: u64) -> bool {
         let before = self.answers.len();
         while let Some((_, length)) = self.answers.pop_front_if(|(at, _)| *at <= push) {
@@ -308,8 +308,9 @@ impl State {
         self.answers.len() != before
     }
 
-    /// What the disk is to do next. First what is to be written is read; then what waits behind it is
-    /// put away; once there is nothing on disk any more, messages stay in memory again.
+    /// Returns the next step of the disk. Reading messages that are due to be written comes first,
+    /// then writing the messages behind them; once the disk is empty, messages stay in memory
+    /// again.
     fn next_work(&mut self) -> Option<(Files, Work)> {
         let at_once = self.spooled_at_once();
         let spooled = self.spooled.as_mut()?;
@@ -335,9 +336,9 @@ impl State {
         None
     }
 
-    /// Takes over what the disk has done.
+    /// Applies the result of a step of the disk.
     fn moved(&mut self, files: Files, done: Done) {
-        // A close may have dropped everything.
+        // A close may have dropped the messages.
         let Some(spooled) = &mut self.spooled else { return };
         spooled.files = Some(files);
         match done {
@@ -379,7 +380,8 @@ impl Spooled {
     }
 }
 
-/// Resolves with the reason for a close that `matters`; never, once there is none to come.
+/// Resolves with the reason of a close for which `matters` returns `true`; never, if none can
+/// follow.
 pub(super) async fn closed_when(
     mut closed: watch::Receiver<Option<CloseReason>>,
     matters: fn(CloseReason) -> bool,
@@ -388,6 +390,6 @@ pub(super) async fn closed_when(
     if let Some(reason) = reached.ok().and_then(|reason| *reason) {
         return reason;
     }
-    // Both ends are gone: what was to happen has happened, and nothing else ever will.
+    // Both ends are gone, so no other close can follow.
     std::future::pending().await
 }

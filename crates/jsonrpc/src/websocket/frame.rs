@@ -2,18 +2,18 @@
 
 use crate::websocket::Violation;
 
-/// What a frame is.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opcode {
-    /// More of a message that was begun.
+    /// The continuation of a message.
     Continuation,
-    /// Text, or the first part of one.
+    /// A text message, or its first part.
     Text,
-    /// Bytes, or the first part of them.
+    /// A binary message, or its first part.
     Binary,
     /// The end of the connection.
     Close,
-    /// To be answered with a pong of the same payload.
+    /// Requires a pong with the same payload.
     Ping,
     /// The answer to a ping.
     Pong,
@@ -54,22 +54,22 @@ pub(crate) struct Header {
     pub(crate) is_final: bool,
     pub(crate) opcode: Opcode,
     pub(crate) mask: Option<[u8; 4]>,
-    /// Bytes of payload.
+    /// Length of the payload, in bytes.
     pub(crate) length: u64,
 }
 
 const FINAL: u8 = 0x80;
 const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
-/// Longest payload of a control frame.
+/// Longest payload of a control frame, in bytes.
 pub(super) const MOST_CONTROL: usize = 125;
 
 impl Header {
-    /// Reads the header at the beginning of `bytes`, and gives its own length; `None` when more
-    /// bytes are needed.
+    /// Decodes the header at the beginning of `bytes`, and returns it with its length; `None` when
+    /// more bytes are needed.
     ///
     /// # Errors
-    /// What no frame may be, whatever is around it.
+    /// A header that is invalid in any context.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, Violation> {
         let &[first, second, ref rest @ ..] = bytes else { return Ok(None) };
         if first & RESERVED != 0 {
@@ -129,7 +129,7 @@ impl Header {
     }
 }
 
-/// Masks or unmasks a part of a payload that begins `from` bytes into it.
+/// Masks or unmasks a part of a payload, at the offset `from`.
 pub(crate) fn mask(bytes: &mut [u8], key: [u8; 4], from: u64) {
     let mut key = key;
     key.rotate_left((from % 4) as usize);
@@ -145,10 +145,10 @@ pub(crate) fn mask(bytes: &mut [u8], key: [u8; 4], from: u64) {
     }
 }
 
-/// Code and reason out of the payload of a close frame; `None` when it has none.
+/// Decodes code and reason from the payload of a close frame; `None` when it is empty.
 ///
 /// # Errors
-/// A code that may not be sent, a reason that is not UTF-8.
+/// A code that may not be sent, or a reason that is not UTF-8.
 pub(super) fn read_close(payload: &[u8]) -> Result<Option<(u16, &str)>, Violation> {
     match payload {
         [] => Ok(None),
@@ -164,7 +164,7 @@ pub(super) fn read_close(payload: &[u8]) -> Result<Option<(u16, &str)>, Violatio
     }
 }
 
-/// Appends a close frame; a reason that is too long is cut.
+/// Appends a close frame; an overlong reason is truncated.
 pub(crate) fn write_close(code: u16, reason: &str, mask_key: Option<[u8; 4]>, out: &mut Vec<u8>) {
     let reason = &reason[..reason.floor_char_boundary(MOST_CONTROL - 2)];
     let mut payload = code.to_be_bytes().to_vec();
@@ -188,7 +188,7 @@ pub(crate) fn write_control(
     }
 }
 
-/// Codes that stand for what happened without a close frame are not sent in one.
+/// Whether a code may be sent: codes that describe an end without a close frame may not.
 fn may_be_sent(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)
 }

@@ -1,5 +1,5 @@
-//! Messages out of a stream of frames, in memory that follows what has arrived, not what was
-//! announced. While nothing is under way nothing is held.
+//! Reads messages from a stream of frames. Memory grows with the bytes received, not with the
+//! announced length, and none is held between messages.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,28 +14,28 @@ use crate::ingress::{Charge, Ingress};
 use crate::websocket::frame::{self, Header, Opcode};
 use crate::websocket::{Role, Violation};
 
-/// What came in.
+/// A received message or control frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// A whole text message: UTF-8.
+    /// A complete text message, valid UTF-8.
     Text(&'a [u8]),
-    /// A whole binary message.
+    /// A complete binary message.
     Binary(&'a [u8]),
-    /// A ping, to be answered with the same payload.
+    /// A ping; the pong carries the same payload.
     Ping(&'a [u8]),
     /// A pong.
     Pong,
-    /// The peer ends the connection, with code and reason if it gave them.
+    /// The peer closes the connection, with code and reason if it sent them.
     Close(Option<(u16, &'a str)>),
 }
 
-/// Why nothing more can be read.
+/// Why reading ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The stream failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The peer broke a rule.
+    /// The peer violated a rule.
     #[error("{0}")]
     Violation(#[from] Violation),
 }
@@ -45,61 +45,62 @@ pub struct MessageReader<R> {
     reader: R,
     role: Role,
     limit: usize,
-    /// Read and not yet taken: `buffer[start..]`.
+    /// Bytes read and not yet taken: `buffer[start..]`.
     buffer: Vec<u8>,
     start: usize,
     frame: Option<Frame>,
-    /// The message that comes in pieces.
+    /// The message that arrives in pieces.
     message: Option<Message>,
-    /// The payload of a control frame that comes in pieces.
+    /// The payload of a control frame that arrives in pieces.
     control: Vec<u8>,
-    /// Where the message that was given last is, when it came in one piece: in the buffer.
+    /// Position in the buffer of the message returned last, if it arrived in one piece.
     whole: Option<Range<usize>>,
-    /// Bytes that were ever read.
+    /// Total number of bytes read.
     arrived: u64,
     ingress: Option<Arc<Ingress>>,
 }
 
-/// The frame that is being read.
+/// The frame in progress.
 struct Frame {
     header: Header,
-    /// How much of its payload was taken.
+    /// Bytes of its payload already taken.
     taken: u64,
 }
 
 struct Message {
     is_text: bool,
     bytes: Vec<u8>,
-    /// So much of it is known to be UTF-8.
+    /// Length of the prefix that is known to be UTF-8.
     checked: usize,
-    /// What it holds of the server's budget.
+    /// Its charges to the server's budget.
     charges: Vec<Charge>,
-    /// It is whole and was given; forgotten with the next call.
+    /// It was complete and returned; the next call drops it.
     is_given: bool,
 }
 
-/// One read brings so much at most.
+/// Most bytes of one read.
 const READ_BYTES: usize = 32 << 10;
-/// A buffer that is empty keeps no more than this.
+/// Most capacity of an empty buffer.
 const RETAINED_BYTES: usize = 2 << 10;
-/// Part of a message costs nothing of the server's budget up to this; beyond, as much at a time.
+/// An incomplete message is charged to the server's budget in steps of this many bytes. The first
+/// step is free.
 const FREE_BYTES: usize = 64 << 10;
 
 enum Step {
     NeedsMore,
     Again,
-    /// In one piece, in the buffer.
+    /// A message in one piece, in the buffer.
     Whole {
         is_text: bool,
         payload: Range<usize>,
     },
-    /// In `message`.
+    /// A message in `message`.
     Joined,
     Control(Opcode),
 }
 
 impl<R: AsyncRead + Unpin> MessageReader<R> {
-    /// A reader for our side `role`; `early` is what was read of the stream already.
+    /// Creates a reader for our side `role`; `early` are the bytes already read from the stream.
     pub fn new(reader: R, role: Role, limit: usize, early: &[u8]) -> Self {
         Self {
             reader,
@@ -122,10 +123,11 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         self
     }
 
-    /// What comes next; `None` when the stream ends. May be cancelled without losing a byte.
+    /// Returns the next message or control frame; `None` when the stream ends. Cancel safe: no byte
+    /// is lost.
     ///
     /// # Errors
-    /// Of the stream, and of a peer that breaks the rules; both are final.
+    /// An error of the stream, or a violation by the peer; both are final.
     pub async fn next(&mut self) -> Result<Option<Received<'_>>, ReadError> {
         self.whole = None;
         self.message.take_if(|message| message.is_given);
@@ -158,14 +160,14 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }))
     }
 
-    /// Lets go of the message that [`MessageReader::next`] gave last, and of what it holds of the
+    /// Drops the message that [`MessageReader::next`] returned last, and its charges to the
     /// server's budget.
     pub(crate) fn let_go(&mut self) {
         self.whole = None;
         self.message.take_if(|message| message.is_given);
     }
 
-    /// The message that [`MessageReader::next`] gave last; empty when it gave something else.
+    /// The message that [`MessageReader::next`] returned last; empty if it returned something else.
     pub(crate) fn taken(&self) -> &[u8] {
         match (&self.whole, &self.message) {
             (Some(range), _) => &self.buffer[range.clone()],
@@ -174,8 +176,8 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// Reads and forgets until the stream ends. What was begun is forgotten first, and its part of
-    /// the server's budget given back.
+    /// Reads and discards until the stream ends. First drops an incomplete message and its charges
+    /// to the server's budget.
     pub(crate) async fn drain(&mut self) -> io::Result<()> {
         (self.message, self.control) = (None, Vec::new());
         loop {
@@ -186,12 +188,12 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
         }
     }
 
-    /// How many bytes were ever read, of whole messages or not.
+    /// Total number of bytes read, including incomplete messages.
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Memory that is held, in bytes.
+    /// Memory in use, in bytes.
     pub fn held_bytes(&self) -> usize {
         let message = self.message.as_ref().map_or(0, |message| message.bytes.capacity());
         self.buffer.capacity() + self.control.capacity() + message
@@ -312,7 +314,7 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
     }
 
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // On the stack: a connection that waits holds no buffer.
+        // On the stack, so that an idle connection holds no buffer.
         let mut room = [MaybeUninit::uninit(); READ_BYTES];
         let mut read = ReadBuf::uninit(&mut room);
         ready!(Pin::new(&mut self.reader).poll_read(cx, &mut read))?;

@@ -1,24 +1,24 @@
-//! Breaches of RFC 6455, and of this transport's own rules, by the peer.
+//! Violations of RFC 6455, and of this transport's own rules, by the peer.
 
-/// How a peer broke the rules of the protocol, or those of this transport.
+/// How the peer violated the protocol or a rule of this transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Frames that may not be, or not in this order.
+    /// Frames that are invalid, or invalid in this order.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
     /// Text that is not UTF-8.
     #[error("a text message is not UTF-8")]
     NotUtf8,
-    /// A binary message: there is nothing that one could say.
+    /// A binary message, which this transport does not use.
     #[error("binary messages are not understood; send text")]
     Binary,
-    /// A message beyond the limit.
+    /// A message longer than the limit.
     #[error("a message is longer than {limit} bytes")]
     TooLong {
-        /// The most, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// The unfinished messages of all connections together are too long.
+    /// The incomplete messages of all connections together exceed the budget.
     #[error("the server has too much unfinished; try again later")]
     Overloaded,
 }
