@@ -1,4 +1,4 @@
-//! `agentd app-server` from outside, over its real standard input and output.
+//! `agentd app-server` over its real standard input and output.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -9,7 +9,7 @@ use std::process::Command;
 use common::{Place, Running, listing, stderr, stdout};
 use serde_json::{Value, json};
 
-/// The error codes of JSON-RPC that these tests meet.
+/// The JSON-RPC error codes in these tests.
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
@@ -70,7 +70,7 @@ fn lines_that_are_no_requests_are_answered_and_survived() {
     assert!(server.end().0.success());
 }
 
-/// Ends a server in the middle of a turn and reads the thread with the next one.
+/// Ends a server in the middle of a turn, and reads the thread with the next server.
 fn cut_short(end: impl Fn(&mut Running)) {
     let place = Place::new();
     let script = place.script(&json!([

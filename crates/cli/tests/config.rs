@@ -1,4 +1,4 @@
-//! `agentd config` and the start on a configuration that cannot be used: the real program.
+//! `agentd config`, and starting with an invalid configuration: the real program.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Two servers on one home write its configuration at the same time.
+//! Two servers on one home write its configuration concurrently.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -8,11 +8,11 @@ use std::path::Path;
 use common::{Place, Running};
 use serde_json::{Value, json};
 
-/// Writes of each server; `AGENTD_TEST_CONFIG_WRITES` sets another number.
+/// Writes of each server; `AGENTD_TEST_CONFIG_WRITES` overrides it.
 const WRITES: i64 = 500;
 /// Keys that each server writes in turn.
 const KEYS: i64 = 50;
-/// Increments of the number that both count up.
+/// Increments of a number by each server.
 const INCREMENTS: i64 = 50;
 
 fn write(server: &mut Running, id: i64, key: &str, value: i64, expected: Option<&str>) -> Value {

@@ -1,9 +1,9 @@
-//! The real program, killed with SIGKILL at random points of running turns, again and again on the
-//! same homes. After each death the store opens, nothing that a client was told is lost, doubled or
-//! changed, every turn has exactly one end, and the thread goes on.
+//! The real program, killed with SIGKILL at random points of running turns, repeatedly on the same
+//! homes. After each kill the store opens, no data sent to a client is lost, duplicated or changed,
+//! every turn has exactly one end, and the thread continues.
 //!
-//! A point is a number of bytes read from the program's output, so that no clock decides where it
-//! lies. `AGENTD_CRASH_POINTS` sets how many there are.
+//! A point is a number of bytes read from the program's output, so that it does not depend on time.
+//! `AGENTD_CRASH_POINTS` sets the number of points.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -16,13 +16,13 @@ use std::sync::mpsc::{self, Receiver};
 use common::{PATIENCE, Place, Running};
 use serde_json::{Value, json};
 
-/// Points when nothing else is asked for.
+/// Default number of points.
 const POINTS: usize = 200;
-/// Homes that die side by side.
+/// Homes used in parallel.
 const HOMES: usize = 4;
-/// Threads of one life: one goes on from the life before.
+/// Threads of each process: one continues a thread of the process before.
 const THREADS: usize = 3;
-/// Turns that each of them runs, one after the other.
+/// Consecutive turns of each thread.
 const TURNS: usize = 2;
 
 #[test]
@@ -48,11 +48,11 @@ fn nothing_that_was_told_is_lost_or_doubled_by_a_kill() {
     assert!(points < POINTS || cut > 0, "no kill met a running turn");
 }
 
-/// What a run of lives came to.
+/// Counts over all processes of a run.
 #[derive(Default)]
 struct Tally {
     kills: usize,
-    /// Turns that a kill ended.
+    /// Turns cut off by a kill.
     cut: usize,
     items: usize,
     turns: usize,
@@ -63,7 +63,7 @@ fn die_again_and_again(seed: u64, lives: usize) -> Tally {
     let model = place.script(&script());
     let mut ledger = Ledger::default();
     let mut random = Random(seed);
-    // The first life dies of nothing, and tells how much a whole one says.
+    // The first process runs to the end, to measure the output of a whole one.
     let whole = Life::start(&place, &model, &mut ledger, usize::MAX).live();
     for _ in 0..lives {
         let point = random.below(whole as u64) as usize;
@@ -105,7 +105,7 @@ fn script() -> Value {
         json!({ "steps": [talk("Now the note."), patch] }),
         json!({ "steps": [talk("All of it is done, as far as one can tell.")] }),
     ];
-    // Enough for all turns of a thread in one life.
+    // Enough for all turns of a thread in one process.
     Value::from_iter(turn.iter().cycle().take(3 * (TURNS + 1)).cloned())
 }
 
@@ -113,7 +113,7 @@ fn turn(thread: &str) -> Value {
     json!({ "threadId": thread, "input": [{ "type": "text", "text": "Leave a note." }] })
 }
 
-/// What clients were told, of all lives so far: by thread, then by turn.
+/// What clients received from all processes so far: by thread, then by turn.
 #[derive(Default)]
 struct Ledger {
     threads: BTreeMap<String, BTreeMap<String, ToldTurn>>,
@@ -121,14 +121,14 @@ struct Ledger {
 
 #[derive(Default)]
 struct ToldTurn {
-    /// Final items by their ids.
+    /// Completed items by id.
     items: BTreeMap<String, Value>,
-    /// How it was told to end.
+    /// The reported final status.
     status: Option<String>,
 }
 
 impl Ledger {
-    /// The thread that was made last: ids sort in the order of their making.
+    /// Returns the newest thread: ids sort in the order of creation.
     fn last(&self) -> Option<String> {
         self.threads.keys().next_back().cloned()
     }
@@ -159,7 +159,7 @@ impl Ledger {
         }
     }
 
-    /// Holds a thread, as it is read after a new start, against what was told of it.
+    /// Compares a thread, as read after a restart, with what was reported of it.
     fn check(&self, id: &str, read: &Value) {
         assert_eq!(read["id"], id, "a thread is lost");
         let turns = read["turns"].as_array().unwrap();
@@ -180,7 +180,7 @@ fn check_turn(told: &ToldTurn, turn: &Value) {
     let status = text(&turn["status"]);
     match &told.status {
         Some(expected) => assert_eq!(&status, expected, "{turn}"),
-        // Its end may have been stored and not told any more.
+        // Its end may have been stored and not reported.
         None => assert!(["interrupted", "completed"].contains(&status.as_str()), "{turn}"),
     }
     assert!(!turn["completedAt"].is_null(), "{turn}");
@@ -195,7 +195,7 @@ fn check_turn(told: &ToldTurn, turn: &Value) {
     }
 }
 
-/// One process, from its start to its death.
+/// One process, from start to kill.
 struct Life<'a> {
     child: Child,
     input: ChildStdin,
@@ -203,13 +203,13 @@ struct Life<'a> {
     ledger: &'a mut Ledger,
     place: &'a Place,
     model: &'a str,
-    /// Bytes after which it dies.
+    /// Number of output bytes after which it is killed.
     point: usize,
     read: usize,
     line: Vec<u8>,
     next_id: i64,
     calls: BTreeMap<i64, Call>,
-    /// Turns that each thread is still to run.
+    /// Remaining turns of each thread.
     left: BTreeMap<String, usize>,
 }
 
@@ -252,8 +252,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lives until its point, or until its turns are done, and dies by SIGKILL; gives how many
-    /// bytes it said.
+    /// Runs to the point, or until the turns are done, and kills the process; returns the number of
+    /// output bytes.
     fn live(mut self) -> usize {
         let client = json!({ "clientInfo": { "name": "crash", "title": "C", "version": "1" } });
         self.call("initialize", client, Call::Initialize);
@@ -262,7 +262,7 @@ impl<'a> Life<'a> {
             self.take(&bytes);
         }
         self.child.kill().unwrap();
-        // What stands in the pipe was told.
+        // Output still in the pipe counts as received.
         while let Ok(bytes) = self.output.recv_timeout(PATIENCE) {
             self.take(&bytes);
         }
@@ -323,7 +323,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Looks at the thread of the life before and goes on with it; makes new ones.
+    /// Checks and continues the thread of the process before, and starts new ones.
     fn begin(&mut self) {
         self.say(&json!({ "method": "initialized" }));
         let last = self.ledger.last();
@@ -347,7 +347,7 @@ impl<'a> Life<'a> {
     }
 
     fn say(&mut self, message: &Value) {
-        // A process that was killed reads nothing more.
+        // A killed process no longer reads.
         let _ = self.input.write_all(format!("{message}\n").as_bytes());
     }
 }

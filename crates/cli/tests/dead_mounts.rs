@@ -1,5 +1,5 @@
-//! File systems that do not answer, with the real program: each request on one costs an error in
-//! time, other clients notice nothing, and the end of the server comes whatever hangs.
+//! File systems that do not respond, with the real program: each request on one fails in time,
+//! other clients are not affected, and the server exits whatever operation hangs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -15,11 +15,11 @@ use common::socket::Socket;
 use common::{Place, Running};
 use serde_json::json;
 
-/// The bound of a request on files, with room for a busy machine.
+/// Bound of a file request, with room for a busy machine.
 const ANSWERED: Duration = Duration::from_secs(20);
-/// The bound of a request that has nothing to do with the dead file system.
+/// Bound of a request that does not use the dead file system.
 const UNDISTURBED: Duration = Duration::from_secs(2);
-/// The bounds of the end with `--shutdown-grace 1`, with room for a busy machine.
+/// Bounds of a shutdown with `--shutdown-grace 1`, with room for a busy machine.
 const ENDED: Duration = Duration::from_secs(1 + 10 + 10);
 
 fn start(place: &Place) -> (Running, String) {
@@ -74,7 +74,7 @@ fn a_dead_file_system_costs_its_own_requests_an_error_and_not_the_end() {
         assert!(message.contains("did not respond within 10 s"), "{method}: {message}");
         assert!(begun.elapsed() < ANSWERED, "{method}: {:?}", begun.elapsed());
     }
-    // Everything else goes on, and the end does not wait for what hangs.
+    // Other requests succeed, and the shutdown does not wait for the hanging ones.
     let input = json!([{"type": "text", "text": "Hi."}]);
     let started = other.call(8, "turn/start", json!({"threadId": thread, "input": input}));
     assert!(started["result"]["turn"].is_object(), "{started}");
@@ -92,7 +92,7 @@ fn the_end_comes_even_when_all_threads_of_the_runtime_hang() {
     std::fs::write(place.home().join("config.toml"), format!("log_dir = {:?}\n", text(&log)))
         .unwrap();
     let (server, address) = start(&place);
-    // What goes wrong is logged, by the thread of the runtime that notices it.
+    // Failures are logged by whichever runtime thread notices them.
     let mut clients: Vec<Socket> = (0..4).map(|_| client(&address)).collect();
     let model = place.tmp().join("there is no such script");
     let threads: Vec<String> =
@@ -113,7 +113,7 @@ fn the_end_comes_even_when_all_threads_of_the_runtime_hang() {
     assert!(begun.elapsed() < ENDED, "{:?}", begun.elapsed());
 }
 
-/// Whether the server answers anything.
+/// Whether the server responds at all.
 fn answers(address: &str) -> bool {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(UNDISTURBED)).unwrap();

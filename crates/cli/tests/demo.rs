@@ -1,4 +1,4 @@
-//! `agentd demo` from outside: what it promises is shown, and nothing is left behind.
+//! `agentd demo` from outside: it shows what it announces, and leaves no files behind.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::{Place, Running, listing, stderr, stdout};
 
-/// What a person is promised to see, in this order.
+/// What a person is to see, in this order.
 const PROMISED: [&str; 19] = [
     "no key, no network",
     "scratch copy of ",
@@ -89,7 +89,7 @@ fn without_bubblewrap_it_goes_on_and_says_what_to_install() {
     let output = place.agentd(&["demo"]).env("PATH", &programs).output().unwrap();
     let shown = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}{}", stderr(&output));
-    // Where the kernel has Landlock, that takes bubblewrap's place.
+    // On kernels with Landlock, the demo works without bubblewrap.
     let refused = shown.contains("the sandbox is not available");
     assert_eq!(refused, shown.contains("apt install bubblewrap"), "{shown}");
     assert_eq!(refused, !shown.contains("exit 0 in"), "{shown}");

@@ -1,4 +1,4 @@
-//! `agentd exec` from outside: the real program, a scripted model, files and commands for real.
+//! `agentd exec` from outside: the real program, real files and commands, a scripted model.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;

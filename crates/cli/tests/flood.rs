@@ -1,5 +1,6 @@
-//! Thousands of connections that never initialize, beside a client that does: it is served all the
-//! time, and what the server holds stays small. `AGENTD_TEST_CONNECTIONS` says how many.
+//! Thousands of connections that never initialize, beside a client that does: that client is served
+//! throughout, and the server's memory stays small. `AGENTD_TEST_CONNECTIONS` sets the number of
+//! connections.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -16,20 +17,18 @@ use common::socket::{Socket, handshake};
 use common::{Place, Running};
 use serde_json::json;
 
-/// Connections that are opened and kept, when nobody says how many: some times as many as the server
-/// keeps.
+/// Default number of open connections: several times the number that the server keeps.
 const CONNECTIONS: usize = 4000;
-/// So many are opened at a time.
+/// Connections opened at a time.
 const WAVE: usize = 500;
-/// What a connection may cost the server, in bytes.
+/// Most memory of a connection in the server, in bytes.
 const MOST_EACH: usize = 24 << 10;
-/// Connections that the server keeps without `initialize`.
+/// Most connections that the server keeps without `initialize`.
 const KEPT: usize = 1024;
-/// The slowest answer of all, also on a machine that has much else to do; it takes milliseconds on one
-/// that has not.
+/// Bound of the slowest response, on a busy machine; on an idle one it takes milliseconds.
 const MOST_WAIT: Duration = Duration::from_secs(20);
 
-/// The good client rests for so long between its questions: the machine has other things to do.
+/// The good client's pause between requests, which leaves time to other processes.
 const PAUSE: Duration = Duration::from_millis(2);
 
 struct Server {
@@ -45,7 +44,7 @@ impl Server {
         Self { running, address: line.strip_prefix("listening on ws://").unwrap().to_owned() }
     }
 
-    /// Memory of its own that is in use, in bytes, and open descriptors.
+    /// Returns private memory in use, in bytes, and the number of open descriptors.
     fn holds(&self) -> (usize, usize) {
         let folder = format!("/proc/{}", self.running.id());
         let status = fs::read_to_string(format!("{folder}/status")).unwrap();
@@ -55,7 +54,7 @@ impl Server {
     }
 }
 
-/// A client that asks again and again, until it is told to stop; its slowest answer, and how many.
+/// A client that sends requests until stopped; returns its slowest response, and how many it got.
 fn ask(address: &str, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<(Duration, usize)> {
     let (address, stop) = (address.to_owned(), stop.clone());
     std::thread::spawn(move || {
@@ -70,7 +69,7 @@ fn ask(address: &str, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<(Durati
             count += 1;
             // tidy: sleep because that is what this client does; nothing depends on how long.
             std::thread::sleep(PAUSE);
-            // A newcomer too is let in, and served at once.
+            // New connections are also admitted and served at once.
             if count % 50 == 1 {
                 Socket::tcp(&address, None).unwrap().ok().unwrap().initialize();
                 slowest = slowest.max(begun.elapsed());
@@ -89,7 +88,7 @@ fn wanted() -> usize {
     wanted.min(room.map_or(usize::MAX, |room| room as usize).saturating_sub(500))
 }
 
-/// Opens `count` connections, and upgrades them; each then sends `rest`.
+/// Opens `count` connections and upgrades them; each then sends `rest`.
 fn open(address: &str, count: usize, rest: &[u8]) -> Vec<TcpStream> {
     let request = handshake(address, None);
     let opened: Vec<TcpStream> = (0..count)
@@ -101,14 +100,14 @@ fn open(address: &str, count: usize, rest: &[u8]) -> Vec<TcpStream> {
         })
         .collect();
     let upgraded = |mut stream: &TcpStream| {
-        // The server says nothing more by itself.
+        // The server sends no further data on its own.
         let mut head = [0; 1024];
         let mut length = 0;
         while !head[..length].ends_with(b"\r\n\r\n") {
             length += stream.read(&mut head[length..]).unwrap();
         }
         assert!(head.starts_with(b"HTTP/1.1 101 "));
-        // It may be pushed out by later ones already.
+        // Later connections may already have displaced this one.
         let _ = stream.write_all(rest);
     };
     opened.iter().for_each(upgraded);
@@ -143,14 +142,14 @@ fn thousands_that_never_initialize_keep_nobody_from_its_work() {
     );
     assert!(grown < descriptors * MOST_EACH, "{grown} bytes");
     assert!(slowest < MOST_WAIT, "{slowest:?}");
-    // Those that were sent away may take a moment to go; then the server lets go of them too.
+    // Refused connections may take a moment to close; then the server releases them too.
     let begun = Instant::now();
     while server.holds().1 > KEPT + 100 {
         assert!(begun.elapsed() < common::PATIENCE, "{} descriptors", server.holds().1);
         // tidy: sleep because descriptors of another process have no event to wait for.
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The first were told why they were sent away.
+    // The first received the reason for their close.
     if wanted > 2 * KEPT {
         let mut said = Vec::new();
         let end = silent[0].read_to_end(&mut said);
@@ -165,13 +164,13 @@ fn what_is_announced_and_never_sent_is_not_held() {
     let place = Place::new();
     let server = Server::start(&place);
     let (before, _) = server.holds();
-    // 16 MiB, masked; of which three bytes come.
+    // Announces 16 MiB, masked, and sends three bytes.
     let mut announced = vec![0x81, 0xff];
     announced.extend((16u64 << 20).to_be_bytes());
     announced.extend([0; 4 + 3]);
     let count = WAVE.min(wanted());
     let waiting = open(&server.address, count, &announced);
-    // Behind them all.
+    // Opened after all the others.
     let mut client = Socket::tcp(&server.address, None).unwrap().ok().unwrap();
     client.initialize();
     let grown = server.holds().0.saturating_sub(before);

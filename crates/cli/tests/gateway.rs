@@ -1,5 +1,5 @@
-//! `agentd gateway` from outside: the real program, alone and with a configuration, killed, told to
-//! read its configuration again, and in front of `agentd exec`.
+//! `agentd gateway` from outside: the real program, without and with a configuration, killed, with
+//! a reloaded configuration, and in front of `agentd exec`.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 #![cfg(unix)]
 
@@ -40,7 +40,7 @@ impl Gateway {
         (Self { running, address }, key)
     }
 
-    /// Status and headers, and the body.
+    /// Sends a request; returns status and headers, and the body.
     fn ask(&self, head: &str, bearer: &str, body: &str) -> (String, String) {
         self.ask_with(head, bearer, "application/json", body)
     }
@@ -61,7 +61,7 @@ impl Gateway {
         (head.to_owned(), body.to_owned())
     }
 
-    /// The id of a file for a batch.
+    /// Uploads the input of a batch; returns the file's id.
     fn upload(&self, key: &str, content: &str) -> String {
         let body = format!(
             "--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
@@ -75,7 +75,7 @@ impl Gateway {
         serde_json::from_str::<Value>(&file).unwrap()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Asks until the answer is as it should be: a lease of a batch lasts for half a minute.
+    /// Repeats a request until the response is right: a batch's lease lasts for half a minute.
     fn poll(&self, key: &str, head: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
@@ -112,7 +112,7 @@ impl Gateway {
 const ASKED: &str = r#"{"model":"offline","input":"hello","stream":true}"#;
 const TOKEN: &str = "a-token-of-the-administrator";
 
-/// A configuration with an admin token, and what is added to it.
+/// Writes a configuration with an admin token and the lines in `more`.
 fn configured(place: &Place, more: &str) -> String {
     let token = place.home().join("token");
     std::fs::write(&token, TOKEN).unwrap();
@@ -125,7 +125,7 @@ fn configured(place: &Place, more: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Makes a project and a key for it.
+/// Creates a project and a key for it.
 fn key(gateway: &Gateway) -> String {
     let make = |path: &str, body: Value| {
         let (head, body) = gateway.ask(&format!("POST {path}"), TOKEN, &body.to_string());
@@ -142,7 +142,7 @@ fn key(gateway: &Gateway) -> String {
 #[test]
 fn alone_it_answers_with_the_key_that_it_shows_once() {
     let place = Place::new();
-    // Port 8080 may be taken where tests run.
+    // Port 8080 may be in use where tests run.
     let path = place.home().join("gateway.toml");
     std::fs::write(&path, "listen = \"127.0.0.1:0\"\n").unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:8080");
@@ -182,7 +182,7 @@ fn what_is_used_stays_used_when_the_process_is_killed() {
     gateway.end();
 }
 
-/// Killed in the middle of a batch, and started again: every line is answered once.
+/// Killed in the middle of a batch and restarted: every line is answered once.
 #[test]
 fn a_batch_goes_on_when_the_process_was_killed() {
     const LINES: usize = 2000;
@@ -233,7 +233,7 @@ fn exec_waits_as_it_is_told_and_finishes() {
     let model = Running::start(&mut place.agentd(&["model-server", "--script", &script]));
     let line = model.line_with("listening on ");
     let (_, upstream) = line.split_once("listening on ").unwrap();
-    // Two a second: what is told is half a second for each that waits.
+    // Two a second, so each waiting request adds half a second to the announced delay.
     let config = configured(
         &place,
         &format!(
@@ -243,7 +243,7 @@ fn exec_waits_as_it_is_told_and_finishes() {
     );
     let (gateway, _) = Gateway::start(&place, &["--config", &config]);
     let key = key(&gateway);
-    // The whole minute is used up by requests that the model server fails.
+    // Requests that fail at the model server use up the whole minute.
     let refused = r#"gateway_rejected_total{dimension="rpm",scope="organization"} "#;
     let exhaust = || {
         let spoiled = r#"{"model":"offline","input":7}"#;
@@ -293,7 +293,7 @@ fn a_wrong_configuration_ends_it_with_one_line() {
         "[admin]\ntoken_file = \"token\"",
         "other users can change this file (mode 622); run `chmod",
     );
-    // Others may read it: container platforms mount secrets so.
+    // Readable by others, because container platforms mount secrets like this.
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
     let path = place.home().join("gateway.toml");
     let output = place.run(&["gateway", "--check", "--config", path.to_str().unwrap()]);
@@ -323,7 +323,7 @@ fn a_configuration_is_read_again_while_it_runs() {
     };
     let by_alias = ASKED.replace("offline", "small");
     until("404", &by_alias);
-    // A wrong one is refused, and the old one stays.
+    // An invalid configuration is refused, and the old one stays in use.
     std::fs::write(&config, "listen = 5").unwrap();
     gateway.running.signal("HUP");
     configured(&place, &format!("aliases = [\"small\"]\n{}", limits.replace("1000", "500")));

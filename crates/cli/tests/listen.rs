@@ -1,5 +1,5 @@
-//! `agentd app-server --listen`: flags that cannot be meant, secrets that are none, several places at
-//! once, and the end.
+//! `agentd app-server --listen`: contradictory flags, invalid secrets, several addresses at once,
+//! and shutdown.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -14,7 +14,7 @@ use common::socket::{Socket, get};
 use common::{Place, Running, stderr, stdout};
 use serde_json::json;
 
-/// A file for secrets, with a mode.
+/// Writes a file for a secret, with a mode.
 fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
     let path = place.work().join(name);
     fs::write(&path, text).unwrap();
@@ -22,7 +22,8 @@ fn secret(place: &Place, name: &str, text: &str, mode: u32) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// The server, with `arguments` in words; its standard error in a file of the working folder.
+/// Starts the server with `arguments`, split at spaces; standard error goes to a file of the
+/// working folder.
 fn start(place: &Place, arguments: &str) -> Running {
     let mut command = place.agentd(&["app-server"]);
     command.args(arguments.split_whitespace());
@@ -33,7 +34,7 @@ fn told(place: &Place) -> PathBuf {
     place.work().join("stderr")
 }
 
-/// Where a server listens: the line that it prints, without its words.
+/// Returns the address in the line that a server prints when it listens.
 fn address(server: &Running) -> String {
     let line = server.line_with("");
     line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned()
@@ -44,8 +45,8 @@ fn web(server: &Running) -> String {
     address.strip_prefix("ws://").unwrap_or_else(|| panic!("{address}")).to_owned()
 }
 
-/// Starts where that must fail: with the exit code and words on standard error, and nothing said or
-/// left anywhere.
+/// Starts a server that must fail with this exit code and message on standard error, without output
+/// or files.
 fn refuse(place: &Place, arguments: &str, code: i32, words: &str) {
     let mut all = vec!["app-server"];
     all.extend(arguments.split_whitespace().map(|word| if word == "''" { "" } else { word }));
@@ -251,7 +252,7 @@ fn secrets_that_others_may_change_or_that_are_none() {
 
 #[test]
 fn a_secret_that_others_can_read_is_used_with_a_warning() {
-    // Container platforms mount secrets so.
+    // Container platforms mount secrets with these modes.
     for mode in [0o644, 0o444, 0o440] {
         let place = Place::new();
         let token = secret(&place, "token", "a-token\n", mode);
@@ -272,7 +273,7 @@ fn a_file_of_another_user_is_no_secret() {
         eprintln!("skipped: only root can make a file of another user");
         return;
     }
-    // Root may use any file that root or the same user owns.
+    // Root may use files owned by root or the file's own user.
     let place = Place::new();
     let path = secret(&place, "token", "a-token", 0o600);
     std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
@@ -357,7 +358,7 @@ fn tokens_let_in_and_nothing_else_does() {
     }
 }
 
-/// As `sha256sum` prints it.
+/// Returns the hash as `sha256sum` prints it.
 fn sha256(text: &str) -> String {
     let output = std::process::Command::new("sh")
         .args(["-c", "printf %s \"$0\" | sha256sum", text])
@@ -391,7 +392,7 @@ fn clients_of_two_places_share_one_server() {
     for client in [&mut one, &mut two] {
         assert_eq!(client.notification("turn/completed")["turn"]["status"], "completed");
     }
-    // A second server finds the place taken, and leaves it alone.
+    // A second server finds the address in use and leaves it alone.
     let output = place.run(&["app-server", "--listen", "unix://"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -1,4 +1,4 @@
-//! `agentd app-server proxy`: a client of lines at a server that listens at a Unix socket.
+//! `agentd app-server proxy`: connects a client of lines to a server on a Unix socket.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use common::{Place, Running, stderr, stdout};
 use serde_json::json;
 
-/// A server at the control socket.
+/// Starts a server on the control socket.
 fn server(place: &Place) -> Running {
     let mut command = place.agentd(&["app-server", "--listen", "unix://"]);
     let server = Running::start(&mut command);
@@ -18,7 +18,7 @@ fn server(place: &Place) -> Running {
     server
 }
 
-/// A proxy to it, with its standard error in a file.
+/// Starts a proxy to it, with its standard error in a file.
 fn proxy(place: &Place) -> Running {
     let mut command = place.agentd(&["app-server", "proxy"]);
     Running::start(command.stderr(File::create(place.work().join("stderr")).unwrap()))
@@ -129,7 +129,7 @@ fn what_answers_and_is_no_server_is_told() {
 #[test]
 fn a_server_that_goes_away_in_the_middle_ends_the_proxy_with_a_failure() {
     let left = |code| format!("the other side left (code {code})");
-    // Whether the last line of the client was read by then decides what the system says of the end.
+    // The system's error depends on whether the client's last line was read by then.
     let reset = "reading from the other side failed: connection reset".to_owned();
     for (signal, reasons) in [("TERM", vec![left(1001)]), ("KILL", vec![left(1006), reset])] {
         let place = Place::new();

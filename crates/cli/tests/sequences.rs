@@ -1,8 +1,8 @@
-//! Random sequences of thread methods, with the server killed (SIGKILL) in between, against a model
-//! of what must be there: after each start nothing that was answered is missing, nothing is doubled,
-//! and the model provider is sent exactly the history that is left.
+//! Random sequences of thread methods, with kills of the server (SIGKILL) in between, checked
+//! against a model of the expected state: after each start every acknowledged change is present
+//! exactly once, and the model provider receives exactly the remaining history.
 //!
-//! `AGENTD_TEST_SEQUENCES` sets how many there are.
+//! `AGENTD_TEST_SEQUENCES` sets the number of sequences.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::{Place, Running};
 use serde_json::{Value, json};
 
-/// Sequences when nothing else is asked for.
+/// Default number of sequences.
 const SEQUENCES: usize = 200;
-/// Sequences that run side by side.
+/// Sequences run in parallel.
 const WORKERS: usize = 4;
-/// Steps of a sequence, kills among them.
+/// Steps of a sequence, including kills.
 const STEPS: usize = 18;
 
 #[test]
@@ -45,7 +45,7 @@ fn what_was_answered_is_there_after_any_crash() {
     println!("{count} sequences, {} kills: no difference", kills.into_inner());
 }
 
-/// A model server that answers everything and keeps what it was asked.
+/// A model server that answers every request and records it.
 struct Provider {
     _running: Running,
     address: String,
@@ -69,7 +69,7 @@ impl Provider {
         Self { _running: running, address, log }
     }
 
-    /// What the last request said in the user's name.
+    /// Returns the user's texts in the last request.
     fn last_user_texts(&self) -> Vec<String> {
         let log = std::fs::read_to_string(&self.log).unwrap();
         let last = log.lines().rev().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -82,7 +82,7 @@ impl Provider {
     }
 }
 
-/// A turn as it must be read back.
+/// A turn as it is expected to be read.
 #[derive(Clone, Debug, PartialEq)]
 struct Turn {
     id: String,
@@ -90,18 +90,18 @@ struct Turn {
     status: String,
 }
 
-/// Part of a thread: a turn (or the time before and between turns), and what was said in it.
+/// Part of a thread: a turn, or the time before or between turns, with its texts.
 #[derive(Clone, Debug, Default)]
 struct Part {
     turn: Option<Turn>,
     said: Vec<Said>,
 }
 
-/// Words of the user.
+/// A text of the user.
 #[derive(Clone, Debug)]
 struct Said {
     text: String,
-    /// Not so when the server died before it answered.
+    /// `false` if the server was killed before it responded.
     sure: bool,
 }
 
@@ -124,7 +124,7 @@ impl Thread {
         self.parts.iter().filter_map(|part| part.turn.clone()).collect()
     }
 
-    /// Keeps of what is not sure what the provider was sent; the rest must be all that it was sent.
+    /// Keeps the unconfirmed texts that the provider received; the others must be all it received.
     fn reconcile(&mut self, sent: &[String]) {
         let mut sent = sent.iter().peekable();
         for part in &mut self.parts {
@@ -147,7 +147,7 @@ impl Thread {
     }
 }
 
-/// One method and what it is about.
+/// One method with its parameters.
 #[derive(Clone, Debug)]
 enum Step {
     Turn { text: String },
@@ -182,7 +182,7 @@ struct Sequence<'p> {
     server: Option<Running>,
     provider: &'p Provider,
     threads: BTreeMap<String, Thread>,
-    /// Ids of threads that were deleted.
+    /// Ids of deleted threads.
     gone: BTreeSet<String>,
     random: Random,
     id: i64,
@@ -236,7 +236,7 @@ impl Sequence<'_> {
 
     fn kill(&mut self) {
         self.kills += 1;
-        // Dropping it sends SIGKILL and waits for the end.
+        // Dropping it sends SIGKILL and waits for the exit.
         self.server = None;
     }
 
@@ -258,7 +258,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// What the store says must be what the model of it says.
+    /// Compares the store with the model of it.
     fn check(&mut self) {
         let mut listed = BTreeSet::new();
         for archived in [false, true] {
@@ -303,7 +303,7 @@ impl Sequence<'_> {
         let before = self.threads[&id].clone();
         let (method, params) = request(&id, &before, &step);
         if self.random.below(6) == 0 {
-            // Killed before, while or after it works.
+            // Killed before, during or after the method.
             self.send(method, params);
             for _ in 0..self.random.below(400) {
                 std::thread::yield_now();
@@ -341,7 +341,7 @@ impl Sequence<'_> {
         }
     }
 
-    /// Takes an answer over into the model, and what follows it.
+    /// Applies a response and its consequences to the model.
     fn answered(&mut self, id: &str, step: &Step, answer: Result<Value, String>) {
         let thread = self.threads.get_mut(id).unwrap();
         let (turns, archived, loaded) = (thread.turns().len(), thread.archived, thread.loaded);
@@ -406,7 +406,7 @@ impl Sequence<'_> {
                 let status = result["status"].as_str().unwrap();
                 let fits = if loaded { status != "notLoaded" } else { status == "notLoaded" };
                 assert!(fits, "{status} of {thread:?}");
-                // From now on its events are not heard: it is followed again at once.
+                // Its events are no longer received, so subscribe again at once.
                 if loaded {
                     self.call("thread/resume", json!({ "threadId": id })).unwrap();
                 }
@@ -441,7 +441,7 @@ impl Sequence<'_> {
         self.threads.insert(fork, new);
     }
 
-    /// After a kill: what was sent and not answered happened wholly or not at all.
+    /// After a kill: a request without a response has either taken full effect or none.
     fn settle(&mut self, id: &str, before: &Thread, step: &Step) {
         let mut command = self.place.agentd(&["app-server"]);
         self.server = Some(Running::start(&mut command));
@@ -508,14 +508,14 @@ impl Sequence<'_> {
         }
     }
 
-    /// Once more from the beginning, so that what was found is found again.
+    /// Restarts the server, which must recover the same state a second time.
     fn restart(&mut self) {
         self.server = None;
         self.start();
     }
 }
 
-/// A thread whose turns were rolled back still had some.
+/// Whether a thread has ever had turns, including turns rolled back.
 fn had_turns(thread: &Thread) -> bool {
     thread.parts.len() > 1
 }

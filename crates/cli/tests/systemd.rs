@@ -1,4 +1,4 @@
-//! `agentd app-server --listen systemd://`: sockets that a service manager passes on.
+//! `agentd app-server --listen systemd://`: sockets passed on by a service manager.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -14,10 +14,10 @@ use common::socket::{Socket, get};
 use common::{Place, Running, stderr, stdout};
 use serde_json::json;
 
-/// Out of the way of the numbers that a service manager uses.
+/// Above the descriptor numbers that a service manager uses.
 const ELSEWHERE: i32 = 100;
 
-/// The server, with these descriptors passed on; `count` is what is said of their number.
+/// Starts the server with these descriptors passed on; `count` is the announced number.
 fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &[&str]) -> Passing {
     let hold = |socket: &BorrowedFd<'_>| {
         let held = rustix::io::fcntl_dupfd_cloexec(socket, ELSEWHERE).unwrap();
@@ -25,7 +25,7 @@ fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &
         held
     };
     let held: Vec<OwnedFd> = sockets.iter().map(hold).collect();
-    // Only the program itself knows its id.
+    // Only the shell that becomes the program knows its process id.
     let mut script = String::from("exec");
     for (number, socket) in (3..).zip(&held) {
         let from = socket.as_raw_fd();
@@ -49,7 +49,7 @@ fn passing(place: &Place, sockets: &[BorrowedFd<'_>], count: usize, arguments: &
 
 struct Passing {
     command: Command,
-    /// Open until the program has them.
+    /// Kept open until the program has inherited them.
     _held: Vec<OwnedFd>,
 }
 
@@ -93,7 +93,7 @@ fn sockets_that_were_passed_on_are_served_and_left() {
     assert!(server.end().0.success());
     assert!(path.exists(), "it is the service manager's");
     assert!(!place.home().join("control.sock").exists());
-    // What the service manager keeps, the next server gets: it was queued meanwhile.
+    // The service manager keeps the socket, so the next server gets the queued connection.
     let waiting = std::thread::spawn(move || Socket::unix(&path).unwrap().initialize());
     let server = start(&place, passing(&place, &sockets, 2, &[]));
     waiting.join().unwrap();
@@ -138,7 +138,7 @@ fn what_does_not_listen_is_told() {
 fn numbers_that_are_not_true_are_told() {
     let place = Place::new();
     let good = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Nothing was passed on; descriptors of these numbers are the program's own by then.
+    // No descriptor was passed on; the program has its own under these numbers by then.
     for count in [1, 5, 1000] {
         refuse(passing(&place, &[], count, &[]), UNUSABLE);
     }

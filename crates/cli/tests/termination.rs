@@ -1,5 +1,5 @@
-//! How `agentd app-server` ends when it is told to: turns come to a safe point, clients are told, and
-//! nobody comes in any more.
+//! Shutdown of `agentd app-server`: turns reach a safe point, clients are notified, and no new
+//! connections are admitted.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -15,7 +15,7 @@ use common::socket::Socket;
 use common::{Place, Running};
 use serde_json::{Value, json};
 
-/// Far beyond what an end at once takes, and far below the graces of these tests.
+/// Far more than an immediate exit takes, and far less than the grace periods of these tests.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
 struct Scene {
@@ -41,7 +41,7 @@ impl Scene {
         client
     }
 
-    /// Begins a turn whose command runs until there is a file, and waits until it does.
+    /// Starts a turn whose command runs until a file exists, and waits until the command runs.
     fn busy(&self, client: &mut Socket) -> (String, PathBuf) {
         let go = self.place.work().join("go");
         let command = format!("until test -e {}; do sleep 0.02; done; echo done", go.display());
@@ -67,7 +67,7 @@ impl Scene {
         (thread, go)
     }
 
-    /// Waits until nobody is let in any more.
+    /// Waits until no new connections are admitted.
     fn until_closed(&self) {
         let begun = Instant::now();
         while !is_closed(&self.address) || UnixStream::connect(self.socket()).is_ok() {
@@ -77,7 +77,7 @@ impl Scene {
         }
     }
 
-    /// The control socket.
+    /// The path of the control socket.
     fn socket(&self) -> PathBuf {
         self.place.home().join("control.sock")
     }
@@ -87,7 +87,8 @@ fn is_closed(address: &str) -> bool {
     TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// The status of the only turn of a thread, and the types of its items, as the next server reads it.
+/// Returns the status of a thread's only turn and the types of its items, as the next server reads
+/// them.
 fn stored(place: &Place, thread: &str) -> (Value, Vec<Value>) {
     let mut server = Running::server(place, &[]);
     let read = server.call(1, "thread/read", json!({"threadId": thread, "includeTurns": true}));
@@ -105,7 +106,7 @@ fn assert_told(said: Option<(u16, String)>) {
 
 #[test]
 fn clients_are_told_that_the_server_goes_away() {
-    // The last word must not be lost however fast the program ends.
+    // The last message must not be lost, however fast the program exits.
     for _ in 0..5 {
         let scene = Scene::new(&[]);
         let mut clients: Vec<Socket> = (0..20).map(|_| scene.client()).collect();
@@ -131,7 +132,7 @@ fn a_turn_comes_to_a_safe_point_and_nobody_comes_in_meanwhile() {
     let (thread, go) = scene.busy(&mut client);
     scene.server.signal("TERM");
     scene.until_closed();
-    // Those who are in may look, and begin nothing.
+    // Connected clients may read, and start nothing new.
     let read = other.call(5, "thread/read", json!({"threadId": thread}));
     assert_eq!(read["result"]["thread"]["status"]["type"], "active", "{read}");
     let text = json!([{"type": "text", "text": "More."}]);
@@ -198,7 +199,7 @@ fn a_second_signal_hurries() {
 fn a_client_that_does_not_read_does_not_hold_the_end_up() {
     let scene = Scene::new(&[]);
     let mut deaf = scene.client();
-    // Answers of more than the system holds for it, none of which it reads.
+    // More responses than the system buffers, none of which the client reads.
     for id in 0..20_000 {
         deaf.say(&json!({"id": id, "method": "x".repeat(200)}));
     }
@@ -260,7 +261,7 @@ fn a_parent_that_does_not_read_does_not_hold_the_end_up() {
     let piped = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
     let mut server = piped.stderr(std::process::Stdio::null()).spawn().unwrap();
     let mut input = server.stdin.take().unwrap();
-    // More answers than a pipe holds.
+    // More responses than a pipe holds.
     for id in 0..2_000 {
         writeln!(input, "{}", json!({"id": id, "method": "x".repeat(200)})).unwrap();
     }

@@ -6,7 +6,7 @@ mod common;
 use common::{Place, Running, stderr, stdout};
 use serde_json::{Value, json};
 
-/// A place with one thread of one turn, and that thread's id.
+/// Creates a place with one thread of one turn; returns that thread's id too.
 fn place_with_thread() -> (Place, String) {
     let place = Place::new();
     let model = place.script(&json!([
@@ -91,7 +91,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
         assert!(stdout(&ill).contains(expected), "{}", stdout(&ill));
         assert_eq!(std::fs::read(&database).unwrap(), contents, "nothing was changed");
     }
-    // A server sets it aside; the doctor says where it is.
+    // A server sets it aside; `doctor` reports where it is.
     let server = Running::server(&place, &[]);
     assert!(server.end().0.success());
     let told = place.run(&["doctor"]);
@@ -104,7 +104,7 @@ fn the_doctor_finds_what_is_wrong_and_changes_nothing() {
 
 #[test]
 fn the_doctor_says_what_a_server_says() {
-    // Each stands in the place of a file of a store that was closed in order.
+    // Each replaces a file of a store that was closed in order.
     let pipe = |path: &std::path::Path| {
         let mode = rustix::fs::Mode::RWXU;
         rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -134,7 +134,7 @@ fn the_doctor_says_what_a_server_says() {
         let page = stdout(&ill);
         let line = page.lines().find(|line| line.starts_with("PROBLEM threads")).unwrap();
         assert!(line.contains(name) && line.contains(expected), "{name}: {line}");
-        // As the commands that open the store.
+        // Commands that open the store behave the same way.
         let refused = place.run(&["threads", "export", "00000000-0000-7000-8000-000000000000"]);
         let why = line.split_once("threads: ").unwrap().1;
         assert!(stderr(&refused).contains(why), "{name}: {}", stderr(&refused));

@@ -14,14 +14,14 @@ use browser::net::{Line, hang_up, serve_files};
 use common::{Place, Running};
 use serde_json::{Value, json};
 
-/// Its base64 has all that base64url writes differently.
+/// Contains every character for which base64 and base64url differ.
 const TOKEN: &str = "a-token-of-this-test-~~~-???-0123456789";
 
-/// A server that lets one origin in, and a browser.
+/// A server that allows one origin, and a browser.
 struct Stage {
     browser: Browser,
     server: SocketAddr,
-    /// Where the files of the example are served.
+    /// The port of the example's files.
     site: u16,
     _running: Running,
     place: Place,
@@ -32,7 +32,7 @@ impl Stage {
         let place = Place::new();
         let site = serve_example();
         let token = place.home().join("token");
-        // As with `… > token`, the file ends with a line break.
+        // As after `… > token`, the file ends with a newline.
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o600)).unwrap();
         let model = format!("model={}", json!(place.script(responses)));
@@ -58,7 +58,7 @@ impl Stage {
         self.browser.open(&format!("http://{host}:{site}/"));
     }
 
-    /// Fills in the form.
+    /// Fills in the form and submits it.
     fn connect(&mut self, port: u16, token: &str) {
         self.browser.evaluate("document.getElementById('url').select()");
         self.browser.type_text(&format!("ws://127.0.0.1:{port}"));
@@ -74,7 +74,7 @@ impl Stage {
         self.browser.wait("!document.getElementById('send').disabled");
     }
 
-    /// Fails when the page told of a mistake, or made one.
+    /// Fails if the page reported an error or caused one.
     fn check_errors(&mut self) {
         assert_eq!(self.browser.evaluate("notice.textContent"), "");
         self.browser.check_errors();
@@ -87,7 +87,7 @@ impl Stage {
     }
 }
 
-/// Serves the files of the example, at the port that it gives.
+/// Serves the example's files; returns the port.
 fn serve_example() -> u16 {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/web");
     serve_files(example.canonicalize().unwrap())
@@ -169,7 +169,7 @@ fn a_page_streams_a_turn_answers_its_questions_and_finds_its_threads_again() {
     let price = std::fs::read_to_string(folder.path().join("price.txt")).unwrap();
     assert_eq!(price, "apples 3.00\npears 2.50\n");
 
-    // Another thread, and back: everything is read from the server again.
+    // Switch to another thread and back: everything is read from the server again.
     stage.browser.wait("document.querySelectorAll('#threads button').length === 2");
     stage.browser.click("#threads li:last-child button");
     stage.browser.wait_for(".agentMessage", "There are two files");
@@ -202,12 +202,12 @@ fn a_lost_connection_comes_back_with_the_open_thread_and_its_question() {
         .browser
         .wait_for("#status[data-phase=waiting]", "Connection lost: no reason given (1006)");
     stage.browser.wait_for("#status[data-phase=open]", "Connected");
-    // The message that came before is there once, and the question is asked anew.
+    // The earlier message is shown once, and the approval is requested again.
     stage.browser.wait_for(".approval:not([data-before])", "rm -r notes");
     let texts = "[...document.querySelectorAll('.item p')].map((text) => text.textContent)";
     assert_eq!(stage.browser.evaluate(texts), json!(["I remove it. "]));
 
-    // With the keyboard alone: from the card over its buttons.
+    // With the keyboard alone: from the card through its buttons.
     let mut chosen = Value::Null;
     for _ in 0..10 {
         if chosen == "Decline" {
@@ -271,7 +271,7 @@ fn a_request_that_an_overloaded_server_did_not_take_is_sent_again() {
     let site = serve_example();
     let mut browser = Browser::start();
     browser.open(&format!("http://127.0.0.1:{site}/"));
-    // A server that takes a request the third time, and refuses another for good.
+    // A server that accepts a request at the third attempt and refuses another permanently.
     let answers = browser.evaluate(
         "(async () => {
             let overloads = 2;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use protocol::generate::{SchemaError, Validator, validator};
 use serde_json::{Map, Value};
 
-/// Checks messages against the surface that a connection may see.
+/// Checks messages against the surface available to a connection.
 pub struct Contract {
     validator: Validator,
     surface: &'static Surface,
@@ -18,13 +18,13 @@ struct Surface {
     messages: Vec<Value>,
 }
 
-/// How a message breaks the contract.
+/// How a message violates the contract.
 #[derive(Debug, thiserror::Error)]
 pub enum ContractError {
     /// The message does not fit its schema.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The surface has no such message, or the message no such part.
+    /// The surface does not define the message, or this part of it.
     #[error("`{method}` has no {part} on this surface")]
     NotOnSurface {
         /// The method of the message.
@@ -43,22 +43,22 @@ pub enum ContractError {
 }
 
 impl Contract {
-    /// The contract of connections with or without `experimentalApi`.
+    /// Creates the contract of connections with or without `experimentalApi`.
     #[must_use]
     pub fn new(experimental: bool) -> Self {
         Self { validator: validator(experimental), surface: Surface::committed(experimental) }
     }
 
-    /// Checks the parameters of a message of either side.
+    /// Checks the parameters of a message from either side.
     ///
     /// # Errors
-    /// At the first member that does not fit, or that the surface does not have.
+    /// At the first member that does not fit or is not defined on the surface.
     pub fn check_params(&self, method: &str, params: &Value) -> Result<(), ContractError> {
         self.validator.check_params(method, params)?;
         self.check_members(method, "params", params)
     }
 
-    /// Checks the result of a method of either side.
+    /// Checks the result of a method from either side.
     ///
     /// # Errors
     /// As for [`Self::check_params`].
@@ -177,7 +177,7 @@ fn check_member(
 ) -> Result<(), ContractError> {
     let named: Vec<&Value> =
         parts.iter().filter_map(|part| part.get("properties")?.get(name)).collect();
-    // `true` is the schema of anything.
+    // The schema `true` accepts any value.
     if named.contains(&&Value::Bool(true)) {
         return Ok(());
     }
@@ -186,7 +186,7 @@ fn check_member(
     }
     let is_open = |part: &&Map<String, Value>| match part.get("additionalProperties") {
         Some(others) => *others != Value::Bool(false),
-        // A type that names no member at all is a map of anything.
+        // A schema that names no members is a map with any keys.
         None => !["properties", "$ref", "oneOf", "anyOf", "const", "enum"]
             .iter()
             .any(|keyword| part.contains_key(*keyword)),

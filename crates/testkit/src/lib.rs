@@ -1,6 +1,6 @@
-//! What tests of the whole server share: a server in this process with a scripted model, a clock
-//! that is moved by hand and counted ids, and a client that records what it sees. It holds no
-//! tests, and nothing here waits for time to pass.
+//! Shared by tests of the whole server: a server in this process with a scripted model, a clock
+//! that tests set and counted ids, and a client that records its messages. It contains no tests,
+//! and never waits for time to pass.
 //!
 //! ```no_run
 //! # async fn example() {

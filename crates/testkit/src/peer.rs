@@ -1,5 +1,5 @@
-//! A client for tests: it speaks lines, so that it can say what is wrong on purpose; it holds every
-//! message to the contract; and it keeps what it has read until somebody asks for it.
+//! A client for tests. It works on lines, so that it can send invalid ones; it checks every message
+//! against the contract; and it keeps received messages until a test asks for them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -11,35 +11,35 @@ use tokio::io::{
 
 use crate::{Contract, ContractError, Transcript};
 
-/// How long anything may take before a test is given up: not a wait that is needed.
+/// Longest wait for any operation before the test fails; far more than is needed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ids of calls begin here; below is room for lines that a test writes by itself.
+/// Smallest id of calls; lower ids are free for lines that a test writes itself.
 const FIRST_ID: i64 = 1_000;
-/// What of a transcript is shown when a test fails.
+/// Most lines of the transcript shown when a test fails.
 const SHOWN_LINES: usize = 200;
 const SHOWN_CHARS: usize = 400;
 
-/// One connection, seen from the client. Its methods panic, with the transcript, on whatever a
-/// well-behaved server does not do.
+/// One connection, from the client's side. Its methods panic, with the transcript, when the server
+/// does not behave as expected.
 pub struct Peer {
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
     next_id: i64,
-    /// Methods of the calls without an answer.
+    /// Methods of the calls without a response, by id.
     calls: HashMap<i64, String>,
     unread: VecDeque<Received>,
     lines: Vec<String>,
-    /// How many of them [`Peer::next`] has given.
+    /// How many of them [`Peer::next`] has returned.
     given: usize,
     transcript: Transcript,
     contract: Contract,
     opted_out: Value,
-    /// The place of the last event of each thread.
+    /// Cursor of the last event of each thread.
     cursors: HashMap<String, String>,
 }
 
-/// A request of the server that waits for [`Peer::answer`].
+/// A request from the server that waits for [`Peer::answer`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     /// Its id on the wire.
@@ -50,14 +50,14 @@ pub struct Asked {
     pub params: Value,
 }
 
-/// An error that a call was answered with.
+/// The error response to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     /// The code.
     pub code: i64,
     /// The message.
     pub message: String,
-    /// What comes with it, or `null`.
+    /// The `data` member, or `null`.
     pub data: Value,
 }
 
@@ -85,7 +85,7 @@ impl Peer {
         }
     }
 
-    /// The handshake, with these capabilities (`null`: none).
+    /// Performs the handshake with these capabilities (`null`: none).
     pub async fn initialize(&mut self, capabilities: Value) -> Value {
         if capabilities["experimentalApi"] == true {
             self.contract = Contract::new(true);
@@ -101,7 +101,7 @@ impl Peer {
         opened
     }
 
-    /// Calls a method that must succeed.
+    /// Calls a method and expects success.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         match self.try_call(method, params).await {
             Ok(result) => result,
@@ -109,7 +109,7 @@ impl Peer {
         }
     }
 
-    /// Calls a method that must be refused.
+    /// Calls a method and expects an error.
     pub async fn refused(&mut self, method: &str, params: Value) -> Fault {
         match self.try_call(method, params).await {
             Ok(result) => self.give_up(&format!("{method} was not refused: {result}")),
@@ -117,16 +117,16 @@ impl Peer {
         }
     }
 
-    /// Calls a method, with any parameters at all, and waits for the answer.
+    /// Calls a method, with any parameters at all, and waits for the response.
     ///
     /// # Errors
-    /// The error of the answer.
+    /// The error response.
     pub async fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Fault> {
         let id = self.send(method, params).await;
         self.response(id).await
     }
 
-    /// Calls a method without waiting for the answer; `null` parameters are left out.
+    /// Calls a method without waiting for the response; `null` parameters are left out.
     pub async fn send(&mut self, method: &str, params: Value) -> i64 {
         self.next_id += 1;
         let id = self.next_id;
@@ -146,42 +146,43 @@ impl Peer {
         self.say(message.to_string().as_bytes()).await;
     }
 
-    /// Answers a request of the server.
+    /// Responds to a request from the server.
     pub async fn answer(&mut self, asked: &Asked, result: Value) {
         self.transcript.answered(&result);
         let message = json!({ "id": asked.id, "result": result });
         self.say(message.to_string().as_bytes()).await;
     }
 
-    /// Answers an approval with this decision.
+    /// Responds to an approval with this decision.
     pub async fn decide(&mut self, asked: &Asked, decision: impl Into<Value>) {
         self.answer(asked, json!({ "decision": decision.into() })).await;
     }
 
-    /// Sends a line, whatever it is.
+    /// Sends any line, valid or not.
     pub async fn say(&mut self, line: &[u8]) {
         self.say_bytes(line).await;
         self.say_bytes(b"\n").await;
     }
 
-    /// Sends bytes, not even whole lines.
+    /// Sends any bytes, even incomplete lines.
     pub async fn say_bytes(&mut self, bytes: &[u8]) {
-        // A server that has cut the connection shows in what is read.
+        // If the server has closed the connection, the reads will show it.
         let _ = patiently(self.writer.write_all(bytes)).await;
     }
 
-    /// The answer to the call with this id.
+    /// Returns the response to the call with this id.
     ///
     /// # Errors
-    /// The error of the answer.
+    /// The error response.
     pub async fn response(&mut self, id: i64) -> Result<Value, Fault> {
         self.answer_to(&Value::from(id)).await
     }
 
-    /// The answer with this id, which is `null` where the server could not read one.
+    /// Returns the response with this id, which is `null` if the server could not read the
+    /// request's.
     ///
     /// # Errors
-    /// The error of the answer.
+    /// The error response.
     pub async fn answer_to(&mut self, wanted: &Value) -> Result<Value, Fault> {
         self.take(&format!("the answer to {wanted}"), |received| match received {
             Received::Response { id, outcome } if id == wanted => Some(outcome.clone()),
@@ -190,12 +191,12 @@ impl Peer {
         .await
     }
 
-    /// The next notification of this method; others are kept.
+    /// Returns the next notification of this method; others are kept.
     pub async fn expect(&mut self, wanted: &str) -> Value {
         self.expect_where(wanted, |_| true).await
     }
 
-    /// The next notification of this method with such parameters; others are kept.
+    /// Returns the next notification of this method whose parameters fit; others are kept.
     pub async fn expect_where(&mut self, wanted: &str, fits: impl Fn(&Value) -> bool) -> Value {
         self.take(wanted, |received| match received {
             Received::Notification { method, params } if method == wanted && fits(params) => {
@@ -206,7 +207,7 @@ impl Peer {
         .await
     }
 
-    /// The next request of the server of this method.
+    /// Returns the next request of this method from the server.
     pub async fn asked(&mut self, wanted: &str) -> Asked {
         self.take(wanted, |received| match received {
             Received::Request(asked) if asked.method == wanted => Some(asked.clone()),
@@ -215,18 +216,18 @@ impl Peer {
         .await
     }
 
-    /// The place of the last event that was read of this thread, also those that nobody has asked
+    /// The cursor of the last event read of this thread, including events that no test has asked
     /// for.
     #[must_use]
     pub fn cursor(&self, thread: &str) -> Option<&str> {
         self.cursors.get(thread).map(String::as_str)
     }
 
-    /// The methods of the notifications and requests that came and were not asked for, once the
-    /// server has answered everything that was said before.
+    /// Returns the methods of notifications and requests that no test has asked for, once the
+    /// server has responded to everything sent before.
     pub async fn settled(&mut self) -> Vec<String> {
         let before = self.transcript.lines().len();
-        // Refused or not, it is answered in its turn.
+        // Success or error, the response comes in order.
         let _ = self.try_call("thread/loaded/list", json!({})).await;
         debug_assert!(self.transcript.lines().len() >= before);
         self.unread
@@ -239,13 +240,13 @@ impl Peer {
             .collect()
     }
 
-    /// Forgets what was read and not asked for, and the transcript so far.
+    /// Discards messages that no test has asked for, and the transcript so far.
     pub fn forget(&mut self) {
         self.unread.clear();
         self.transcript.clear();
     }
 
-    /// Starts a thread, hears of it, and gives its id.
+    /// Starts a thread, waits for its notification, and returns its id.
     pub async fn start_thread(&mut self, params: Value) -> String {
         let started = self.call("thread/start", params).await;
         let is_told = |method: &str| {
@@ -257,42 +258,42 @@ impl Peer {
         text(&started["thread"]["id"])
     }
 
-    /// Starts a turn with this text and gives the turn's id.
+    /// Starts a turn with this text and returns the turn's id.
     pub async fn start_turn(&mut self, thread: &str, input: &str) -> String {
         let started = self.call("turn/start", turn_params(thread, input)).await;
         text(&started["turn"]["id"])
     }
 
-    /// Runs a turn with this text and gives the turn as it ended.
+    /// Runs a turn with this text and returns the completed turn.
     pub async fn run_turn(&mut self, thread: &str, input: &str) -> Value {
         self.run_turn_with(turn_params(thread, input)).await
     }
 
-    /// Runs a turn with these parameters and gives the turn as it ended.
+    /// Runs a turn with these parameters and returns the completed turn.
     pub async fn run_turn_with(&mut self, params: Value) -> Value {
         let started = self.call("turn/start", params).await;
         self.turn_end(&text(&started["turn"]["id"])).await
     }
 
-    /// The turn as it ended.
+    /// Waits for the end of the turn and returns it.
     pub async fn turn_end(&mut self, turn: &str) -> Value {
         let ended = self.expect_where("turn/completed", |params| params["turn"]["id"] == turn);
         ended.await["turn"].take()
     }
 
-    /// The final item of that type: the next one that completes.
+    /// Returns the next completed item of this type.
     pub async fn item(&mut self, kind: &str) -> Value {
         let item = self.expect_where("item/completed", |params| params["item"]["type"] == kind);
         item.await["item"].take()
     }
 
-    /// Waits until the server has ended the connection; what came before is read.
+    /// Waits until the server has closed the connection, after reading what came before.
     pub async fn closed(&mut self) {
         while self.read().await {}
     }
 
-    /// The next message of whatever kind, whether somebody asked for it or not; `None` at the end of
-    /// the connection.
+    /// Returns the next message of any kind, whether or not a test has asked for it; `None` at the
+    /// end of the connection.
     pub async fn next(&mut self) -> Option<Value> {
         if self.given == self.lines.len() && !self.read().await {
             return None;
@@ -302,13 +303,13 @@ impl Peer {
         serde_json::from_str(line).ok()
     }
 
-    /// Everything that was read, as it stood on the wire.
+    /// All lines received, unchanged.
     #[must_use]
     pub fn raw_lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// What was said so far.
+    /// The transcript so far.
     #[must_use]
     pub fn transcript(&self) -> &[String] {
         self.transcript.lines()
@@ -336,7 +337,7 @@ impl Peer {
         let read = patiently(self.reader.read_line(&mut line)).await;
         match read {
             None => self.give_up("the server says nothing"),
-            // A connection that was cut ends within a line.
+            // A broken connection may end within a line.
             Some(_) if !line.ends_with('\n') => return false,
             Some(_) => {}
         }
@@ -403,7 +404,7 @@ impl Peer {
     }
 }
 
-/// Parameters of `turn/start` with one text.
+/// Returns parameters of `turn/start` with one text.
 fn turn_params(thread: &str, input: &str) -> Value {
     json!({ "threadId": thread, "input": [{ "type": "text", "text": input }] })
 }

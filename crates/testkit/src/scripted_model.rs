@@ -1,4 +1,4 @@
-//! The scripted model on a loopback port, with everything that it was asked.
+//! The scripted model on a loopback port, which records its requests.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// A scripted model that is served over HTTP until it is dropped.
+/// A scripted model, served over HTTP until it is dropped.
 pub struct ScriptedModel {
     address: SocketAddr,
     log: Log,
@@ -22,7 +22,7 @@ impl ScriptedModel {
     /// Serves `script` (docs/model-server.md).
     ///
     /// # Panics
-    /// When the script is none, or no port is free.
+    /// If the script is invalid, or no port is free.
     pub async fn serve(script: &Value) -> Self {
         let script = Script::parse("the test", &script.to_string()).expect("a script");
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
@@ -32,7 +32,7 @@ impl ScriptedModel {
         let written = Box::new(log.clone());
         tokio::spawn(async move {
             let stopped = async {
-                // Dropped together with the model.
+                // Resolves when the model is dropped.
                 let _ = stopped.await;
             };
             model_server::serve(listener, script, Some(written), stopped).await
@@ -40,7 +40,7 @@ impl ScriptedModel {
         Self { address, log, _stop: stop }
     }
 
-    /// `base_url` of a provider.
+    /// The `base_url` of a provider.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.origin())
@@ -53,17 +53,17 @@ impl ScriptedModel {
     /// The bodies of all requests so far, in order.
     ///
     /// # Panics
-    /// When a request was not JSON.
+    /// If a request was not JSON.
     #[must_use]
     pub fn requests(&self) -> Vec<Value> {
         let read = |body: &String| serde_json::from_str(body).expect("requests are JSON");
         self.raw_requests().iter().map(read).collect()
     }
 
-    /// The bodies of all requests so far, in order, as they were sent.
+    /// The bodies of all requests so far, in order and unchanged.
     ///
     /// # Panics
-    /// When a request was not JSON.
+    /// If a request was not JSON.
     #[must_use]
     pub fn raw_requests(&self) -> Vec<String> {
         let log = self.log.lock();
@@ -72,7 +72,7 @@ impl ScriptedModel {
             .filter_map(|line| {
                 let line: BTreeMap<String, Box<RawValue>> =
                     serde_json::from_slice(line).expect("the log is lines of JSON objects");
-                // What comes without a body asks for no response.
+                // A request without a body is not a request for a response.
                 line.get("body").map(|body| body.get().to_owned()).filter(|body| body != "null")
             })
             .collect()

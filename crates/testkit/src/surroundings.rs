@@ -7,7 +7,7 @@ use server::{Clock, Ids};
 /// 2026-01-01 00:00:00 UTC.
 const START_MS: i64 = 1_767_225_600_000;
 
-/// A clock that stands still until it is moved.
+/// A clock that tests advance.
 pub struct HandClock {
     now_ms: AtomicI64,
     is_broken: AtomicBool,
@@ -20,12 +20,12 @@ impl Default for HandClock {
 }
 
 impl HandClock {
-    /// Moves the clock on by `ms` milliseconds.
+    /// Advances the clock by `ms` milliseconds.
     pub fn advance(&self, ms: i64) {
         self.now_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
-    /// Whoever asks for the time next panics: a defect, wherever the test wants it.
+    /// Makes the next reading of the clock panic: a defect at a point of the test's choice.
     pub fn panic_next(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
     }
@@ -46,7 +46,7 @@ impl Clock for HandClock {
     }
 }
 
-/// `id-000001`, `id-000002`, …: they sort in the order of their making.
+/// Creates `id-000001`, `id-000002`, …, which sort in the order of creation.
 #[derive(Default)]
 pub struct CountedIds(AtomicU64);
 

@@ -1,5 +1,5 @@
-//! What was said on a connection, as short lines that are the same in every run: ids become
-//! `thread1`, `turn2`, `item3` in order of appearance, pieces of one text become one line, and
+//! The messages of a connection as short lines that are the same in every run: ids become
+//! `thread1`, `turn2`, `item3` in order of appearance, deltas of one text become one line, and
 //! token usage is left out.
 
 use std::collections::HashMap;
@@ -7,32 +7,33 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// `>` is said by the client, `<` is an answer of the server, `*` a notification, `?` a question.
+/// `>` marks a message from the client, `<` a response of the server, `*` a notification, `?` a
+/// request of the server.
 #[derive(Default)]
 pub struct Transcript {
     lines: Vec<String>,
     names: HashMap<String, String>,
     counts: HashMap<&'static str, usize>,
-    /// Texts to be replaced, such as temporary folders.
+    /// Texts to replace, such as temporary folders.
     masks: Vec<(String, &'static str)>,
     /// The stream of the last line: method and item.
     streaming: Option<(String, String)>,
 }
 
 impl Transcript {
-    /// A transcript that shows each of `masks` by its name.
+    /// Creates a transcript that replaces each of `masks` by its name.
     #[must_use]
     pub fn new(masks: Vec<(String, &'static str)>) -> Self {
         Self { masks, ..Self::default() }
     }
 
-    /// The lines so far.
+    /// Returns the lines so far.
     #[must_use]
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// Forgets the lines, not the names.
+    /// Discards the lines, and keeps the names.
     pub fn clear(&mut self) {
         self.lines.clear();
         self.streaming = None;
@@ -61,7 +62,7 @@ impl Transcript {
     }
 
     pub(crate) fn notification(&mut self, method: &str, params: &Value) {
-        // Its place depends on how the stream was cut on its way, its numbers on the instructions.
+        // Its position depends on how the stream was split, its numbers on the instructions.
         if method == "thread/tokenUsage/updated" {
             return;
         }
@@ -147,10 +148,10 @@ impl Transcript {
     }
 }
 
-/// Compares lines with an indented text, and shows what was there when they differ.
+/// Compares the lines with an indented text, and prints the lines when they differ.
 ///
 /// # Panics
-/// When they differ.
+/// If they differ.
 #[track_caller]
 pub fn assert_lines(found: &[String], expected: &str) {
     let expected: Vec<&str> =
@@ -222,12 +223,12 @@ fn plan(params: &Value) -> String {
     format!("{} [{}]", params["explanation"], steps.join(", "))
 }
 
-/// `label` and the value as JSON; nothing for what is absent.
+/// Returns `label` and the value as JSON; an empty string for an absent value.
 fn quoted_after(label: &str, value: &Value) -> String {
     if value.is_null() { String::new() } else { format!("{label}{value}") }
 }
 
-/// A string without its quotes.
+/// Returns a string without its quotes.
 fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,5 @@
-//! A home, a workspace, a model, a clock: what a server is started on, as often as a test likes.
+//! What a server runs on: home, workspace, model and clock. A test can start any number of servers
+//! on it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,50 +16,50 @@ use tracing::subscriber::DefaultGuard;
 
 use crate::{CountedIds, HandClock, Peer, ScriptedModel, Transcript};
 
-/// Where commands look for programs.
+/// Where commands search for programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// As much as a pipe holds.
+/// Capacity of a pipe.
 const PIPE_BYTES: usize = 64 << 10;
 
-/// The surroundings of servers. Everything in it goes away with it.
+/// The environment of servers. Dropping it removes its files.
 pub struct World {
     folder: TempDir,
     root: PathBuf,
     home: PathBuf,
-    /// Told by servers that are started from now on.
+    /// The clock of servers that are started from now on.
     pub clock: Arc<HandClock>,
     ids: Arc<CountedIds>,
     model: ScriptedModel,
-    /// What commands start from; `PATH` and `HOME` by default.
+    /// Environment of commands; `PATH` and `HOME` by default.
     pub environment: Vec<(OsString, OsString)>,
     /// `-c` arguments.
     pub config_overrides: Vec<String>,
     /// Source of the threads; `cli` by default, so that they are listed.
     pub session_source: String,
-    /// Whether commands can be confined; true by default.
+    /// Whether commands can be sandboxed; true by default.
     pub has_sandbox: bool,
 }
 
-/// A server that runs in this process. [`TestServer::stop`] ends it in good order; dropping it
-/// leaves it to the end of the test's runtime.
+/// A server that runs in this process. [`TestServer::stop`] ends it in good order; a dropped server
+/// ends with the test's runtime.
 pub struct TestServer {
     server: Server,
     masks: Vec<(String, &'static str)>,
 }
 
 impl World {
-    /// A world whose model gives these responses (docs/model-server.md) in every thread.
+    /// Creates a world whose model returns these responses (docs/model-server.md) in every thread.
     pub async fn with_responses(responses: Value) -> Self {
         Self::with_script(&json!({ "responses": responses })).await
     }
 
-    /// A world with this scripted model. Its configuration names the model `gpt-5`, tries
-    /// everything once, and is otherwise the default.
+    /// Creates a world with this scripted model. Its configuration names the model `gpt-5`, never
+    /// retries, and is otherwise the default.
     ///
     /// # Panics
-    /// When folders cannot be made.
+    /// If a folder cannot be created.
     pub async fn with_script(script: &Value) -> Self {
-        // No policy includes this folder by itself, as it does with `/tmp`.
+        // Unlike `/tmp`, no policy includes this folder by default.
         let folder = tempfile::tempdir_in("/var/tmp").expect("a temporary folder");
         let root = folder.path().canonicalize().expect("the folder is there");
         let home = root.join("home");
@@ -90,7 +91,7 @@ impl World {
     /// Replaces `config.toml`.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write_config(&self, toml: &str) {
         std::fs::write(self.home.join("config.toml"), toml).expect("the home can be written");
     }
@@ -101,35 +102,35 @@ impl World {
         &self.home
     }
 
-    /// The administrator's folder; empty until a test writes in it.
+    /// The administrator's folder; empty until a test writes to it.
     #[must_use]
     pub fn system_dir(&self) -> PathBuf {
         self.root.join("system")
     }
 
-    /// Everything of this world, for files outside of the workspace.
+    /// The folder that contains this world, for files outside of the workspace.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder that threads work in.
+    /// The working folder of threads.
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
         self.root.join("work")
     }
 
-    /// The model, for the requests it got.
+    /// The model, for access to its requests.
     #[must_use]
     pub fn model(&self) -> &ScriptedModel {
         &self.model
     }
 
-    /// From now on servers start on a copy of the home as it is now: as after a crash at this
-    /// moment. Nothing may be being written meanwhile.
+    /// Starts later servers on a copy of the home as it is now, as after a crash at this moment. No
+    /// write may be in progress.
     ///
     /// # Panics
-    /// When it cannot be copied.
+    /// If it cannot be copied.
     pub fn crash(&mut self) {
         let copy = self.root.join(format!("home-{}", server::Ids::next(&*self.ids)));
         copy_folder(&self.home, &copy).expect("the home can be copied");
@@ -139,17 +140,17 @@ impl World {
     /// Starts a server.
     ///
     /// # Panics
-    /// When its home cannot be used.
+    /// If its home cannot be used.
     #[must_use]
     pub fn start(&self) -> TestServer {
         self.start_with(LogFile::default())
     }
 
-    /// Starts a server whose warnings are in its log file, as long as they come from this thread and
-    /// the guard lives.
+    /// Starts a server that writes its warnings to its log file: those of this thread, while the
+    /// guard lives.
     ///
     /// # Panics
-    /// When its home cannot be used.
+    /// If its home cannot be used.
     #[must_use]
     pub fn start_logged(&self) -> (TestServer, DefaultGuard) {
         let log_file = LogFile::default();
@@ -195,22 +196,23 @@ impl World {
         TestServer { server, masks }
     }
 
-    /// Takes the world down now, and tells when that fails.
+    /// Removes the world now, and reports errors.
     ///
     /// # Errors
-    /// When something in it cannot be removed.
+    /// If a part of it cannot be removed.
     pub fn close(self) -> std::io::Result<()> {
         self.folder.close()
     }
 }
 
 impl TestServer {
-    /// A connection after its handshake, without experimental capabilities.
+    /// Opens a connection and performs the handshake, without experimental capabilities.
     pub async fn connect(&self) -> Peer {
         self.connect_with(Value::Null).await
     }
 
-    /// A connection after its handshake, with these capabilities; its transcript begins there.
+    /// Opens a connection and performs the handshake, with these capabilities. The transcript
+    /// starts after it.
     pub async fn connect_with(&self, capabilities: Value) -> Peer {
         let mut peer = self.open(server::connection_limits());
         peer.initialize(capabilities).await;
@@ -218,7 +220,7 @@ impl TestServer {
         peer
     }
 
-    /// A connection on which nothing was said, with these bounds on the server's side.
+    /// Opens a connection without a handshake, with these bounds on the server's side.
     pub fn open(&self, limits: Limits) -> Peer {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
         let (reader, writer) = tokio::io::split(theirs);
@@ -234,7 +236,7 @@ impl TestServer {
         &self.server
     }
 
-    /// Ends the server: turns are interrupted, everything is stored.
+    /// Stops the server: turns are interrupted, and the state is stored.
     pub async fn stop(self) {
         self.server.shutdown().await;
     }

@@ -1,5 +1,5 @@
-//! Who is let in, over real listeners: every row of `handshakes.txt`, and what the answers hold
-//! besides their status.
+//! Access control over real listeners: every row of `handshakes.txt`, and the content of responses
+//! beyond their status.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -15,14 +15,14 @@ use common::{ACCEPT, House, KEY, SECRET, TOKEN, Wire, anybody, capability, signe
 use jsonrpc::{Ingress, Limits};
 use transport::{Admission, Auth, Bounds, Claims};
 
-/// The rows; the file says how they read.
+/// The rows; the file explains their syntax.
 const TABLE: &str = include_str!("handshakes.txt");
-/// Fewer would mean that the file was not read as it is meant.
+/// Guards against a parser that skips rows.
 const LEAST_ROWS: usize = 450;
-/// When the signed tokens of the table are looked at, in seconds since 1970.
+/// When the table's signed tokens are verified, in seconds since 1970.
 const NOW: i64 = 1_700_000_000;
 
-/// A request: its line, and its headers as they are sent.
+/// A request: its request line, and its headers as sent.
 #[derive(Clone, Debug, Default)]
 struct Request {
     line: String,
@@ -72,7 +72,7 @@ impl Request {
 
     fn bytes(&self, words: &BTreeMap<&'static str, String>) -> Vec<u8> {
         let mut text = format!("{}\r\n{}\r\n\r\n", self.line, self.headers.join("\r\n"));
-        // Backwards: a longer word before the shorter one that it begins with.
+        // In reverse order, so that a longer word is replaced before its prefix.
         for (word, value) in words.iter().rev() {
             text = text.replace(word, value);
         }
@@ -191,7 +191,7 @@ async fn place(listener: &str) -> Option<Place> {
     }
 }
 
-/// An address of this machine that is not of the loopback; no packet is sent.
+/// Returns a non-loopback address of this machine; sends no packet.
 fn outer_address() -> Option<IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -234,7 +234,7 @@ async fn every_row_of_the_table() {
         let Some(place) = place else { continue };
         let mut wire = place.connect().await;
         let bytes = request.bytes(&words(place));
-        // A request that is refused at its first byte may not be read to its end.
+        // A request refused at its first byte may not be read completely.
         let _ = wire.try_send(&bytes).await;
         let head = wire.head().await;
         let found = head.as_ref().map_or(0, |head| head.status);
@@ -314,7 +314,7 @@ async fn a_head_beyond_all_measure_is_refused() {
         let path = if headers.is_empty() { "x".repeat(64 << 10) } else { String::new() };
         let mut wire = Wire::tcp(address).await;
         let request = format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
-        // The server may be gone before everything is sent.
+        // The server may close before the request is complete.
         let _ = wire.try_send(request.as_bytes()).await;
         let status = wire.head().await.map(|head| head.status);
         assert!(matches!(status, None | Some(431 | 414 | 400)), "{what}: {status:?}");

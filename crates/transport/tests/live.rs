@@ -1,5 +1,5 @@
-//! Connections that were let in and misbehave: what ends them, with which code and which words, and
-//! that nobody else notices.
+//! Misbehaving connections after their handshake: what ends them, with which code and reason, and
+//! that other connections are not affected.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod common;
@@ -15,11 +15,11 @@ use serde_json::json;
 use transport::Bounds;
 
 const KIB: usize = 1 << 10;
-/// The longest message of these tests.
+/// Longest message in these tests, in bytes.
 const LIMIT: usize = 64 * KIB;
-/// The times of these tests are short where what they end is waited for.
+/// Timeouts that a test waits for are short.
 const SHORT: Duration = Duration::from_millis(100);
-/// How long the server drains a connection that it has closed: more than this is a hang.
+/// A server that drains a closed connection for longer than this hangs.
 const LINGER: Duration = Duration::from_secs(8);
 
 fn limits() -> Limits {
@@ -183,13 +183,13 @@ async fn a_handshake_that_drips_is_ended_in_time() {
             break;
         }
         sent += 1;
-        // tidy: sleep because that is how this client drips.
+        // tidy: sleep because this client sends slowly.
         tokio::time::sleep(SHORT / 20).await;
     }
     assert!(sent + 1 < request.len(), "it was ended before it was done");
     assert!(wire.ended().await);
     assert!(begun.elapsed() >= SHORT);
-    // One that says nothing at all.
+    // A client that sends nothing.
     assert!(Wire::tcp(address).await.ended().await);
     assert_eq!(house.served(), 0);
 }
@@ -204,7 +204,7 @@ async fn a_client_that_never_initializes_is_told_so() {
     let asking = tokio::spawn(async move {
         let asks = frame(TEXT, br#"{"id":1,"method":"echo"}"#);
         while busy.try_send(&asks).await.is_ok() {
-            // tidy: sleep because this client asks without haste.
+            // tidy: sleep because this client sends slowly.
             tokio::time::sleep(SHORT / 10).await;
         }
     });
@@ -271,19 +271,19 @@ async fn a_peer_that_never_reads_is_given_up() {
     let (house, address) = house(limits, Bounds::default()).await;
     let mut good = Wire::initialized(address).await;
     let ask = frame(TEXT, br#"{"id":1,"method":"flood"}"#);
-    // More is asked for than it may leave unread, then only more than the system takes.
+    // First more responses than may wait unread, then just more than the system buffers.
     for count in [16, 1] {
         let mut deaf = Wire::open(address).await;
         for _ in 0..count {
             deaf.send(&ask).await;
         }
         if count == 1 {
-            // It says that it leaves, and does not read that it may.
+            // It sends a close frame, and does not read the response.
             deaf.send(&frame(CLOSE, b"\x03\xe8")).await;
         }
         house.until_serving(1).await;
         good.call("echo", json!({})).await;
-        // What the system held for it is all that it still gets.
+        // It still receives only what the system has buffered.
         while deaf.frame().await.is_some() {}
     }
 }
@@ -297,8 +297,8 @@ async fn pings_are_answered_and_a_flood_of_them_is_bounded() {
         let pong = wire.frame().await.unwrap();
         assert_eq!((pong.first, &*pong.payload), (PONG, payload));
     }
-    // As many as fit into a few writes: the server may answer the last 64 of each alone, and does
-    // answer the last.
+    // The pings arrive in a few writes. Of each, the server may answer only the last 64; it must
+    // answer the last ping of all.
     let mut flood = Vec::new();
     const MANY: u32 = 200_000;
     for number in 0..MANY {
@@ -376,7 +376,7 @@ async fn a_burst_of_connections_waits_and_is_not_turned_away() {
         eprintln!("skipped: the system keeps no more than {most} connections");
         return;
     }
-    // Nobody accepts: what the system keeps is all there is.
+    // No task accepts, so only the system's backlog takes connections.
     let listener = transport::Listener::tcp("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let address = listener.address().unwrap();
     let address = address.strip_prefix("ws://").unwrap();

@@ -1,4 +1,5 @@
-//! Signed tokens: what is refused and why, what is not, and that nothing near a good one is good.
+//! Signed tokens: which are refused and why, which are accepted, and that no small change of a
+//! valid one is accepted.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use base64::Engine;
@@ -17,7 +18,7 @@ const SKEW: u64 = 30;
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 const GOOD: &str = r#"{"iss":"editor","aud":"agentd","exp":1700000060}"#;
 
-/// An issuer, an audience and half a minute of skew.
+/// Requires an issuer and an audience, and allows half a minute of clock skew.
 fn claims() -> Claims {
     Claims {
         issuer: Some("editor".to_owned()),
@@ -40,7 +41,7 @@ fn mac(text: &str, secret: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Any three parts, signed as they should be.
+/// Signs any header and payload, whatever they contain.
 fn sign_parts(header: &str, payload: &str) -> String {
     let text = format!("{header}.{payload}");
     let signature = encode(mac(&text, SECRET));
@@ -55,7 +56,7 @@ fn good() -> String {
     sign(HEADER, GOOD)
 }
 
-/// The good claims with `changes` instead of the members of the same names.
+/// Returns a token of the valid claims, with `changes` in place of members of the same names.
 fn claiming(changes: &str) -> String {
     let mut members = vec![
         ("iss", r#""editor""#.to_owned()),
@@ -80,7 +81,7 @@ fn headers_that_name_another_algorithm_or_ask_for_more() {
         (r#"{"alg":"HS256"}"#, Ok(())),
         (r#"{"typ":"JWT","alg":"HS256"}"#, Ok(())),
         (r#"{"typ":"something","alg":"HS256"}"#, Ok(())),
-        // Keys of the token's own are not looked at: the server's key decides.
+        // Key hints in the token are ignored: the server's key decides.
         (r#"{"alg":"HS256","kid":"../../dev/null"}"#, Ok(())),
         (r#"{"alg":"HS256","jku":"https://evil.example/keys"}"#, Ok(())),
         (r#"{"alg":"HS256","x5u":"https://evil.example/cert"}"#, Ok(())),
@@ -217,7 +218,7 @@ fn shapes_that_no_token_has() {
         ("a header of bytes", sign(b"\xff\xfe\xfd", GOOD)),
         ("UTF-16", sign(HEADER, "{\0\"\0e\0x\0p\0\"\0:\0\x31\0}\0")),
     ] {
-        // `+` and `/` are what tells the two alphabets apart.
+        // The two alphabets differ only in `+` and `/`.
         let differs = what != "standard base64" || standard.contains(['+', '/']);
         assert!(!differs || check(&wrong) == Err(Malformed), "{what}: {:?}", check(&wrong));
     }
@@ -257,7 +258,7 @@ fn claims_of_time() {
         ("exp=-0".into(), Err(Expired)),
         ("exp=-1e308".into(), Err(Expired)),
         ("exp=1".into(), Err(Expired)),
-        // Good while the clock shows less than the expiry and what clocks may differ.
+        // Valid while the clock is before the expiry plus the allowed skew.
         (format!("exp={}", edge(now - skew)), Err(Expired)),
         (format!("exp={}", edge(now - skew - 1)), Err(Expired)),
         (format!("exp={}", edge(now - skew + 1)), Ok(())),
@@ -344,7 +345,7 @@ fn claims_of_issuer_and_audience() {
         (r#"aud=[["agentd"]]"#, Err(Malformed)),
         (r#"aud={"agentd":true}"#, Err(Malformed)),
         ("aud=1", Err(Malformed)),
-        // The first that is wrong is told.
+        // The first violation is reported.
         (r#"exp=1;;iss="x";;aud="x""#, Err(Expired)),
         (r#"iss="x";;aud="x""#, Err(Issuer)),
     ] {
@@ -388,7 +389,7 @@ fn payloads_of_another_kind() {
         let shown: String = payload.chars().take(80).collect();
         assert_eq!(check(&sign(HEADER, payload)), Err(expected), "{shown}");
     }
-    // What nobody asks for may be as deep as it likes: it is passed over, not walked.
+    // A claim that is not checked may be nested to any depth: it is skipped without recursion.
     for depth in [1, 100, 200, 100_000] {
         assert!(matches!(check(&sign(HEADER, deep(depth))), Ok(()) | Err(Malformed)), "{depth}");
     }
@@ -412,7 +413,7 @@ fn every_bit_of_a_good_token_counts() {
         for bit in 0..8 {
             let mut bytes = token.clone().into_bytes();
             bytes[at] ^= 1u8 << bit;
-            // Over HTTP only text comes this far.
+            // HTTP passes on only text.
             let Ok(text) = String::from_utf8(bytes) else { continue };
             looked_at += 1;
             assert!(check(&text).is_err(), "bit {bit} of byte {at}: {text}");
@@ -465,7 +466,7 @@ proptest! {
 
     #[test]
     fn another_secret_is_another_secret(secret in prop::collection::vec(any::<u8>(), 0..80)) {
-        // HMAC pads short keys with zeros: those are one and the same key.
+        // HMAC pads short keys with zeros, so keys that differ only in trailing zeros are equal.
         let end = secret.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         let expected = if secret[..end] == *SECRET { Ok(()) } else { Err(Signature) };
         prop_assert_eq!(verify(&good(), &secret, &claims(), NOW), expected);

@@ -1,4 +1,4 @@
-//! Unix sockets: whose they are, who may come in, and what is left of them.
+//! Unix sockets: ownership, access, and cleanup.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -14,7 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use transport::{Listener, UnixError, UnixSocket};
 
-/// A folder, and the path of a socket in it.
+/// Creates a folder; returns it with the path of a socket in it.
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -25,7 +25,7 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Binds where that must fail.
+/// Binds where binding must fail; returns the error.
 fn refused(path: &Path) -> UnixError {
     match UnixSocket::bind(path) {
         Ok(_) => panic!("{} is bound", path.display()),
@@ -39,7 +39,7 @@ fn house(path: &Path) -> House {
     house
 }
 
-/// Has a server of ours answer at `path`.
+/// Checks that our server responds at `path`.
 async fn converse(path: &Path) {
     let mut wire = Wire::over(tokio::net::UnixStream::connect(path).await.unwrap());
     let head = wire.ask(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN)).await;
@@ -47,7 +47,7 @@ async fn converse(path: &Path) {
     wire.call("initialize", json!({})).await;
 }
 
-/// A socket that a dead server left.
+/// Leaves a socket as a dead server does.
 fn leave_stale(path: &Path) {
     drop(UnixListener::bind(path).unwrap());
     assert!(is_socket(path));
@@ -83,7 +83,7 @@ async fn one_server_at_a_time() {
     let (_folder, path) = place();
     let first = UnixSocket::bind(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
-    // Also while the socket itself is missing: the first still holds the place.
+    // Also when the socket itself is missing: the first server still holds the lock.
     fs::remove_file(&path).unwrap();
     assert!(matches!(refused(&path), UnixError::Taken { .. }));
     drop(first);
@@ -187,7 +187,7 @@ async fn what_is_no_socket_is_left_alone() {
     assert!(matches!(refused(&path), UnixError::NoSocket { .. }));
     fs::remove_dir(&path).unwrap();
 
-    // A link is no socket either, wherever it leads.
+    // A symbolic link is not a socket, whatever its target.
     leave_stale(&target);
     for to in [&target, &folder.path().join("nowhere")] {
         symlink(to, &path).unwrap();
@@ -207,7 +207,7 @@ async fn a_lock_that_is_none_stops_the_start() {
     assert!(matches!(refused(&path), UnixError::Failed { .. }));
     assert_eq!(fs::read_to_string(&precious).unwrap(), "text");
     fs::remove_file(&lock).unwrap();
-    // Nobody reads this pipe, and nobody waits for a reader.
+    // The pipe has no reader, and binding must not wait for one.
     let fifo = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &lock, fifo, 0o600.into(), 0).unwrap();
     assert!(matches!(refused(&path), UnixError::Failed { .. }));
@@ -281,7 +281,7 @@ async fn a_socket_that_is_given_must_listen() {
     assert_eq!(given.address().unwrap(), format!("ws://{address}"));
 }
 
-/// Runs as `nobody`, in a thread of its own: only its own rights are given up.
+/// Runs as `nobody`, in a separate thread, because only that thread gives up its rights.
 #[cfg(target_os = "linux")]
 fn as_nobody<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(move || {
@@ -300,7 +300,7 @@ async fn another_user_is_not_answered_even_where_the_socket_is_open_to_all() {
         eprintln!("skipped: only root can act as another user");
         return;
     }
-    // Where others can look: the folder for temporary files may be private.
+    // In a folder that other users can search: the default temporary folder may be private.
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     let path = folder.path().join("socket");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -308,13 +308,13 @@ async fn another_user_is_not_answered_even_where_the_socket_is_open_to_all() {
     let at = path.clone();
     let error = as_nobody(move || UnixStream::connect(at).unwrap_err());
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
-    // Somebody opens the socket to everybody.
+    // Opens the socket's permissions to all users.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let at = path.clone();
     let answered = as_nobody(move || {
         let mut stream = UnixStream::connect(at).unwrap();
         stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
-        // The server may have hung up already.
+        // The server may already have closed the connection.
         let _ = stream.write_all(&upgrade("127.0.0.1:1".parse().unwrap(), TOKEN));
         let mut answer = Vec::new();
         let end = stream.read_to_end(&mut answer);

@@ -1,6 +1,6 @@
-//! Headless Chromium, driven over its DevTools protocol. It speaks over a pipe: there is no port for
-//! others to find, and when the test is gone, however it ended, the browser ends too. Test programs
-//! of other crates take it by its path.
+//! Headless Chromium, driven over its DevTools protocol. It uses a pipe: there is no open port, and
+//! the browser ends with the test, however the test ends. Test programs of other crates include it
+//! by path.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod net;
@@ -19,16 +19,16 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longest wait for anything in a page: far beyond what it takes on a busy machine.
+/// Longest wait for any change in a page; far more than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest wait for an end in good order.
+/// Longest wait for an orderly exit.
 const PARTING: Duration = Duration::from_secs(5);
 
-/// The program, and the Debian package that has it.
+/// The program, and the Debian package that contains it.
 const PROGRAM: &str = "chromium";
 const FLAGS: [&str; 12] = [
     "--headless",
-    // Its own sandbox does not work for root; all pages here are our own.
+    // Its own sandbox does not work as root, and all pages in tests are ours.
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -42,26 +42,26 @@ const FLAGS: [&str; 12] = [
     "--remote-debugging-pipe",
 ];
 
-/// A browser with one page. Dropping it ends all of its processes.
+/// A browser with one page. Dropping it ends all its processes.
 pub(crate) struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
     next_id: i64,
-    /// Of the page.
+    /// DevTools session of the page.
     session: Option<String>,
-    /// How often each event came that was not yet waited for.
+    /// Number of events of each name that have arrived and were not yet waited for.
     events: HashMap<String, usize>,
-    /// Errors of scripts, and breaches of the page's own security policy.
+    /// Script errors, and violations of the page's own security policy.
     errors: Vec<String>,
     profile: TempDir,
 }
 
 impl Browser {
-    /// Starts it, with an empty page of 1000 by 700.
+    /// Starts a browser with an empty page of 1000 by 700 pixels.
     pub(crate) fn start() -> Self {
         let profile = tempfile::tempdir().unwrap();
-        // The pipe to the browser is descriptor 3 there, that from it 4.
+        // The browser reads commands from descriptor 3 and writes to 4.
         let redirect = "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2";
         let log = File::create(profile.path().join("log")).unwrap();
         let mut child = Command::new("sh")
@@ -107,20 +107,20 @@ impl Browser {
         self.resize(1000, 700);
     }
 
-    /// Gives the page another size.
+    /// Changes the size of the page.
     pub(crate) fn resize(&mut self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// What the system prefers: `light` or `dark`.
+    /// Sets the preferred color scheme: `light` or `dark`.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let feature = json!({"name": "prefers-color-scheme", "value": scheme});
         self.call("Emulation.setEmulatedMedia", json!({"features": [feature]}));
     }
 
-    /// Role and name of everything that assistive technology is told of, in the order of the page.
+    /// Returns role and name of every node of the accessibility tree, in the order of the page.
     pub(crate) fn accessible(&mut self) -> Vec<(String, String)> {
         let tree = self.call("Accessibility.getFullAXTree", json!({}));
         let nodes = tree["nodes"].as_array().unwrap().iter().filter(|node| node["ignored"] != true);
@@ -128,7 +128,7 @@ impl Browser {
         nodes.map(|node| (text(&node["role"]), text(&node["name"]))).collect()
     }
 
-    /// Loads a page, with all that belongs to it.
+    /// Loads a page with its resources.
     pub(crate) fn open(&mut self, url: &str) {
         self.events.remove("Page.loadEventFired");
         let answer = self.call("Page.navigate", json!({"url": url}));
@@ -139,7 +139,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression in the page; promises are awaited.
+    /// Evaluates an expression in the page; promises are awaited.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", params);
@@ -147,7 +147,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until the expression is true in the page, which is looked at whenever it changes.
+    /// Waits until the expression is true in the page; it is evaluated at each change.
     pub(crate) fn wait(&mut self, condition: &str) {
         let expression = format!(
             "new Promise((resolve) => {{
@@ -173,7 +173,7 @@ impl Browser {
         );
     }
 
-    /// Waits until an element that `selector` finds holds `text`.
+    /// Waits until an element that matches `selector` contains `text`.
     pub(crate) fn wait_for(&mut self, selector: &str, text: &str) {
         let (selector, text) = (json!(selector), json!(text));
         self.wait(&format!(
@@ -181,7 +181,7 @@ impl Browser {
         ));
     }
 
-    /// Presses the mouse on the middle of an element.
+    /// Clicks the middle of an element.
     pub(crate) fn click(&mut self, selector: &str) {
         let place = self.evaluate(&format!(
             "(() => {{
@@ -199,7 +199,7 @@ impl Browser {
         }
     }
 
-    /// Types where the focus is.
+    /// Types into the focused element.
     pub(crate) fn type_text(&mut self, text: &str) {
         self.call("Input.insertText", json!({"text": text}));
     }
@@ -215,14 +215,14 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", event("keyUp", ""));
     }
 
-    /// What the page looks like, as a PNG file.
+    /// Saves a screenshot as a PNG file.
     pub(crate) fn screenshot(&mut self, path: &Path) {
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let image = STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
         std::fs::write(path, image).unwrap();
     }
 
-    /// Waits until another page than the one that was there before `leave` is loaded.
+    /// Runs `leave` and waits until another page is loaded.
     pub(crate) fn follow(&mut self, leave: impl FnOnce(&mut Self)) {
         self.events.remove("Page.loadEventFired");
         leave(self);
@@ -232,7 +232,7 @@ impl Browser {
         }
     }
 
-    /// Fails when a script of the page failed, or the page did what its security policy forbids.
+    /// Fails if a script failed, or the page violated its security policy.
     pub(crate) fn check_errors(&self) {
         assert!(self.errors.is_empty(), "{}", self.errors.join("\n"));
     }
@@ -286,7 +286,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // In good order if it still can; whatever is left after that is killed.
+        // Asks for an orderly exit; processes that remain are killed.
         let _ = self.input.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         while self.messages.recv_timeout(PARTING).is_ok() {}
         let group = rustix::process::Pid::from_child(&self.child);

@@ -1,25 +1,25 @@
-//! What stands around the page: a server of static files, and a line that can be cut.
+//! The page's network: a server of static files, and connections that can be broken.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Serves the files of a folder at a port of its own until the test ends. Gives the port.
+/// Serves the files of a folder on a free port until the test ends. Returns the port.
 pub(crate) fn serve_files(folder: PathBuf) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let folder = folder.clone();
-            // Browsers open connections ahead of need, and are silent on them.
+            // Browsers open connections in advance and leave them idle.
             std::thread::spawn(move || serve_file(&stream, &folder));
         }
     });
     port
 }
 
-/// A port where nobody answers, and which nobody else can take meanwhile.
+/// Returns a port that refuses connections, and that no other program can take meanwhile.
 pub(crate) fn hang_up() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -27,7 +27,7 @@ pub(crate) fn hang_up() -> u16 {
     port
 }
 
-/// Answers one request. A browser that goes away meanwhile misses nothing that it wanted.
+/// Answers one request. An error means that the browser went away and needs no response.
 fn serve_file(mut stream: &TcpStream, folder: &Path) -> Option<()> {
     let mut lines = BufReader::new(stream).lines();
     let request = lines.next()?.ok()?;
@@ -54,7 +54,7 @@ fn serve_file(mut stream: &TcpStream, folder: &Path) -> Option<()> {
     stream.write_all(&[head.as_bytes(), &body].concat()).ok()
 }
 
-/// Forwards connections to a server, until they are cut.
+/// Forwards connections to a server until they are broken.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) port: u16,
@@ -81,13 +81,13 @@ impl Line {
         let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         self.open.lock().unwrap().push(to.try_clone().unwrap());
         std::thread::spawn(move || {
-            // An end that is gone ends the other one too.
+            // When one side ends, the other ends too.
             let _ = std::io::copy(&mut from, &mut to);
             let _ = to.shutdown(Shutdown::Both);
         });
     }
 
-    /// Cuts all connections that there are; new ones are forwarded again.
+    /// Breaks all current connections; new ones are forwarded again.
     pub(crate) fn cut(&self) {
         for stream in self.open.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);

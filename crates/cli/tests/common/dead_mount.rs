@@ -1,21 +1,21 @@
-//! A file system that never answers: a FUSE mount whose server reads no request.
+//! A file system that never responds: a FUSE mount whose server reads no request.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Mounted until dropped; then whoever waits for it gets an error.
+/// Mounted until dropped. Then pending operations on it fail.
 pub struct DeadMount {
     holder: Child,
     pub path: PathBuf,
 }
 
 impl DeadMount {
-    /// Mounts on a new folder `path`. `None` where this is not permitted, after saying so.
+    /// Mounts on a new folder `path`. `None`, after a message, where this is not permitted.
     #[allow(clippy::print_stderr, reason = "a test that is skipped says so")]
     pub fn new(path: &Path) -> Option<Self> {
         std::fs::create_dir(path).unwrap();
-        // Whoever holds the descriptor is the file system's server.
+        // The holder of the descriptor is the file system's server.
         let script = "exec 3<>/dev/fuse && mount -i -t fuse \
              -o fd=3,rootmode=040000,user_id=0,group_id=0 dead \"$0\" && echo mounted && \
              exec sleep 600";

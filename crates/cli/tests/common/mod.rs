@@ -1,4 +1,4 @@
-//! The real program in a home of its own, and a client that speaks with it in raw lines.
+//! The real program in a separate home, and a client that exchanges raw lines with it.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 #[cfg(target_os = "linux")]
@@ -15,10 +15,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longest wait for anything: far beyond what it takes, and a failure when it is reached.
+/// Longest wait for any operation before the test fails; far more than is needed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A home, a working folder and a folder for temporary files, removed at the end.
+/// A home, a working folder and a folder for temporary files, removed on drop.
 pub struct Place {
     dir: TempDir,
 }
@@ -50,7 +50,7 @@ impl Place {
         path.to_str().unwrap().to_owned()
     }
 
-    /// The program, with an environment of its own and no standard input.
+    /// Prepares the program with a separate environment and no standard input.
     pub fn agentd(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
         command
@@ -69,7 +69,7 @@ impl Place {
         self.agentd(arguments).output().unwrap()
     }
 
-    /// Runs with a text on standard input.
+    /// Runs the program with a text on standard input.
     pub fn pipe(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = self
             .agentd(arguments)
@@ -91,7 +91,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Everything in a folder: names, kinds and contents.
+/// Lists a folder recursively: names, kinds and contents.
 pub fn listing(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -138,7 +138,7 @@ impl Running {
         Self { child, input, lines }
     }
 
-    /// A server with the handshake done.
+    /// Starts a server and completes the handshake.
     pub fn server(place: &Place, arguments: &[&str]) -> Self {
         let mut command = place.agentd(&["app-server"]);
         let mut server = Self::start(command.args(arguments));
@@ -153,7 +153,7 @@ impl Running {
         input.flush().unwrap();
     }
 
-    /// The next line that `wanted` takes; others are passed over.
+    /// Returns the next line that contains `wanted`; skips others.
     pub fn line_with(&self, wanted: &str) -> String {
         let mut seen = String::new();
         loop {
@@ -165,7 +165,7 @@ impl Running {
         }
     }
 
-    /// The next message that `wanted` takes; others are passed over.
+    /// Returns the next message that `wanted` accepts; skips others.
     pub fn message(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let line = self.lines.recv_timeout(PATIENCE).expect("the message comes");
@@ -180,20 +180,20 @@ impl Running {
         self.message(|message| message["method"] == method)["params"].clone()
     }
 
-    /// Calls a method and yields the answer: the response as a whole.
+    /// Calls a method and returns the whole response.
     pub fn call(&mut self, id: i64, method: &str, params: Value) -> Value {
         self.say(&json!({"id": id, "method": method, "params": params}).to_string());
         self.message(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// Starts a thread with a scripted model and yields its id.
+    /// Starts a thread with a scripted model and returns its id.
     pub fn thread(&mut self, model: &str) -> String {
         let answer =
             self.call(1, "thread/start", json!({"modelProvider": "offline", "model": model}));
         answer["result"]["thread"]["id"].as_str().expect("a thread has an id").to_owned()
     }
 
-    /// The process's id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -202,20 +202,20 @@ impl Running {
         self.input = None;
     }
 
-    /// Sends a signal by name, as in `INT`.
+    /// Sends a signal by name, such as `INT`.
     pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap();
         assert!(status.success());
     }
 
-    /// Ends the input, waits for the end and yields what was still said.
+    /// Ends the input, waits for the exit and returns the remaining output.
     pub fn end(mut self) -> (ExitStatus, Vec<String>) {
         self.close_input();
         self.end_with_input_open()
     }
 
-    /// Waits for the end, which comes by itself, and yields what was still said.
+    /// Waits for the exit with the input still open, and returns the remaining output.
     pub fn end_with_input_open(mut self) -> (ExitStatus, Vec<String>) {
         let mut rest = Vec::new();
         loop {
@@ -235,7 +235,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A test that failed leaves nothing behind.
+        // A failed test leaves no process behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

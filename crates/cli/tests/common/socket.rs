@@ -1,4 +1,4 @@
-//! A client over TCP or a Unix socket, with an independent WebSocket.
+//! A client over TCP or a Unix socket, with an independent WebSocket implementation.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::io::{self, Read, Write};
@@ -15,12 +15,12 @@ use super::PATIENCE;
 pub trait Stream: Read + Write + Send {}
 impl<S: Read + Write + Send> Stream for S {}
 
-/// A connection that was let in.
+/// A connection after its handshake.
 pub struct Socket {
     web: WebSocket<Box<dyn Stream>>,
 }
 
-/// Reads the head of an HTTP response: its status, and all of it.
+/// Reads the head of an HTTP response; returns its status and text.
 pub fn head(stream: &mut impl Read) -> io::Result<(u16, String)> {
     let mut text = Vec::new();
     while !text.ends_with(b"\r\n\r\n") {
@@ -33,7 +33,7 @@ pub fn head(stream: &mut impl Read) -> io::Result<(u16, String)> {
     Ok((status.expect("a status line"), text))
 }
 
-/// The opening handshake of a client; what an `Authorization` header holds, when there is one.
+/// Returns a client's opening handshake, with this bearer token if given.
 pub fn handshake(host: &str, bearer: Option<&str>) -> String {
     let bearer = bearer.map(|token| format!("Authorization: Bearer {token}\r\n"));
     format!(
@@ -43,7 +43,7 @@ pub fn handshake(host: &str, bearer: Option<&str>) -> String {
     )
 }
 
-/// The answer to a GET over TCP.
+/// Returns the status of a GET over TCP.
 pub fn get(address: &str, path: &str) -> u16 {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -52,10 +52,10 @@ pub fn get(address: &str, path: &str) -> u16 {
 }
 
 impl Socket {
-    /// Connects over TCP; the status when it is not let in.
+    /// Connects over TCP; returns the HTTP status if refused.
     ///
     /// # Errors
-    /// Of the stream.
+    /// I/O errors of the stream.
     pub fn tcp(address: &str, bearer: Option<&str>) -> io::Result<Result<Self, u16>> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -66,7 +66,7 @@ impl Socket {
     /// Connects over a Unix socket.
     ///
     /// # Errors
-    /// Of the stream.
+    /// I/O errors of the stream.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -87,7 +87,7 @@ impl Socket {
         Ok(Ok(Self { web: WebSocket::from_raw_socket(stream, Role::Client, None) }))
     }
 
-    /// Completes the handshake of the protocol.
+    /// Completes the protocol's handshake.
     pub fn initialize(&mut self) {
         let answer =
             self.call(0, "initialize", json!({"clientInfo": {"name": "test", "version": "1"}}));
@@ -99,7 +99,7 @@ impl Socket {
         self.web.send(Message::text(message.to_string())).unwrap();
     }
 
-    /// The next message that `wanted` takes; others are passed over.
+    /// Returns the next message that `wanted` accepts; skips others.
     pub fn message(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             if let Message::Text(text) = self.web.read().expect("the message comes") {
@@ -115,20 +115,20 @@ impl Socket {
         self.message(|message| message["method"] == method)["params"].clone()
     }
 
-    /// Calls a method and yields the answer: the response as a whole.
+    /// Calls a method and returns the whole response.
     pub fn call(&mut self, id: i64, method: &str, params: Value) -> Value {
         self.say(&json!({"id": id, "method": method, "params": params}));
         self.message(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// Starts a thread with a scripted model and yields its id.
+    /// Starts a thread with a scripted model and returns its id.
     pub fn thread(&mut self, model: &str) -> String {
         let answer =
             self.call(1, "thread/start", json!({"modelProvider": "offline", "model": model}));
         answer["result"]["thread"]["id"].as_str().expect("a thread has an id").to_owned()
     }
 
-    /// Everything up to the end: the messages, and code and words of the close frame.
+    /// Reads to the end; returns the messages, and code and reason of the close frame.
     pub fn rest(&mut self) -> (Vec<Value>, Option<(u16, String)>) {
         let mut messages = Vec::new();
         loop {

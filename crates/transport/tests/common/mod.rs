@@ -1,4 +1,4 @@
-//! An acceptor on real sockets with a small server behind it, and clients that write bytes.
+//! An acceptor on real sockets with a small server, and clients that write raw bytes.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its part")]
 
 use std::net::SocketAddr;
@@ -19,28 +19,28 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use transport::{Acceptor, Admission, Auth, Bounds, Listener, PendingConnection, Serve};
 
-/// Longest wait for anything: far beyond what it takes, and a failure when it is reached.
+/// Longest wait for any operation before the test fails; far more than is needed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// The token that lets in where tokens do.
+/// The valid capability token.
 pub const TOKEN: &str = "correct-horse-battery-staple";
-/// What is signed with where signatures let in.
+/// The secret of signed tokens.
 pub const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 /// The example of RFC 6455, section 1.3.
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-/// What it is answered with.
+/// The `Sec-WebSocket-Accept` value for [`KEY`].
 pub const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// Nobody is asked, nothing is allowed.
+/// Admits clients without credentials, and no additional origins or host names.
 pub fn anybody() -> Admission {
     Admission { auth: Auth::None, origins: Vec::new(), hosts: Vec::new() }
 }
 
-/// Whoever knows [`TOKEN`].
+/// Admits clients with [`TOKEN`].
 pub fn capability() -> Auth {
     Auth::Capability(Sha256::digest(TOKEN).into())
 }
 
-/// A token of this header and these claims, signed with `secret`.
+/// Returns a token of this header and these claims, signed with `secret`.
 pub fn signed(header: &str, payload: &str, secret: &[u8]) -> String {
     let [header, payload] = [header, payload].map(|part| URL_SAFE_NO_PAD.encode(part));
     let text = format!("{header}.{payload}");
@@ -50,7 +50,7 @@ pub fn signed(header: &str, payload: &str, secret: &[u8]) -> String {
     format!("{text}.{signature}")
 }
 
-/// An acceptor with listeners, and a server that echoes; all of it ends when this is dropped.
+/// An acceptor with listeners and an echo server; dropping it stops all of them.
 pub struct House {
     acceptor: Arc<Acceptor>,
     accepting: JoinSet<()>,
@@ -80,12 +80,12 @@ impl House {
         Self { acceptor, accepting: JoinSet::new(), serve, served, serving }
     }
 
-    /// Listens at one more place.
+    /// Adds a listener.
     pub fn listen(&mut self, listener: Listener) {
         self.accepting.spawn(self.acceptor.clone().accept(listener, self.serve.clone()));
     }
 
-    /// Listens on TCP; gives the address.
+    /// Listens on TCP; returns the address.
     pub async fn tcp(&mut self, address: &str) -> std::io::Result<SocketAddr> {
         let listener = Listener::tcp(address.parse().unwrap()).await?;
         let address = listener.address()?;
@@ -93,12 +93,12 @@ impl House {
         Ok(address.strip_prefix("ws://").unwrap().parse().unwrap())
     }
 
-    /// How many connections were ever let in.
+    /// Total number of connections admitted.
     pub fn served(&self) -> usize {
         self.served.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many connections are in.
+    /// Waits until this many connections are open.
     pub async fn until_serving(&self, wanted: usize) {
         let reached = async {
             while self.serving.load(Ordering::SeqCst) != wanted {
@@ -111,7 +111,7 @@ impl House {
     }
 }
 
-/// Answers `initialize` and `echo` until the connection ends; `flood` with 4 MiB.
+/// Responds to `initialize` and `echo` until the connection ends; to `flood` with 4 MiB.
 async fn echo(connection: Connection, pending: PendingConnection) {
     let Connection { mut incoming, outbox } = connection;
     let mut pending = Some(pending);
@@ -134,7 +134,7 @@ async fn echo(connection: Connection, pending: PendingConnection) {
             }
             Some(Incoming::Message(_)) => continue,
         };
-        // The next turn sees why.
+        // An error shows in the next iteration.
         let _ = outbox.push(answer);
     }
     outbox.close(CloseReason::Finished);
@@ -144,7 +144,7 @@ async fn echo(connection: Connection, pending: PendingConnection) {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// A client that says exactly what it is told to.
+/// A client that sends exactly the given bytes.
 pub struct Wire {
     stream: Box<dyn Stream>,
     read: Vec<u8>,
@@ -158,21 +158,21 @@ pub struct Head {
 }
 
 impl Head {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.text.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame {
     pub first: u8,
     pub payload: Vec<u8>,
 }
 
-/// The first byte of frames that are whole.
+/// The first byte of a text frame that is a whole message.
 pub const TEXT: u8 = 0x81;
 pub const BINARY: u8 = 0x82;
 pub const CLOSE: u8 = 0x88;
@@ -181,7 +181,7 @@ pub const PONG: u8 = 0x8A;
 
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// The head of a frame that announces `length` bytes; masked, as a client's is.
+/// Returns the masked header of a client's frame that announces `length` bytes.
 pub fn head_of(first: u8, length: usize) -> Vec<u8> {
     let mut out = vec![first];
     match length {
@@ -199,7 +199,7 @@ pub fn head_of(first: u8, length: usize) -> Vec<u8> {
     out
 }
 
-/// A client's frame.
+/// Returns a client's frame.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = head_of(first, payload.len());
     out.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
@@ -215,7 +215,7 @@ impl Wire {
         Self::over(TcpStream::connect(address).await.unwrap())
     }
 
-    /// A WebSocket of whoever knows [`TOKEN`].
+    /// Opens a WebSocket with [`TOKEN`].
     pub async fn open(address: SocketAddr) -> Self {
         let mut wire = Self::tcp(address).await;
         let head = wire.ask(&upgrade(address, TOKEN)).await;
@@ -223,7 +223,7 @@ impl Wire {
         wire
     }
 
-    /// A WebSocket that is initialized.
+    /// Opens a WebSocket and initializes the connection.
     pub async fn initialized(address: SocketAddr) -> Self {
         let mut wire = Self::open(address).await;
         wire.call("initialize", json!({})).await;
@@ -234,19 +234,19 @@ impl Wire {
         self.try_send(bytes).await.unwrap();
     }
 
-    /// For peers that may be gone.
+    /// Like `send`, for peers that may be gone.
     pub async fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         let sent = tokio::time::timeout(PATIENCE, self.stream.write_all(bytes)).await;
         sent.expect("the other side reads")
     }
 
-    /// Sends a request; the head of the response.
+    /// Sends a request; returns the head of the response.
     pub async fn ask(&mut self, request: &[u8]) -> Head {
         self.send(request).await;
         self.head().await.expect("there is a response")
     }
 
-    /// The head of a response; `None` when the stream ends before there is one.
+    /// Returns the head of a response; `None` when the stream ends first.
     pub async fn head(&mut self) -> Option<Head> {
         loop {
             let end = self.read.windows(4).position(|four| four == b"\r\n\r\n");
@@ -261,7 +261,7 @@ impl Wire {
         }
     }
 
-    /// The next frame; `None` when the stream ends.
+    /// Returns the next frame; `None` when the stream ends.
     pub async fn frame(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.take_frame() {
@@ -286,7 +286,8 @@ impl Wire {
         Some(Frame { first, payload })
     }
 
-    /// What the server says until it closes; its code and words, or `None` for an end without.
+    /// Waits for the close frame; returns its code and reason, or `None` if the stream ends without
+    /// one.
     pub async fn closed(&mut self) -> Option<(u16, String)> {
         while let Some(frame) = self.frame().await {
             if frame.first == CLOSE {
@@ -304,7 +305,7 @@ impl Wire {
         self.read.is_empty() && !self.more().await
     }
 
-    /// Calls a method over the WebSocket; what it answers.
+    /// Calls a method over the WebSocket; returns its response.
     pub async fn call(&mut self, method: &str, params: Value) -> Value {
         let request = json!({"id": 1, "method": method, "params": params}).to_string();
         self.send(&frame(TEXT, request.as_bytes())).await;
@@ -317,17 +318,17 @@ impl Wire {
         }
     }
 
-    /// Reads some; `false` at the end of the stream.
+    /// Reads more bytes; `false` at the end of the stream.
     async fn more(&mut self) -> bool {
         let read = self.stream.read_buf(&mut self.read);
         let read =
             tokio::time::timeout(PATIENCE, read).await.expect("the other side says something");
-        // A stream that was reset has ended too.
+        // A reset stream has ended too.
         read.is_ok_and(|count| count > 0)
     }
 }
 
-/// The opening handshake of a client with a token.
+/// Returns the opening handshake of a client with a token.
 pub fn upgrade(address: SocketAddr, token: &str) -> Vec<u8> {
     format!(
         "GET / HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
